@@ -1,7 +1,4 @@
-"""Under which addresses other machines find a server.
-
-Imports the standard library and `dashboards.guard`.
-"""
+"""Under which addresses other machines find a server."""
 
 from __future__ import annotations
 

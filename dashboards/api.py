@@ -1,13 +1,11 @@
 """The addresses that the player and other programs read.
 
-    GET /api/traces                          the list
-    GET /api/replay?trace=NAME&iteration=I   one iteration as a document
-    GET /api/compare?trace=A&trace=B         two to four runs, aligned
-    GET /api/graph?trace=NAME&iteration=I    the event graph of one iteration
-    GET /api/perfetto?trace=NAME             a run for Perfetto, where pages offer to open it
-    GET /player/[VERSION/]FILE               the player's modules and style
-
-Imports flask, its siblings, zerosim's errors and replay.
+GET /api/traces                          the list
+GET /api/replay?trace=NAME&iteration=I   one iteration as a document
+GET /api/compare?trace=A&trace=B         two to four runs, aligned
+GET /api/graph?trace=NAME&iteration=I    the event graph of one iteration
+GET /api/perfetto?trace=NAME             a run for Perfetto, where pages offer to open it
+GET /player/[VERSION/]FILE               the player's modules and style
 """
 
 from __future__ import annotations
@@ -20,6 +18,7 @@ from pathlib import PurePosixPath
 
 from flask import Blueprint, Response, request
 
+from zerosim.base.errors import ConfigError, TraceError, first_line
 from zerosim.dashboards import perfetto
 from zerosim.dashboards.bodies import Body, make_body
 from zerosim.dashboards.documents import Documents
@@ -29,11 +28,10 @@ from zerosim.dashboards.library import Library, NoSuchTraceError
 from zerosim.dashboards.pages import replay
 from zerosim.dashboards.perfetto import PerfettoFiles
 from zerosim.dashboards.texts import SITE
-from zerosim.errors import ConfigError, TraceError, first_line
-from zerosim.export import player
-from zerosim.export.offline import encode
-from zerosim.replay import graph_document
-from zerosim.replay.alignment import MOST, align
+from zerosim.view.export import player
+from zerosim.view.export.offline import encode
+from zerosim.view.replay import graph_document
+from zerosim.view.replay.alignment import MOST, align
 
 _ASKED_AGAIN = "no-cache"
 """A page never shows what is no longer so."""

@@ -1,7 +1,7 @@
 """All of the dashboard as one WSGI application.
 
 `/` leads to the page, the player reads `/api` and `/player`, and what Dash needs for itself is
-below `/dash/`. Imports the standard library, dash, flask and its siblings.
+below `/dash/`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ from dash.exceptions import DependencyException
 from flask import Flask, Request, Response, has_request_context, redirect, request
 from werkzeug.exceptions import HTTPException
 
+from zerosim.base.errors import ConfigError
+from zerosim.base.language import typeset
+from zerosim.base.quantities import format_bytes, format_exact, format_psi
 from zerosim.dashboards import page
 from zerosim.dashboards.api import make_api, respond
 from zerosim.dashboards.bodies import make_body
@@ -46,11 +49,8 @@ from zerosim.dashboards.rooms import Rooms
 from zerosim.dashboards.routes import add_pages
 from zerosim.dashboards.texts import SITE
 from zerosim.dashboards.workbench import Workbench
-from zerosim.errors import ConfigError
-from zerosim.export import player
-from zerosim.language import typeset
-from zerosim.quantities import format_bytes, format_exact, format_psi
-from zerosim.stepping import Steering
+from zerosim.debug import Steering
+from zerosim.view.export import player
 
 DASH = "/dash/"
 ASSETS = f"{DASH}assets"

@@ -1,7 +1,6 @@
 """Pages of the server as files that need none: what `zerosim export --html` writes beside a replay.
 
 The server is asked without a port, and `export.offline` puts all that a page refers to into it.
-Imports the standard library, its siblings and zerosim's export.
 """
 
 from __future__ import annotations
@@ -11,15 +10,15 @@ from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import urlencode
 
+from zerosim.base.errors import ConfigError, TraceError
 from zerosim.dashboards.app import make_app
 from zerosim.dashboards.classroom import lesson_shelf
 from zerosim.dashboards.documents import Documents
 from zerosim.dashboards.library import Library
 from zerosim.dashboards.page import ALONE
 from zerosim.dashboards.pages import compare, lessons, verify
-from zerosim.errors import ConfigError, TraceError
-from zerosim.export.offline import bundle
 from zerosim.lessons.course import course
+from zerosim.view.export.offline import bundle
 
 
 class Away:

@@ -1,7 +1,4 @@
-"""What is answered with: bytes, compressed once, known by a tag.
-
-Imports the standard library only: the offline page is made where there is no flask.
-"""
+"""What is answered with: bytes, compressed once, known by a tag."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The lessons as a server teaches them: pages, answers, and runs that are recorded here.
-
-Imports the standard library, its siblings, lessons and zerosim's errors.
-"""
+"""The lessons as a server teaches them: pages, answers, and runs that are recorded here."""
 
 from __future__ import annotations
 
@@ -13,6 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from zerosim.base.errors import ConfigError
+from zerosim.base.language import Language, speaking, spoken
 from zerosim.dashboards.documents import Documents
 from zerosim.dashboards.library import Library
 from zerosim.dashboards.markup import to_html
@@ -21,13 +20,11 @@ from zerosim.dashboards.pages.lessons import words
 from zerosim.dashboards.pages.steps import Writer
 from zerosim.dashboards.shelf import Shelf
 from zerosim.dashboards.workbench import Job, State, Workbench, name_of
-from zerosim.errors import ConfigError
-from zerosim.language import Language, speaking, spoken
 from zerosim.lessons.course import Call, Lesson, find_lesson
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.questions import Feedback, Question, check, explanation, misconceptions
 from zerosim.lessons.recordings import COMMITTED, LessonRecordings, command_of, committed
-from zerosim.replay.places import place
+from zerosim.view.replay.places import place
 
 MOST_PAGES = 64
 """Lessons that are kept written: all, in both languages, and a few of runs recorded here."""

@@ -1,7 +1,4 @@
-"""Replays as bodies, ready to be sent.
-
-Imports the standard library, its siblings, zerosim's record, export and replay.
-"""
+"""Replays as bodies, ready to be sent."""
 
 from __future__ import annotations
 
@@ -12,9 +9,9 @@ from typing import Any
 from zerosim.dashboards.bodies import Body, make_body
 from zerosim.dashboards.entry import Entry
 from zerosim.dashboards.results import Results
-from zerosim.export.offline import encode
 from zerosim.record import Trace, load
-from zerosim.replay import replay_document
+from zerosim.view.export.offline import encode
+from zerosim.view.replay import replay_document
 
 MOST_BYTES = 128 * 1024 * 1024
 """Of compressed documents that are kept."""

@@ -1,7 +1,4 @@
-"""One trace as it stands in a list: what its manifest says, and whether its files have changed.
-
-Imports the standard library and zerosim's L0 and record.
-"""
+"""One trace as it stands in a list: what its manifest says, and whether its files have changed."""
 
 from __future__ import annotations
 
@@ -12,14 +9,14 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from zerosim.config import STAGE_NAMES
+from zerosim.base.config import STAGE_NAMES
+from zerosim.base.errors import TraceError
+from zerosim.base.language import term
 from zerosim.dashboards.texts import SITE
-from zerosim.errors import TraceError
-from zerosim.language import term
-from zerosim.manifest import Manifest
 from zerosim.record.schema import decode_manifest, reason
 from zerosim.record.text import one_line
-from zerosim.rows import MANIFEST_NAME, rank_file_name
+from zerosim.schema.manifest import Manifest
+from zerosim.schema.rows import MANIFEST_NAME, rank_file_name
 
 _LONGEST_TITLE = 90
 _TAIL_BYTES = 256

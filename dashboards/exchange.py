@@ -1,7 +1,4 @@
-"""JSON that is sent to an address and answered by it; what is wrong is one line.
-
-Imports the standard library, flask and zerosim's errors.
-"""
+"""JSON that is sent to an address and answered by it; what is wrong is one line."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from typing import Any
 
 from flask import Response, request
 
-from zerosim.errors import ConfigError, InputError, ZerosimError, first_line
+from zerosim.base.errors import ConfigError, InputError, ZerosimError, first_line
 
 View = Callable[..., tuple[dict[str, Any], int]]
 

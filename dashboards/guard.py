@@ -1,8 +1,7 @@
 """Who may ask, and what a browser may do with the answer.
 
-A page of someone else must not read traces through the browser of who looks at them: not by a
-name that resolves to this machine (DNS rebinding), not by a form, not in a frame.
-Imports the standard library and flask.
+A page of someone else must not read traces through the browser of who looks at them: not by a name
+that resolves to this machine (DNS rebinding), not by a form, not in a frame.
 """
 
 from __future__ import annotations

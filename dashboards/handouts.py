@@ -2,7 +2,6 @@
 
 Each part of the file, from its heading on, is a hand-out of its own; `make assignments` writes all
 of them. What stands before the first part is for the lecturer, and is left out.
-Imports the standard library, its siblings, zerosim's export, errors and quantities.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ from html import escape
 from pathlib import Path
 from string import Template
 
+from zerosim.base.errors import ZerosimError, first_line
+from zerosim.base.quantities import format_bytes
 from zerosim.dashboards.markup import to_html
-from zerosim.errors import ZerosimError, first_line
-from zerosim.export.files import write
-from zerosim.export.paper import paper
-from zerosim.quantities import format_bytes
+from zerosim.view.export.files import write
+from zerosim.view.export.paper import paper
 
 _HEADING = re.compile(r"^## ", re.MULTILINE)
 _SHEET = Path(__file__).parent / "templates" / "handout.html"

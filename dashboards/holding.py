@@ -5,8 +5,7 @@
     POST /api/debug                {key, who, what}: a command as at the terminal, and its reply
 
 Who knows the key may watch and ask; the first that takes a step, or says where ranks stop, steers,
-until its page is closed. Imports the standard library, flask, its siblings, zerosim's errors and
-stepping.
+until its page is closed.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ from typing import Any
 
 from flask import Blueprint, Flask, Response, render_template, request
 
+from zerosim.base.errors import ConfigError, first_line
 from zerosim.dashboards.exchange import answered, given_object, text_of
 from zerosim.dashboards.guard import Writable, text
 from zerosim.dashboards.page import framing
 from zerosim.dashboards.pages import replay
 from zerosim.dashboards.pages.lessons import EMBED
 from zerosim.dashboards.routes import Surroundings
-from zerosim.errors import ConfigError, first_line
-from zerosim.stepping import Reply, Steering
-from zerosim.stepping.steering import NotAllowedError
+from zerosim.debug import Reply, Steering
+from zerosim.debug.steering import NotAllowedError
 
 PATH = "/debug"
 WRITES = (Writable("POST", "/api/debug"),)

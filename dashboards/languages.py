@@ -2,7 +2,6 @@
 
 The choice is the browser's own, so each of a class reads its own language. A page whose address
 names a language sets the cookie, so that a link shows what was seen and other pages go on in it.
-Imports the standard library, werkzeug, flask, zerosim's export and language.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 from flask import Flask, Response, request
 from werkzeug.wrappers import Request
 
-from zerosim.export.player import TAGS
-from zerosim.language import Language, speaking, spoken
+from zerosim.base.language import Language, speaking, spoken
+from zerosim.view.export.player import TAGS
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication

@@ -1,15 +1,13 @@
 """The addresses of lessons: their pages, answers to their questions, runs that are recorded here.
 
-    GET  /lessons                        the course
-    GET  /lessons/notes                  what a lecturer needs
-    GET  /lessons/ID?run=TICKET          a lesson, of the committed runs or of those of a ticket
-    POST /api/lessons/ID/check           {question, answer, run, room, who}: what is said of it
-    GET  /api/lessons/ID/rest            ?settled=&settled=&run=: what these questions covered
-    GET  /api/lessons/ID/explain         ?question=&run=: why the right answer is right
-    POST /api/lessons/ID/record          {block, value}: record here; this machine's browser alone
-    GET  /api/lessons/ID/record/TICKET   how far that is
-
-Imports the standard library, flask, its siblings, lessons and zerosim's errors.
+GET  /lessons                        the course
+GET  /lessons/notes                  what a lecturer needs
+GET  /lessons/ID?run=TICKET          a lesson, of the committed runs or of those of a ticket
+POST /api/lessons/ID/check           {question, answer, run, room, who}: what is said of it
+GET  /api/lessons/ID/rest            ?settled=&settled=&run=: what these questions covered
+GET  /api/lessons/ID/explain         ?question=&run=: why the right answer is right
+POST /api/lessons/ID/record          {block, value}: record here; this machine's browser alone
+GET  /api/lessons/ID/record/TICKET   how far that is
 """
 
 from __future__ import annotations
@@ -21,6 +19,7 @@ from typing import Any
 
 from flask import Blueprint, Response, render_template, request
 
+from zerosim.base.errors import ConfigError, ZerosimError, first_line
 from zerosim.dashboards.classroom import Classroom, Taught, question_of, to_plain
 from zerosim.dashboards.exchange import answered, given_object, text_of
 from zerosim.dashboards.guard import Writable, is_from_here, text
@@ -30,11 +29,10 @@ from zerosim.dashboards.pages.blocks import AnyBlock
 from zerosim.dashboards.pages.slides import Deck
 from zerosim.dashboards.pages.steps import rest_of
 from zerosim.dashboards.rooms import Rooms
-from zerosim.errors import ConfigError, ZerosimError, first_line
-from zerosim.export import player
 from zerosim.lessons.course import course, find_lesson
 from zerosim.lessons.questions import AnswerError, read_answer
 from zerosim.lessons.recordings import can_record
+from zerosim.view.export import player
 
 COURSE_MAIN, LESSON_MAIN = "lesson/course.js", "lesson/main.js"
 """The first modules of the two pages."""

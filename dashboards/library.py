@@ -1,7 +1,6 @@
 """Which traces there are, in folders that may gain more while we look.
 
 A trace is asked for by its name, never by a path: what is not in the library cannot be read.
-Imports the standard library, `dashboards.entry`, `dashboards.shelf`, zerosim's L0 and record.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from zerosim.base.errors import ConfigError, TraceError
 from zerosim.dashboards.entry import Entry, find_entry, shorten
 from zerosim.dashboards.shelf import Shelf
 from zerosim.dashboards.texts import SITE
-from zerosim.errors import ConfigError, TraceError
 from zerosim.record.text import as_text, one_line
-from zerosim.rows import MANIFEST_NAME
+from zerosim.schema.rows import MANIFEST_NAME
 
 DEEPEST = 3
 """Folders below a given one in which a trace is looked for."""

@@ -1,7 +1,4 @@
-"""Markdown as HTML: what lessons say. No HTML of a text gets through, and no image is fetched.
-
-Imports markdown-it-py.
-"""
+"""Markdown as HTML: what lessons say. No HTML of a text gets through, and no image is fetched."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 The player begins at once: its modules and its document are named in the head, so that all of them
 travel while the page is read. Where a page needs Dash, its scripts stand at the end as data
 (`type="text/plain"`); `assets/dash.js` runs them when the page is painted.
-Imports the standard library, its siblings and zerosim's export.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from html import escape
 
 from zerosim.dashboards.languages import other, switched, tag, tag_of
 from zerosim.dashboards.texts import SITE
-from zerosim.export import player
-from zerosim.export.offline import digest
+from zerosim.view.export import player
+from zerosim.view.export.offline import digest
 
 SLOT = '<div id="runs" class="runs"></div>'
 """Where the player's page leaves room for the list of runs."""

@@ -1,7 +1,7 @@
 """A button that opens a run in Perfetto, where whoever serves the pages wants one.
 
 The page fetches the run's file from this server and hands it to a tab that it opened itself; the
-server sends it to nobody. Imports the standard library, flask, its siblings, zerosim's export.
+server sends it to nobody.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from urllib.parse import urlsplit
 
 from flask import Flask, current_app
 
+from zerosim.analysis.graph import build_graph
+from zerosim.base.errors import ConfigError
 from zerosim.dashboards.bodies import Body, make_body
 from zerosim.dashboards.entry import Entry
 from zerosim.dashboards.guard import is_loopback
 from zerosim.dashboards.results import Results
-from zerosim.errors import ConfigError
-from zerosim.export.perfetto import perfetto_file
-from zerosim.graph import build_graph
 from zerosim.record import load
+from zerosim.view.export.perfetto import perfetto_file
 
 AT = "PERFETTO"
 """In the application's configuration: the origin of the Perfetto to open; none by default."""

@@ -5,7 +5,6 @@
 
 No command is sent: the words are those of the plan that the address asks for. How large it may be
 `pages.plan` says, how long and what it may use `workbench`.
-Imports the standard library, flask, werkzeug, its siblings, lessons and zerosim's errors.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from urllib.parse import parse_qsl
 from flask import Blueprint, has_request_context, request
 from werkzeug.datastructures import MultiDict
 
+from zerosim.base.errors import ConfigError, ZerosimError
 from zerosim.dashboards.exchange import answered, given_object, text_of
 from zerosim.dashboards.guard import Writable, is_from_here
 from zerosim.dashboards.page import ALONE
 from zerosim.dashboards.pages import plan, replay
 from zerosim.dashboards.texts import SITE
 from zerosim.dashboards.workbench import PLAN, Job, State, Workbench
-from zerosim.errors import ConfigError, ZerosimError
 from zerosim.lessons.recordings import can_record
 
 _SIMULATE = "/api/plan/simulate"

@@ -7,7 +7,6 @@
     GET  /api/puzzles/NAME/check/TICKET    how far that is, then the verdict
 
 A program is run for the machine that serves and for nobody else, as runs are recorded.
-Imports the standard library, flask, its siblings, puzzles and zerosim's errors.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ from typing import Any
 
 from flask import Blueprint, Response, render_template, request
 
+from zerosim.base.errors import ConfigError, ZerosimError, first_line
 from zerosim.dashboards.exchange import answered, given_object, text_of
 from zerosim.dashboards.guard import Writable, is_from_here, text
 from zerosim.dashboards.page import Frame
 from zerosim.dashboards.pages import puzzles, replay
 from zerosim.dashboards.trial import MOST_BYTES, Tried
 from zerosim.dashboards.workbench import Job, Workbench
-from zerosim.errors import ConfigError, ZerosimError, first_line
-from zerosim.export import player
 from zerosim.lessons.recordings import can_record
 from zerosim.puzzles.puzzle import Puzzle, find_puzzle
 from zerosim.puzzles.puzzle import puzzles as all_puzzles
+from zerosim.view.export import player
 
 LIST_MAIN, PUZZLE_MAIN = "puzzle/list.js", "puzzle/main.js"
 """The first modules of the two pages."""

@@ -1,4 +1,4 @@
-"""An address as a QR code, read off a wall. Imports the standard library and segno."""
+"""An address as a QR code, read off a wall."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What is made of a trace, each made once, however many browsers ask for it at the same time.
-
-Imports the standard library and `dashboards.entry`.
-"""
+"""What is made of a trace, each made once, however many browsers ask for it at the same time."""
 
 from __future__ import annotations
 
@@ -11,8 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
+from zerosim.base.language import Language, spoken
 from zerosim.dashboards.entry import Entry
-from zerosim.language import Language, spoken
 
 MAKERS = 2
 """Results that are made at the same time: each may need memory of its own."""

@@ -6,8 +6,7 @@
     GET    /api/rooms/CODE/tally      ?key=: what is answered to it
     DELETE /api/rooms/CODE            {key}: forget the room
 
-The answers themselves come with those to a lesson's question. Imports the standard library, flask,
-its siblings and zerosim's errors.
+The answers themselves come with those to a lesson's question.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from typing import Any
 
 from flask import Blueprint, current_app, request
 
+from zerosim.base.errors import ConfigError
 from zerosim.dashboards.exchange import answered, given_object
 from zerosim.dashboards.guard import Writable, is_from_here
 from zerosim.dashboards.pages import room
 from zerosim.dashboards.rooms import NoRoomError, Rooms, WrongKeyError
 from zerosim.dashboards.roomstate import Pointed
 from zerosim.dashboards.tokens import read_code
-from zerosim.errors import ConfigError
 
 HERE = "OWN_URL"
 """In the application's configuration: where a browser on this machine finds the page."""

@@ -1,11 +1,9 @@
 """The pages of rooms: the lecturer's, and where students type a code.
 
-    GET /room               the lecturer's page; on the machine that serves alone
-    GET /join               a field for a code
-    GET /join/CODE          to the lesson that the class is at, and into the room
-    GET /join/CODE/qr       that address as a QR code
-
-Imports the standard library, flask, its siblings and zerosim's errors.
+GET /room               the lecturer's page; on the machine that serves alone
+GET /join               a field for a code
+GET /join/CODE          to the lesson that the class is at, and into the room
+GET /join/CODE/qr       that address as a QR code
 """
 
 from __future__ import annotations
@@ -16,6 +14,7 @@ from http import HTTPStatus
 from flask import Blueprint, Response, current_app, redirect, render_template, request
 from werkzeug.wrappers import Response as Answer
 
+from zerosim.base.errors import first_line
 from zerosim.dashboards.guard import is_from_here, text
 from zerosim.dashboards.page import Frame
 from zerosim.dashboards.pages import room
@@ -23,8 +22,7 @@ from zerosim.dashboards.qr import qr_svg
 from zerosim.dashboards.roomapi import elsewhere
 from zerosim.dashboards.rooms import NoRoomError, Rooms
 from zerosim.dashboards.tokens import read_code
-from zerosim.errors import first_line
-from zerosim.export import player
+from zerosim.view.export import player
 
 ADDRESSES = "CLASS_ADDRESSES"
 """In the application's configuration: what students type; nothing where they reach nobody."""

@@ -2,7 +2,6 @@
 
 No accounts: who has a room's code may answer, who has its key may look. A room lives in memory
 alone, for some hours; nothing of it is written or logged, and when it is closed it is forgotten.
-Imports the standard library, its siblings and zerosim's errors.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 
+from zerosim.base.errors import ConfigError
 from zerosim.dashboards.roomstate import Pointed, Room, Student
 from zerosim.dashboards.tokens import is_same_key, is_who, new_code, new_key, read_code
 from zerosim.dashboards.votes import Answer, Tally, Vote, count, is_name, tidy
-from zerosim.errors import ConfigError
 
 PRESENT_S = 90.0
 """So long after its last word a student's page counts: one in the background asks once a minute."""

@@ -1,4 +1,4 @@
-"""What is kept of a room. Imports the standard library and its sibling."""
+"""What is kept of a room."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The pages, each at its address.
-
-Imports the standard library, flask, its siblings and zerosim's errors.
-"""
+"""The pages, each at its address."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ from http import HTTPStatus
 from flask import Flask, Response, redirect, render_template, request
 from werkzeug.wrappers import Response as Answer
 
+from zerosim.base.errors import ZerosimError, first_line
 from zerosim.dashboards import page, perfetto, site
 from zerosim.dashboards.api import asked_for
 from zerosim.dashboards.callbacks.pages import DashPages
@@ -26,9 +24,8 @@ from zerosim.dashboards.puzzleapi import make_puzzle_pages
 from zerosim.dashboards.roompages import make_room_pages
 from zerosim.dashboards.rooms import Rooms
 from zerosim.dashboards.texts import SITE
-from zerosim.errors import ZerosimError, first_line
-from zerosim.export import player
 from zerosim.record.text import one_line
+from zerosim.view.export import player
 
 
 @dataclass(frozen=True, slots=True)

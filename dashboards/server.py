@@ -1,7 +1,4 @@
-"""The application on a port.
-
-Imports the standard library, waitress and its siblings.
-"""
+"""The application on a port."""
 
 from __future__ import annotations
 
@@ -18,6 +15,7 @@ from typing import Any
 
 from waitress import create_server, wasyncore
 
+from zerosim.base.errors import EnvironmentFault, TraceError, ZerosimError
 from zerosim.dashboards.addresses import EVERYWHERE, class_addresses, shown
 from zerosim.dashboards.app import make_app
 from zerosim.dashboards.classroom import Classroom, lesson_shelf
@@ -30,9 +28,8 @@ from zerosim.dashboards.roomapi import HERE
 from zerosim.dashboards.roompages import ADDRESSES
 from zerosim.dashboards.rooms import Rooms
 from zerosim.dashboards.workbench import Workbench
-from zerosim.errors import EnvironmentFault, TraceError, ZerosimError
+from zerosim.debug import Steering
 from zerosim.lessons.course import course
-from zerosim.stepping import Steering
 
 THREADS = 32
 """Those who wait for a document that is being made each hold one."""

@@ -1,7 +1,6 @@
 """Traces that are served beside the user's own: those of the lessons.
 
 They are found by name, never by a path, and stand in no list of runs as long as there are others.
-Imports the standard library and `dashboards.entry`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What all pages have in common: their tabs, and the list of runs.
-
-Imports the standard library, `dashboards.entry`, `dashboards.library`, `dashboards.pages`.
-"""
+"""What all pages have in common: their tabs, and the list of runs."""
 
 from __future__ import annotations
 

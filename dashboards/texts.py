@@ -1,7 +1,4 @@
-"""What pages say themselves, in files of their own: a second language is a second set of them.
-
-Imports the standard library and zerosim's language.
-"""
+"""What pages say themselves, in files of their own: a second language is a second set of them."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from zerosim.language import Words
+from zerosim.base.language import Words
 
 _FOLDER = Path(__file__).parent / "words"
 SITE = Words(_FOLDER / "site.toml")

@@ -1,7 +1,4 @@
-"""What opens a room: its code for a class, its key for who opened it, a student's own token.
-
-Imports the standard library.
-"""
+"""What opens a room: its code for a class, its key for who opened it, a student's own token."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 The command runs in a process of its own, with the limits that it has anywhere else; what it says as
 JSON becomes the verdict, the end of what the program printed stands beside it.
-Imports the standard library, zerosim's L0 and `puzzles.puzzle`.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zerosim.errors import RunError
-from zerosim.language import spoken
+from zerosim.base.errors import RunError
+from zerosim.base.language import spoken
 from zerosim.puzzles.puzzle import find_puzzle
 
 LONGEST_S = 240.0

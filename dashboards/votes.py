@@ -1,7 +1,4 @@
-"""What a room keeps of an answer, and how answers are counted.
-
-Imports the standard library.
-"""
+"""What a room keeps of an answer, and how answers are counted."""
 
 from __future__ import annotations
 

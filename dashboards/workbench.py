@@ -4,7 +4,6 @@ That is a lesson's runs, recorded anew, a student's program, which is checked, o
 simulated. Each is a process of its own, `python -m zerosim.dashboards.workbench`, so that it can be
 ended together with its ranks. What it writes lies in a temporary folder and can be asked for by
 name. A simulation also has so much memory and room for its files, and no more.
-Imports the standard library, `lessons.recordings`, its siblings and zerosim's errors.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from zerosim.base.errors import ConfigError, RunError, ZerosimError, first_line
 from zerosim.dashboards import trial
 from zerosim.dashboards.shelf import Shelf
 from zerosim.dashboards.trial import Tried
-from zerosim.errors import ConfigError, RunError, ZerosimError, first_line
 from zerosim.lessons.recordings import DEADLINE_S, record
 
 MOST_WAITING = 3

@@ -5,8 +5,6 @@ grammar, of + - * / ( ), and % behind what is so many hundredths.
 
     sum = product {("+" | "-") product}      product = signed {("*" | "/") signed}
     signed = {"+" | "-"} part                part = (number | "(" sum ")") ["%"]
-
-Imports the standard library, zerosim's errors and language.
 """
 
 from __future__ import annotations
@@ -15,8 +13,8 @@ import math
 import re
 from fractions import Fraction
 
-from zerosim.errors import ConfigError
-from zerosim.language import Words
+from zerosim.base.errors import ConfigError
+from zerosim.base.language import Words
 
 _WORDS = Words.beside(__file__)
 LONGEST = 100

@@ -2,10 +2,9 @@
 
 A lesson is a Python file in percent format. Cells that begin with `# %% [markdown]` are text; a
 heading of the second level begins a step. In the other cells a call of the lab with plain
-arguments, such as `lab.ask("sent")`, is a block of its own; what else it holds is shown as code.
-In another language its cells of text come from `LANGUAGE/lessonNN_name.md`, where a line `%% cell`
+arguments, such as `lab.ask("sent")`, is a block of its own; what else it holds is shown as code. In
+another language its cells of text come from `LANGUAGE/lessonNN_name.md`, where a line `%% cell`
 stands before each, and the texts of its questions from a TOML file of the same name there.
-Imports the standard library, `zerosim.language` and its siblings.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from zerosim.errors import ConfigError
-from zerosim.language import in_each_language, overlaid, sibling, typeset
+from zerosim.base.errors import ConfigError
+from zerosim.base.language import in_each_language, overlaid, sibling, typeset
 from zerosim.lessons.questions import Question, parse_question
 from zerosim.lessons.recordings import HERE
 from zerosim.lessons.syntax import parse

@@ -1,8 +1,4 @@
-"""What a right answer is: an expression over traces and theory, such as `sent('ring/stage-3')`.
-
-Imports simpleeval, `zerosim.language` and `lessons.syntax`: no name but those of `facts` can be
-reached.
-"""
+"""What a right answer is: an expression over traces and theory, such as `sent('ring/stage-3')`."""
 
 from __future__ import annotations
 
@@ -14,8 +10,8 @@ from typing import Any
 
 from simpleeval import EvalWithCompoundTypes, InvalidExpression
 
-from zerosim.errors import ConfigError
-from zerosim.language import typeset
+from zerosim.base.errors import ConfigError
+from zerosim.base.language import typeset
 from zerosim.lessons.syntax import parse
 
 MOST_KEPT = 1000

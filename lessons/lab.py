@@ -2,8 +2,7 @@
 
 The same calls make the page: `course` reads them. Run as a script, a lesson says all of it in the
 terminal: `python lessons/lesson05_zero3.py`, with `--recorded` from the committed traces, with
-`--vary VALUE` with its parameter changed, with `--language zh` in Chinese. Imports the standard
-library, rich, `zerosim.language` and its siblings.
+`--vary VALUE` with its parameter changed, with `--language zh` in Chinese.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from rich.console import Console, JustifyMethod
 from rich.markdown import Markdown
 from rich.table import Table as RichTable
 
-from zerosim.errors import ZerosimError
-from zerosim.language import VARIABLE, Language, Words, chosen, speak
+from zerosim.base.errors import ZerosimError
+from zerosim.base.language import VARIABLE, Language, Words, chosen, speak
 from zerosim.lessons.course import Block, Call, Text, read_lesson
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.questions import (

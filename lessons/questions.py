@@ -1,7 +1,7 @@
 """A question: how it is asked, what is right, and what a wrong answer shows.
 
 The right answer is an expression over traces and theory; so is each wrong answer that is known by
-name. Imports the standard library and its siblings.
+name.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from zerosim.errors import ConfigError
-from zerosim.language import Words, in_each_language, overlaid
+from zerosim.base.errors import ConfigError
+from zerosim.base.language import Words, in_each_language, overlaid
 from zerosim.lessons.arithmetic import read_number
 from zerosim.lessons.expressions import evaluate, fill
 from zerosim.lessons.recordings import HERE

@@ -3,7 +3,6 @@
 A run is named "SETTING/stage-N", or "SETTING/ddp" after who trains where that is not zerosim's
 engine: `runs.toml` says what `zerosim run` or `zerosim profiles` is told in each setting. The
 committed traces stand in for runs where there is no PyTorch, as on a student's tablet.
-Imports the standard library and zerosim's L0 and reading; PyTorch only in the process it starts.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from zerosim.config import STAGES, Implementation
-from zerosim.errors import ClaimFailed, ConfigError, RunError
-from zerosim.language import in_each_language, overlaid
-from zerosim.reading import Run, load
-from zerosim.rows import encode_manifest
+from zerosim.base.config import STAGES, Implementation
+from zerosim.base.errors import ClaimFailed, ConfigError, RunError
+from zerosim.base.language import in_each_language, overlaid
+from zerosim.schema.rows import encode_manifest
+from zerosim.view.reading import Run, load
 
 HERE = Path(__file__).resolve().parent
 """In a checkout `lessons/` itself, not the link to it."""

@@ -2,7 +2,6 @@
 
 CPython 3.11 counts the depth of the tree that it makes for all threads together, and fails with a
 SystemError where one thread is halted in the middle of it by another. So one goes at a time.
-Imports the standard library.
 """
 
 from __future__ import annotations

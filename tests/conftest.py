@@ -100,7 +100,7 @@ def fresh_process():
     An engine of an earlier test that nobody closed speaks for this one no more.
     """
     if "zerosim.trace.labels" in sys.modules:
-        from zerosim.events import Phase
+        from zerosim.schema.events import Phase
         from zerosim.trace import labels
         from zerosim.trace.sink import Description
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from zerosim.analysis.frames import Frames, ShardState, cell_number
 from zerosim.analysis.memory import timeline
-from zerosim.events import STEP_PHASES, Kind, Phase
-from zerosim.memory import Moment, Role
-from zerosim.replay.subject import Subject
+from zerosim.schema.events import STEP_PHASES, Kind, Phase
+from zerosim.schema.memory import Moment, Role
+from zerosim.view.replay.subject import Subject
 
 
 def held_bytes(subject: Subject, frames: Frames, step: int, rank: int) -> dict[Role, float]:

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import zerosim
-from zerosim.export.files import write
-from zerosim.export.gif import animation
-from zerosim.export.pictures import FRAME_MS, Look, Pictures, Stretch, pictures
+from zerosim.view.export.files import write
+from zerosim.view.export.gif import animation
+from zerosim.view.export.pictures import FRAME_MS, Look, Pictures, Stretch, pictures
 
 ROOT = Path(__file__).parents[1]
 TRACES = ROOT / "lessons" / "traces"

@@ -16,8 +16,8 @@ from types import MappingProxyType
 from typing import Any
 
 from tests.deadlines import RANKS_S
-from zerosim.launch.calls import FunctionCall, RankResult, call_on_ranks
-from zerosim.launch.forkserver import keep, lent
+from zerosim.train.launch.calls import FunctionCall, RankResult, call_on_ranks
+from zerosim.train.launch.forkserver import keep, lent
 
 _LOWEST_PORT = 10_000
 """Below it services have their own."""

@@ -14,9 +14,9 @@ from typing import Any
 
 from tests.cli.command import Answer, command
 from tests.ranks import run_ranks
+from zerosim.base.config import Implementation, RunConfig
 from zerosim.cli.jobs import launch_job
-from zerosim.config import Implementation, RunConfig
-from zerosim.launch.job import Job
+from zerosim.train.launch.job import Job
 
 
 def recorded(steps: int, **options: object) -> tuple[Path, Answer]:

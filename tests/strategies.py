@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-from zerosim.events import (
+from zerosim.schema.events import (
     SCHEMA_VERSION,
     Algorithm,
     Close,
@@ -34,8 +34,8 @@ from zerosim.events import (
     WireDelta,
     WireSample,
 )
-from zerosim.manifest import BucketLayout, Manifest, Segment, Slot, Source, UnitLayout
-from zerosim.memory import (
+from zerosim.schema.manifest import BucketLayout, Manifest, Segment, Slot, Source, UnitLayout
+from zerosim.schema.memory import (
     AddressBlock,
     AddressMap,
     Allocations,
@@ -45,7 +45,7 @@ from zerosim.memory import (
     Moment,
     Role,
 )
-from zerosim.rows import MANIFEST_NAME, encode_manifest, encode_row, rank_file_name
+from zerosim.schema.rows import MANIFEST_NAME, encode_manifest, encode_row, rank_file_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,9 +21,9 @@ from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 
 from tests.deadlines import RANKS_S
+from zerosim.base.version import VERSION
 from zerosim.lessons.course import course
 from zerosim.lessons.recordings import COMMITTED
-from zerosim.version import VERSION
 
 REPOSITORY = Path(__file__).parents[1]
 PLACES = {

@@ -62,7 +62,7 @@ def _said(job: tuple[str, str]) -> dict[str, str]:
 
 def _of_trace(name: str) -> Iterator[tuple[str, str]]:
     from zerosim.record import iterations, load
-    from zerosim.replay import MOST_RANKS, replay_document
+    from zerosim.view.replay import MOST_RANKS, replay_document
 
     stem = "-".join(Path(name).relative_to(TRACES).parts)
     for command, words in PER_TRACE.items():

@@ -15,19 +15,21 @@ Names that need torch are loaded when they are first used.
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from zerosim.config import EngineConfig, RunConfig
-from zerosim.version import VERSION as __version__
+from zerosim.base.config import EngineConfig, RunConfig
+from zerosim.base.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from zerosim.cli.start import run
-    from zerosim.deepspeed.distributed import init_distributed
-    from zerosim.deepspeed.engine import DeepSpeedEngine
-    from zerosim.deepspeed.initialize import add_config_arguments, initialize
-    from zerosim.engine import Engine
-    from zerosim.reading import Run, load
     from zerosim.trace.session import trace
+    from zerosim.train.deepspeed.distributed import init_distributed
+    from zerosim.train.deepspeed.engine import DeepSpeedEngine
+    from zerosim.train.deepspeed.initialize import add_config_arguments, initialize
+    from zerosim.train.engine import Engine
+    from zerosim.view.reading import Run, load
 
 __all__ = [
     "DeepSpeedEngine",
@@ -45,16 +47,30 @@ __all__ = [
 ]
 
 _MODULES = {
-    "DeepSpeedEngine": "zerosim.deepspeed.engine",
-    "Engine": "zerosim.engine",
-    "add_config_arguments": "zerosim.deepspeed.initialize",
-    "init_distributed": "zerosim.deepspeed.distributed",
-    "initialize": "zerosim.deepspeed.initialize",
-    "Run": "zerosim.reading",
-    "load": "zerosim.reading",
+    "DeepSpeedEngine": "zerosim.train.deepspeed.engine",
+    "Engine": "zerosim.train.engine",
+    "add_config_arguments": "zerosim.train.deepspeed.initialize",
+    "init_distributed": "zerosim.train.deepspeed.distributed",
+    "initialize": "zerosim.train.deepspeed.initialize",
+    "Run": "zerosim.view.reading",
+    "load": "zerosim.view.reading",
     "run": "zerosim.cli.start",
 }
 
+
+_PUBLIC_PACKAGES = {"deepspeed": "zerosim.train.deepspeed", "trace": "zerosim.trace"}
+
+
+class _Elsewhere(ModuleType):
+    """What `import zerosim.deepspeed` finds: the package by the name that its users know."""
+
+    def __getattr__(self, name: str) -> Any:
+        from importlib import import_module
+
+        return getattr(import_module("zerosim.train.deepspeed"), name)
+
+
+sys.modules.setdefault("zerosim.deepspeed", _Elsewhere("zerosim.deepspeed"))
 
 _DEEPSPEEDS = {
     "zero": "build the model whole, initialize() divides it; engine.full_parameters() has it whole",
@@ -77,8 +93,8 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
-    if name == "trace":
-        return import_module("zerosim.trace")
+    if name in _PUBLIC_PACKAGES:
+        return import_module(_PUBLIC_PACKAGES[name])
     if name in _MODULES:
         return getattr(import_module(_MODULES[name]), name)
     instead = f": {_DEEPSPEEDS[name]}" if name in _DEEPSPEEDS else ""

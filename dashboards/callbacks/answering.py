@@ -1,7 +1,4 @@
-"""What the pages that Dash draws have in common: an address says all that they show.
-
-Imports dash.
-"""
+"""What the pages that Dash draws have in common: an address says all that they show."""
 
 from __future__ import annotations
 

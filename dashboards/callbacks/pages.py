@@ -1,7 +1,4 @@
-"""The pages that Dash draws, each at its address.
-
-Imports dash and its siblings.
-"""
+"""The pages that Dash draws, each at its address."""
 
 from __future__ import annotations
 

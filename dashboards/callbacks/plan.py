@@ -1,7 +1,4 @@
-"""The Plan page is a function of its address: controls lead there, and the page follows it.
-
-Imports dash, werkzeug and its siblings of the dashboard.
-"""
+"""The Plan page is a function of its address: controls lead there, and the page follows it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The Verify page is a function of its address: controls write it, and the page follows it.
-
-Imports dash, werkzeug and its siblings of the dashboard.
-"""
+"""The Verify page is a function of its address: controls write it, and the page follows it."""
 
 from __future__ import annotations
 
@@ -13,6 +10,7 @@ from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 from werkzeug.datastructures import MultiDict
 
+from zerosim.base.errors import ZerosimError, first_line
 from zerosim.dashboards.api import asked_for, asked_iteration
 from zerosim.dashboards.callbacks.answering import register_page
 from zerosim.dashboards.components.parts import problem
@@ -22,7 +20,6 @@ from zerosim.dashboards.page import DashParts
 from zerosim.dashboards.pages import verify
 from zerosim.dashboards.results import Results
 from zerosim.dashboards.texts import SITE
-from zerosim.errors import ZerosimError, first_line
 from zerosim.record.text import one_line
 
 ADDRESS = "address"

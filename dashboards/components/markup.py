@@ -1,7 +1,4 @@
-"""Dash components as HTML, so that a page is there before Dash is.
-
-Imports the standard library and dash.
-"""
+"""Dash components as HTML, so that a page is there before Dash is."""
 
 from __future__ import annotations
 

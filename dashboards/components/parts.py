@@ -1,7 +1,4 @@
-"""What pages are made of, as Dash components: cards, tables, charts, choices, fields.
-
-Imports dash.
-"""
+"""What pages are made of, as Dash components: cards, tables, charts, choices, fields."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The Plan page as Dash components: a pure function of what it shows.
-
-Imports dash, zerosim's plots, `dashboards.pages` and zerosim's L0.
-"""
+"""The Plan page as Dash components: a pure function of what it shows."""
 
 from __future__ import annotations
 
@@ -11,7 +8,8 @@ from typing import Any
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from zerosim import plots
+from zerosim.base.language import term
+from zerosim.base.quantities import format_amount, format_bytes, format_exact
 from zerosim.dashboards.components.parts import (
     aria,
     card,
@@ -24,8 +22,7 @@ from zerosim.dashboards.components.parts import (
 )
 from zerosim.dashboards.pages.plan import Control, Shown, View, seconds
 from zerosim.dashboards.texts import SITE, tied
-from zerosim.language import term
-from zerosim.quantities import format_amount, format_bytes, format_exact
+from zerosim.view import plots
 
 BODY = "planner"
 GPUS, TOKENS = "plan-gpus", "plan-tokens"

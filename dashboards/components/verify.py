@@ -1,7 +1,4 @@
-"""The Verify page as Dash components: a pure function of what it shows.
-
-Imports dash, zerosim's plots, `dashboards.pages`, zerosim's L0 and verify.
-"""
+"""The Verify page as Dash components: a pure function of what it shows."""
 
 from __future__ import annotations
 
@@ -10,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from dash import html
 from dash.development.base_component import Component
 
-from zerosim import plots
+from zerosim.base.language import term
+from zerosim.base.quantities import format_exact_bytes
 from zerosim.dashboards.components.parts import (
     aria,
     card,
@@ -24,9 +22,8 @@ from zerosim.dashboards.components.parts import (
 from zerosim.dashboards.pages.places import PlaceRow
 from zerosim.dashboards.pages.verify import Choice, Planned, Question, Row, View
 from zerosim.dashboards.texts import SITE, tied
-from zerosim.language import term
-from zerosim.quantities import format_exact_bytes
 from zerosim.verify import Outcome, Verdict
+from zerosim.view import plots
 
 BODY = "page"
 PSI, COUNT = "own-psi", "own-n"

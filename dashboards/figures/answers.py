@@ -1,16 +1,13 @@
-"""What a class answered, as bars: by value, or by what could be chosen.
-
-Imports the standard library, `dashboards.votes`, lessons and zerosim's errors.
-"""
+"""What a class answered, as bars: by value, or by what could be chosen."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from zerosim.base.errors import ConfigError
 from zerosim.dashboards.texts import words
 from zerosim.dashboards.votes import Counted
-from zerosim.errors import ConfigError
 from zerosim.lessons.arithmetic import read_number
 from zerosim.lessons.questions import Option, QuestionKind
 

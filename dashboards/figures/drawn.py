@@ -1,7 +1,4 @@
-"""A lesson's drawing as SVG stands in a page: its colours' classes, and which words have room.
-
-Imports the standard library, `lessons.views` and its sibling.
-"""
+"""A lesson's drawing as SVG stands in a page: its colours' classes, and which words have room."""
 
 from __future__ import annotations
 

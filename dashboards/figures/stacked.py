@@ -1,6 +1,6 @@
 """Where the bars of a lesson's figure stand: parts beside each other, and the mark of a law.
 
-Numbers in, places in percent of the width out. Imports the standard library and `lessons.views`.
+Numbers in, places in percent of the width out.
 """
 
 from __future__ import annotations

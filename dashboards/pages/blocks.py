@@ -1,7 +1,4 @@
-"""What a lesson's page is made of: steps, and the blocks of each.
-
-Imports the standard library, its siblings and lessons.
-"""
+"""What a lesson's page is made of: steps, and the blocks of each."""
 
 from __future__ import annotations
 

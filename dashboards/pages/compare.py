@@ -1,7 +1,4 @@
-"""Compare: what does a stage buy, and cost? Which runs are looked at; the player shows them.
-
-Imports the standard library, its siblings and zerosim's errors.
-"""
+"""Compare: what does a stage buy, and cost? Which runs are looked at; the player shows them."""
 
 from __future__ import annotations
 
@@ -9,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
+from zerosim.base.errors import ConfigError
 from zerosim.dashboards.entry import Entry
 from zerosim.dashboards.library import Library
 from zerosim.dashboards.texts import SITE
-from zerosim.errors import ConfigError
-from zerosim.replay.alignment import FEWEST, MOST
+from zerosim.view.replay.alignment import FEWEST, MOST
 
 PATH = "/compare"
 TITLE = "pages.compare"

@@ -1,7 +1,4 @@
-"""Graph: who waits for whom? The event graph of one iteration; the page's modules draw it.
-
-Imports nothing.
-"""
+"""Graph: who waits for whom? The event graph of one iteration; the page's modules draw it."""
 
 PATH = "/graph"
 TITLE = "pages.graph"

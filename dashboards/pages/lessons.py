@@ -1,7 +1,4 @@
-"""Lessons: teach me. The course, and what all pages of lessons say.
-
-Imports the standard library, its siblings and lessons.
-"""
+"""Lessons: teach me. The course, and what all pages of lessons say."""
 
 from __future__ import annotations
 
@@ -12,9 +9,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from zerosim.base.language import sibling
 from zerosim.dashboards import texts
 from zerosim.dashboards.markup import to_inline_html, to_linked_html
-from zerosim.language import sibling
 from zerosim.lessons.course import Lesson
 from zerosim.lessons.recordings import HERE
 

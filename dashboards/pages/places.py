@@ -1,17 +1,14 @@
-"""The part of Verify that speaks of places: copies between tiers, messages by link, interfaces.
-
-Imports the standard library, zerosim's L0 and verify.
-"""
+"""The part of Verify that speaks of places: copies between tiers, messages by link, interfaces."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
 
+from zerosim.base.language import term
+from zerosim.base.quantities import format_exact
+from zerosim.base.tiers import Link
 from zerosim.dashboards.texts import SITE
-from zerosim.language import term
-from zerosim.quantities import format_exact
-from zerosim.tiers import Link
 from zerosim.verify import Report
 
 NOT_MEASURED = "verify.not_measured"

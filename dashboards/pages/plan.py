@@ -2,7 +2,7 @@
 
 What the page says is worked out here from its address, by the same functions as `zerosim plan`;
 `components.plan` makes Dash components of it. A machine is one that comes with zerosim: no address
-names a file. Imports the standard library, its siblings, zerosim's L0, theory, placement and plan.
+names a file.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from urllib.parse import urlencode
 
-from zerosim.config import STAGE_NAMES, STAGES, Offload
-from zerosim.config.shapes import SHAPES
+from zerosim.base.config import STAGE_NAMES, STAGES, Offload
+from zerosim.base.config.shapes import SHAPES
+from zerosim.base.errors import ConfigError
+from zerosim.base.language import Language, spoken, term
+from zerosim.base.quantities import format_amount, format_bytes, format_exact
+from zerosim.base.tables import Table
 from zerosim.dashboards.texts import SITE
-from zerosim.errors import ConfigError
-from zerosim.language import Language, spoken, term
-from zerosim.manifest import EACH
-from zerosim.placement import known_machines
-from zerosim.plan import (
+from zerosim.predict.placement import known_machines
+from zerosim.predict.plan import (
     Plan,
     Predicted,
     ask,
@@ -30,10 +31,17 @@ from zerosim.plan import (
     parse_tokens,
     predict,
 )
-from zerosim.plan.predict import tokens_that_hide
-from zerosim.plan.scaling import scaled
-from zerosim.plan.search import Fixed, Variant, kind_of, narrowed, require_possible, variant_of
-from zerosim.plan.tables import (
+from zerosim.predict.plan.predict import tokens_that_hide
+from zerosim.predict.plan.scaling import scaled
+from zerosim.predict.plan.search import (
+    Fixed,
+    Variant,
+    kind_of,
+    narrowed,
+    require_possible,
+    variant_of,
+)
+from zerosim.predict.plan.tables import (
     grid_table,
     layouts_table,
     memories_table,
@@ -41,14 +49,13 @@ from zerosim.plan.tables import (
     scaling_table,
     times_table,
 )
-from zerosim.plan.written import (
+from zerosim.predict.plan.written import (
     SIMULATED_STEPS,
     deepspeed_config,
     simulate_command,
     torch_calls,
 )
-from zerosim.quantities import format_amount, format_bytes, format_exact
-from zerosim.tables import Table
+from zerosim.schema.manifest import EACH
 from zerosim.theory.layout import Layout
 from zerosim.theory.saved import Recompute
 

@@ -1,7 +1,6 @@
 """Puzzles: write it yourself. The list of all, and what the page of one shows.
 
 What is promised comes from `zerosim.puzzles.promised`: the judge's own formulas, no PyTorch.
-Imports the standard library, its siblings, puzzles and the language.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from zerosim.base.language import typeset
 from zerosim.dashboards import texts
-from zerosim.language import typeset
 from zerosim.puzzles.promised import Bound, asked_of, bounds_of, check_words
 from zerosim.puzzles.puzzle import Puzzle, puzzles
 

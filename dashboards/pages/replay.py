@@ -1,7 +1,4 @@
-"""Replay: what happens, step by step? The player fills it.
-
-Imports the standard library.
-"""
+"""Replay: what happens, step by step? The player fills it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Room: what does the class think? The lecturer's page, and what it knows of questions.
-
-Imports the standard library, its siblings, the lessons and zerosim's errors.
-"""
+"""Room: what does the class think? The lecturer's page, and what it knows of questions."""
 
 from __future__ import annotations
 
@@ -11,12 +8,12 @@ from functools import cache, lru_cache
 from typing import Any
 from urllib.parse import quote
 
+from zerosim.base.errors import ConfigError
+from zerosim.base.language import Language, spoken
 from zerosim.dashboards import texts
 from zerosim.dashboards.figures.answers import bars, thoughts
 from zerosim.dashboards.pages import lessons
 from zerosim.dashboards.votes import Tally
-from zerosim.errors import ConfigError
-from zerosim.language import Language, spoken
 from zerosim.lessons.course import Call, Lesson, course, find_lesson
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.questions import (

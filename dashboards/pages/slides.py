@@ -2,7 +2,6 @@
 
 They are made of the lesson's own blocks: a paragraph is a slide, a prediction is one and its answer
 another, so is each replay and each figure; long tables go on on the next slide.
-Imports the standard library, its siblings, lessons and zerosim's L0.
 """
 
 from __future__ import annotations

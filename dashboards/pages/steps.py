@@ -1,8 +1,7 @@
 """A lesson as the page has it: its steps, made of blocks with this run's numbers.
 
-What comes after questions stays out of the page until they are settled, answered rightly or
-shown: its place is kept by a cover, and `rest_of` gives it. A right answer is never in a page.
-Imports the standard library, its siblings, lessons and zerosim's errors.
+What comes after questions stays out of the page until they are settled, answered rightly or shown:
+its place is kept by a cover, and `rest_of` gives it. A right answer is never in a page.
 """
 
 from __future__ import annotations
@@ -10,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from urllib.parse import urlencode
 
+from zerosim.base.errors import ZerosimError, first_line
+from zerosim.base.language import enumerated
 from zerosim.dashboards.figures.drawn import drawn
 from zerosim.dashboards.figures.stacked import stacked
 from zerosim.dashboards.markup import to_html, to_inline_html
@@ -28,14 +29,12 @@ from zerosim.dashboards.pages.blocks import (
     TextBlock,
 )
 from zerosim.dashboards.pages.lessons import EMBED, words
-from zerosim.errors import ZerosimError, first_line
-from zerosim.language import enumerated
 from zerosim.lessons.course import Block, Call, Code, Lesson, Text, course
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.questions import Question, offered, wording
 from zerosim.lessons.recordings import command_of
 from zerosim.lessons.views import Bars, Drawing, view
-from zerosim.replay.places import names_hop
+from zerosim.view.replay.places import names_hop
 
 Place = Callable[[str, str], int]
 """The step at which a run's replay stands, of the run and where in words."""

@@ -2,7 +2,6 @@
 
 What the page says is worked out here from its address; `components.verify` makes Dash components of
 it. The numbers are those of `zerosim verify` and `zerosim memory`.
-Imports the standard library, its siblings, zerosim's L0, theory, reading and verify.
 """
 
 from __future__ import annotations
@@ -12,17 +11,21 @@ from dataclasses import dataclass
 from fractions import Fraction
 from urllib.parse import urlencode
 
-from zerosim.config import STAGE_NAMES, STAGES
+from zerosim.base.config import STAGE_NAMES, STAGES
+from zerosim.base.errors import ConfigError, TraceError
+from zerosim.base.language import term
+from zerosim.base.quantities import (
+    format_bytes,
+    format_decimal,
+    format_exact,
+    format_psi,
+    parse_count,
+)
+from zerosim.base.tables import Table
 from zerosim.dashboards.entry import Entry
 from zerosim.dashboards.pages.places import Places, places_of
 from zerosim.dashboards.texts import SITE
-from zerosim.errors import ConfigError, TraceError
-from zerosim.events import Algorithm
-from zerosim.language import term
-from zerosim.quantities import format_bytes, format_decimal, format_exact, format_psi, parse_count
-from zerosim.reading import load
-from zerosim.reading.verification import TrafficVerification
-from zerosim.tables import Table
+from zerosim.schema.events import Algorithm
 from zerosim.theory import paper_table_1, stage_states
 from zerosim.theory.algorithms import is_more_than_asked
 from zerosim.verify import (
@@ -33,6 +36,8 @@ from zerosim.verify import (
     Verdict,
     verify_memory,
 )
+from zerosim.view.reading import load
+from zerosim.view.reading.verification import TrafficVerification
 
 PATH = "/verify"
 TITLE = "pages.verify"

@@ -1,4 +1,4 @@
-// How quantities are written: as zerosim/quantities.py does, so that a page and a command line
+// How quantities are written: as zerosim/base/quantities.py does, so that a page and a command line
 // never disagree. Prefixes are decimal; rounding is half to even, in whole numbers where it counts.
 
 import { say } from "#player/words.js";

@@ -1,5 +1,5 @@
 /**
- * A replay document: one iteration of one trace, as `zerosim.replay` writes it and the player
+ * A replay document: one iteration of one trace, as `zerosim.view.replay` writes it and the player
  * reads it. Ranks, units, texts, steps and collectives are referred to by position in their lists.
  * Times are nanoseconds since the iteration began; "-1" stands for what there is not.
  */
@@ -374,7 +374,7 @@ export interface RankMemory {
   cause: number;
 }
 
-/** Some runs under one cursor, as `zerosim.replay.alignment` writes them. */
+/** Some runs under one cursor, as `zerosim.view.replay.alignment` writes them. */
 export interface Alignment {
   moments: Moment[];
   /** By moment: a headline, and what it means. Plain text: never markup. */

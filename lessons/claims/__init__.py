@@ -3,8 +3,6 @@
 `claims.toml` has what a claim says, what theory says and what a run measured, as expressions. The
 verdict is worked out from them: a claim that holds for some numbers of ranks, or under some of its
 conditions, is true only then. Where theory and a run disagree there is no verdict.
-Imports the standard library, `lessons.expressions` and `lessons.recordings`; what expressions may
-call is given by `lessons.facts`, which imports this module.
 """
 
 from __future__ import annotations
@@ -15,8 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from zerosim.errors import ConfigError
-from zerosim.language import Words, enumerated, in_each_language, overlaid
+from zerosim.base.errors import ConfigError
+from zerosim.base.language import Words, enumerated, in_each_language, overlaid
 from zerosim.lessons.expressions import evaluate, fill
 from zerosim.lessons.recordings import HERE
 

@@ -2,7 +2,7 @@
 
 Every public method of `Facts` is a name that an expression of a question may call. A run is named
 as in `lessons.recordings`. Bytes unless the name says otherwise; rank 0 unless a rank is given; the
-last complete iteration. Imports its modules.
+last complete iteration.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Activations: what a block keeps for backward, measured, and by the law of Korthikanti et al.
 
-Bytes of one rank, activations of two bytes. Imports `facts.memory` and zerosim's L0 and theory.
+Bytes of one rank, activations of two bytes.
 """
 
 from __future__ import annotations
 
-from zerosim.config import RunConfig
-from zerosim.config.shapes import GPTConfig, shape_of
+from zerosim.base.config import RunConfig
+from zerosim.base.config.shapes import GPTConfig, shape_of
 from zerosim.lessons.facts.memory import MemoryFacts
-from zerosim.memory import Role
+from zerosim.schema.memory import Role
 from zerosim.theory.saved import Keeping, Recompute, Saved, block_bytes, formula, kept_in_block
 from zerosim.theory.transformer import Computing, Cut
 

@@ -1,15 +1,12 @@
-"""What all facts rest on: each recording as a run that was read once, and what it is.
-
-Imports `lessons.recordings` and zerosim's L0, reading and verify.
-"""
+"""What all facts rest on: each recording as a run that was read once, and what it is."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from zerosim.config import STAGE_NAMES, Implementation
-from zerosim.language import Words, term
+from zerosim.base.config import STAGE_NAMES, Implementation
+from zerosim.base.language import Words, term
 from zerosim.lessons.recordings import (
     HERE,
     LessonRecordings,

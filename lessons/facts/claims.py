@@ -1,4 +1,4 @@
-"""What became of the claims in `claims.toml`. Imports `facts.base` and `lessons.claims`."""
+"""What became of the claims in `claims.toml`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from zerosim.errors import ConfigError
-from zerosim.language import in_each_language
+from zerosim.base.errors import ConfigError
+from zerosim.base.language import in_each_language
 from zerosim.lessons.claims import Judgement, claims, judge
 from zerosim.lessons.facts.base import Base
 from zerosim.lessons.recordings import LessonRecordings

@@ -1,19 +1,16 @@
-"""Runs in which something goes wrong, and ranks that are held: what they left, and who is at fault.
-
-Imports `facts.base`, zerosim's L0, record and diagnosis, and `lessons.recordings`.
-"""
+"""Runs that go wrong and ranks that are held: what they left, and which rank is at fault."""
 
 from __future__ import annotations
 
 import re
 from functools import cache
 
-from zerosim.diagnosis import Diagnosis, Finding, Seen, diagnose
-from zerosim.events import Kind, Phase, Purpose
-from zerosim.language import Words, enumerated, term
+from zerosim.base.language import Words, enumerated, term
 from zerosim.lessons.facts.base import Base
 from zerosim.lessons.recordings import HERE, LessonRecordings, session_of
 from zerosim.record import RankTrace
+from zerosim.schema.events import Kind, Phase, Purpose
+from zerosim.verify.diagnosis import Diagnosis, Finding, Seen, diagnose
 
 _WORDS = Words(HERE / "words.toml")
 

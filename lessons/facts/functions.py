@@ -1,22 +1,23 @@
-"""Which functions asked for what: DeepSpeed's and those of zerosim's engine, as calls name them.
-
-Imports the standard library, `facts.base` and zerosim's L0.
-"""
+"""Which functions asked for what: DeepSpeed's and those of zerosim's engine, as calls name them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from zerosim.errors import ConfigError
-from zerosim.events import Event, Kind
+from zerosim.base.errors import ConfigError
 from zerosim.lessons.facts.base import Base
+from zerosim.schema.events import Event, Kind
 
 _FIRST = 0
 """The iteration that is looked at: what an engine records in it, it repeats."""
 _INNER = "<locals>."
-_ENTRIES = ("deepspeed/__init__.py", "deepspeed/runtime/engine.py", "zerosim/deepspeed/",
-            "zerosim/engine/engine.py", "zerosim/engine/hooks.py")  # fmt: skip
+_ENTRIES = (
+    *("deepspeed/__init__.py", "deepspeed/runtime/engine.py", "zerosim/train/deepspeed/"),
+    *("zerosim/train/engine/engine.py", "zerosim/train/engine/hooks.py"),
+    # and where they were in older traces
+    *("zerosim/deepspeed/", "zerosim/engine/engine.py", "zerosim/engine/hooks.py"),
+)
 """Files through which everything is asked for."""
 _AHEAD = "prefetch"
 

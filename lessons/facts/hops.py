@@ -1,4 +1,4 @@
-"""One collective of a ring, hop by hop: who sends which piece to whom. Imports `facts.base`.
+"""One collective of a ring, hop by hop: who sends which piece to whom.
 
 A collective is named by its op and its unit; the first such of the iteration is meant. Ranks and
 shards count from 0, hops from 1. All of it is traced: these are the messages that were sent.
@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from zerosim.errors import ConfigError
-from zerosim.events import Algorithm, Op
+from zerosim.base.errors import ConfigError
 from zerosim.lessons.facts.base import Base
+from zerosim.schema.events import Algorithm, Op
 from zerosim.theory import cost
 
 UNIT = "blocks.2"

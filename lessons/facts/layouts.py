@@ -1,19 +1,19 @@
 """A model on a cluster: what each axis of a layout moves, and how long its step is predicted to be.
 
 All facts are of one question, GPT-3 on 256 GPUs of a DGX A100 cluster; a grid is tensor x pipeline
-x data parallel. Imports `facts.base`, `facts.time` and zerosim's L0, plan and theory.
+x data parallel.
 """
 
 from __future__ import annotations
 
 from functools import cache
 
-from zerosim.errors import ConfigError
-from zerosim.events import Algorithm, Op
+from zerosim.base.errors import ConfigError
 from zerosim.lessons.facts.base import Base
 from zerosim.lessons.facts.time import NS_A_MS
-from zerosim.plan import Plan, Predicted, Question, ask, make_plan
-from zerosim.plan.schedule import Cause
+from zerosim.predict.plan import Plan, Predicted, Question, ask, make_plan
+from zerosim.predict.plan.schedule import Cause
+from zerosim.schema.events import Algorithm, Op
 from zerosim.theory.algorithms import cost
 from zerosim.theory.programs import Bubble
 from zerosim.theory.transformer import BLOCK, Cut, pieces

@@ -1,6 +1,6 @@
 """What a rank holds: model states by law and measured, peaks, and what it has at which moment.
 
-Of rank 0 unless one is given. Imports `facts.base` and zerosim's L0, reading and theory.
+Of rank 0 unless one is given.
 """
 
 from __future__ import annotations
@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from zerosim.config import DType, EngineConfig
-from zerosim.errors import ConfigError
-from zerosim.events import Event, Kind, Phase
-from zerosim.language import after_another, term
+from zerosim.base.config import DType, EngineConfig
+from zerosim.base.errors import ConfigError
+from zerosim.base.language import after_another, term
 from zerosim.lessons.facts.base import Base
 from zerosim.lessons.recordings import name_in
-from zerosim.memory import Role
-from zerosim.reading.moments import Passed
-from zerosim.replay.places import place
+from zerosim.schema.events import Event, Kind, Phase
+from zerosim.schema.memory import Role
 from zerosim.theory import bytes_a_parameter, stage_states
+from zerosim.view.reading.moments import Passed
+from zerosim.view.replay.places import place
 
 _BEFORE_END = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
 

@@ -2,17 +2,17 @@
 
 What Gloo's native calls made ranks send is measured by the kernel around each call; how long
 something would take is predicted: rounds times a latency and bytes over a bandwidth (alpha and
-beta), and for NCCL by its own model. Imports `facts.base` and zerosim's L0 and placement.
+beta), and for NCCL by its own model.
 """
 
 from __future__ import annotations
 
-from zerosim.errors import ConfigError
-from zerosim.events import Algorithm, Op
+from zerosim.base.errors import ConfigError
 from zerosim.lessons.facts.base import Base
-from zerosim.placement import load_machine
-from zerosim.placement.nccl import Layout, choices
-from zerosim.placement.steps import Steps, steps
+from zerosim.predict.placement import load_machine
+from zerosim.predict.placement.nccl import Layout, choices
+from zerosim.predict.placement.steps import Steps, steps
+from zerosim.schema.events import Algorithm, Op
 
 _ALGORITHMS = {"tree": Algorithm.GLOO, "chain": Algorithm.RING}
 """Of a broadcast: Gloo's is a binomial tree, that of zerosim's ring a chain."""

@@ -3,7 +3,6 @@
 What a rank does in which order is traced. How long it takes is not asked here: every forward and
 backward of a micro-batch is one slot, as in the law of the bubble, so that what is counted is the
 schedule and not this machine. Stages lie on the ranks in order, one on each.
-Imports `facts.traffic` and zerosim's theory.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from zerosim.errors import ConfigError
-from zerosim.events import Kind, Phase
+from zerosim.base.errors import ConfigError
 from zerosim.lessons.facts.traffic import Traffic
 from zerosim.lessons.recordings import LessonRecordings
 from zerosim.record import Trace
+from zerosim.schema.events import Kind, Phase
 from zerosim.theory.programs import Bubble
 
 

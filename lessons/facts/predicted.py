@@ -1,14 +1,11 @@
-"""What is predicted: of runs that were done dry, and of recorded ones if something were different.
-
-Imports `facts.base` and zerosim's placement.
-"""
+"""Predictions: of dry runs, and of recorded runs if something were different."""
 
 from __future__ import annotations
 
-from zerosim.errors import ConfigError
+from zerosim.base.errors import ConfigError
+from zerosim.base.tiers import Link
 from zerosim.lessons.facts.base import Base
-from zerosim.placement import Changes, Machine, load_machine
-from zerosim.tiers import Link
+from zerosim.predict.placement import Changes, Machine, load_machine
 
 _CHANGES = {
     "no straggler": Changes(without_straggler=True),

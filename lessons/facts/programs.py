@@ -1,16 +1,13 @@
-"""What programs say of themselves: blocks, divided modules, buckets.
-
-Imports the standard library and `facts.base`.
-"""
+"""What programs say of themselves: blocks, divided modules, buckets."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-from zerosim.errors import ConfigError
+from zerosim.base.errors import ConfigError
 from zerosim.lessons.facts.base import Base
-from zerosim.strategies import Bundle
+from zerosim.schema.strategies import Bundle
 
 _BLOCK = re.compile(r"blocks\.\d+")
 

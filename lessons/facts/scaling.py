@@ -1,17 +1,14 @@
-"""Number formats, and loss scaling: losses, scales, and steps that all ranks left out.
-
-Imports `facts.base` and zerosim's L0.
-"""
+"""Number formats, and loss scaling: losses, scales, and steps that all ranks left out."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
 
-from zerosim.config import DType
-from zerosim.errors import ConfigError
-from zerosim.events import Metric
+from zerosim.base.config import DType
+from zerosim.base.errors import ConfigError
 from zerosim.lessons.facts.base import Base
+from zerosim.schema.events import Metric
 
 _BITS = {DType.FP32: (8, 23), DType.BF16: (8, 7), DType.FP16: (5, 10)}
 """Of exponent and fraction, beside one of the sign: IEEE 754, and the upper half of its fp32."""

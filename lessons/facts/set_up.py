@@ -2,16 +2,15 @@
 
 What was alive at most is PyTorch's own record of what it allocated, between the first sample and
 the first forward. Of rank 0 unless one is given.
-Imports `facts.base` and zerosim's L0 and analysis.
 """
 
 from __future__ import annotations
 
 from zerosim.analysis.memory import timeline
-from zerosim.config import DType
-from zerosim.errors import ConfigError
-from zerosim.events import Event, Kind, Op
+from zerosim.base.config import DType
+from zerosim.base.errors import ConfigError
 from zerosim.lessons.facts.base import Base
+from zerosim.schema.events import Event, Kind, Op
 
 _BEFORE = -1
 """The iteration of what comes before the first."""

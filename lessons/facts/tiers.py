@@ -1,7 +1,6 @@
 """Where a rank keeps what, and what it copies between its tiers.
 
 Tiers are "device", "host" and "disk", links "bus" and "storage"; of rank 0 unless one is given.
-Imports `facts.base`, analysis, theory and verify.
 """
 
 from __future__ import annotations
@@ -9,13 +8,13 @@ from __future__ import annotations
 from itertools import combinations
 
 from zerosim.analysis.addresses import address_table
-from zerosim.config import DType
-from zerosim.events import Phase, Purpose
+from zerosim.base.config import DType
+from zerosim.base.tables import Table
+from zerosim.base.tiers import Link, Tier
 from zerosim.lessons.facts.base import Base
-from zerosim.memory import AddressMap, Role
-from zerosim.tables import Table
+from zerosim.schema.events import Phase, Purpose
+from zerosim.schema.memory import AddressMap, Role
 from zerosim.theory import law
-from zerosim.tiers import Link, Tier
 from zerosim.verify.configured import workload_of
 from zerosim.verify.memory_report import AddressFigures
 from zerosim.verify.report import LedgerRow

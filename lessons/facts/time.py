@@ -1,7 +1,6 @@
 """Where the time of an iteration went: exposed, hidden, waiting, and the critical path.
 
 The numbers of `zerosim graph`, in milliseconds; of all ranks together unless one is given.
-Imports `facts.base`.
 """
 
 from __future__ import annotations

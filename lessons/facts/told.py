@@ -1,17 +1,13 @@
-"""What DeepSpeed is told in `programs/ds_config.json`, and what it would send if told otherwise.
-
-Imports the standard library, `facts.base`, `lessons.recordings` and what
-`zerosim.deepspeed` tells before anything runs.
-"""
+"""What DeepSpeed is told in `programs/ds_config.json`, and what it would send if told otherwise."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from zerosim.deepspeed.explanation import Explanation, explain
 from zerosim.lessons.facts.base import Base
 from zerosim.lessons.recordings import HERE
+from zerosim.train.deepspeed.explanation import Explanation, explain
 
 CONFIG = HERE / "programs" / "ds_config.json"
 

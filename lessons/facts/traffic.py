@@ -1,18 +1,15 @@
-"""What is called and sent, in bytes of one step; of rank 0 unless one is given.
-
-Imports `facts.base` and zerosim's L0, theory and verify.
-"""
+"""What is called and sent, in bytes of one step; of rank 0 unless one is given."""
 
 from __future__ import annotations
 
-from zerosim.config import DType, EngineConfig
-from zerosim.errors import ConfigError
-from zerosim.events import Kind, Op, Phase, Purpose
+from zerosim.base.config import DType, EngineConfig
+from zerosim.base.errors import ConfigError
+from zerosim.base.tables import Table
+from zerosim.base.tiers import Link
 from zerosim.lessons.facts.base import Base
-from zerosim.tables import Table
+from zerosim.schema.events import Kind, Op, Phase, Purpose
 from zerosim.theory import UnitSize, Workload, law, node_law, ranks_of_node
 from zerosim.theory.zeropp import SCALE_BYTES
-from zerosim.tiers import Link
 from zerosim.verify import SystemLaw
 from zerosim.verify.configured import workload_of
 from zerosim.verify.outcome import Outcome

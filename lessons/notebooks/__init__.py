@@ -5,7 +5,7 @@
     making    their cells
     desk      what the cells of a puzzle's notebook call: check a program, watch it
 
-`first_steps.ipynb` is written by hand. Imports the standard library, lessons, puzzles and reading.
+`first_steps.ipynb` is written by hand.
 """
 
 from zerosim.lessons.notebooks.desk import check, watch

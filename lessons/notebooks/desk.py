@@ -1,8 +1,7 @@
 """What the cells of a puzzle's notebook call.
 
 A program is checked by the command, in a process of its own: a cell that trains in the notebook's
-own process could not be ended. Imports the standard library, puzzles, record, reading and zerosim's
-errors.
+own process could not be ended.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from zerosim.errors import ConfigError
+from zerosim.base.errors import ConfigError
 from zerosim.puzzles.moments import step_of
 from zerosim.puzzles.puzzle import find_puzzle
-from zerosim.reading import load
-from zerosim.reading.player import Replay
 from zerosim.record.judged import read_judged
+from zerosim.view.reading import load
+from zerosim.view.reading.player import Replay
 
 _checked: dict[str, Path] = {}
 """By puzzle the folder of the program's trace that was checked last."""

@@ -1,7 +1,7 @@
 """The cells of a lesson's and of a puzzle's notebook, as nbformat 4 has them: no outputs.
 
 The same texts give the same bytes, and a test holds the committed files against what is written
-here. Imports the standard library, lessons and puzzles.
+here.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 import zerosim
-from zerosim.config import ModelName
-from zerosim.models import Batches, build, context_of
+from zerosim.base.config import ModelName
+from zerosim.train.models import Batches, build, context_of
 
 BATCH, STEPS = 2, 2
 

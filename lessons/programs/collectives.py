@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 
 import zerosim
-from zerosim.events import Phase
+from zerosim.schema.events import Phase
 from zerosim.trace import labels
 
 ELEMENTS = 1 << 18

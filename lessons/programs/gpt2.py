@@ -3,7 +3,7 @@
 Where transformers is installed, its own classes are taken. Elsewhere these are, of the same names:
 modules and parameters have the same names and sizes, the head is the embedding, and what is
 returned has a loss if the model was given labels. What is sent in a step is the same; before it
-transformers' model has masks beside its parameters, which are broadcast as well. Imports torch.
+transformers' model has masks beside its parameters, which are broadcast as well.
 """
 
 # ruff: noqa: INP001 - a program beside the package, which never imports torch

@@ -20,7 +20,7 @@ import torch.distributed as dist
 from gpt2 import small_gpt2  # type: ignore[import-not-found]
 
 import zerosim
-from zerosim.models import Batches
+from zerosim.train.models import Batches
 
 CONFIG = Path(__file__).with_name("ds_config.json")
 TOKENS, STEPS = 64, 2

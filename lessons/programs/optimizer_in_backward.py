@@ -16,12 +16,12 @@ from functools import partial
 import torch
 
 import zerosim
-from zerosim.config import ModelName
-from zerosim.events import Phase
-from zerosim.memory import Role
-from zerosim.models import Batches, build, context_of
+from zerosim.base.config import ModelName
+from zerosim.schema.events import Phase
+from zerosim.schema.memory import Role
 from zerosim.trace import labels
 from zerosim.trace.holdings import hold
+from zerosim.train.models import Batches, build, context_of
 
 LEARNING_RATE, BETAS, EPSILON, STEPS = 1e-3, (0.9, 0.95), 1e-8, 2
 

@@ -26,8 +26,8 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import zerosim
-from zerosim.config import DType, EngineConfig
-from zerosim.events import Phase
+from zerosim.base.config import DType, EngineConfig
+from zerosim.schema.events import Phase
 from zerosim.trace import labels
 
 LAYERS, WIDTH, BATCH, SEED = 8, 256, 4, 0

@@ -1,13 +1,13 @@
 """The figures of lessons: bars, tables and drawings, which a script prints and the page draws.
 
-A view is a pure function of facts and the names of runs. Imports its modules.
+A view is a pure function of facts and the names of runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from zerosim.errors import ConfigError
+from zerosim.base.errors import ConfigError
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.activations import kept, saved, variants
 from zerosim.lessons.views.addresses import addresses

@@ -1,8 +1,8 @@
-"""Figures of activations. Imports `lessons.facts` and `views.model`."""
+"""Figures of activations."""
 
 from __future__ import annotations
 
-from zerosim.language import term
+from zerosim.base.language import term
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
 from zerosim.lessons.views.wording import each, said

@@ -1,14 +1,14 @@
-"""A drawing of memory by address, with its gaps. Imports `lessons.facts` and `views.model`."""
+"""A drawing of memory by address, with its gaps."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
+from zerosim.base.quantities import format_bytes
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import Box, Drawing, FigureTable, Note
 from zerosim.lessons.views.wording import each, said
-from zerosim.memory import AddressMap
-from zerosim.quantities import format_bytes
+from zerosim.schema.memory import AddressMap
 
 _WIDTH = 790.0
 _FREE = "free"

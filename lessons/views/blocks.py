@@ -1,4 +1,4 @@
-"""A drawing of a quantized block and its scale. Imports `lessons.facts` and `views.model`."""
+"""A drawing of a quantized block and its scale."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Figures of claims: what is said, theory, a run, and the verdict.
-
-Imports `lessons.facts`, `lessons.claims` and `views.model`.
-"""
+"""Figures of claims: what is said, theory, a run, and the verdict."""
 
 from __future__ import annotations
 

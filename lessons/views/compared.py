@@ -1,14 +1,14 @@
-"""Figures of the four stages beside each other. Imports `lessons.facts` and `views.model`."""
+"""Figures of the four stages beside each other."""
 
 from __future__ import annotations
 
-from zerosim.config import STAGE_NAMES, STAGES
-from zerosim.language import term
+from zerosim.base.config import STAGE_NAMES, STAGES
+from zerosim.base.language import term
+from zerosim.base.quantities import PSI
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
 from zerosim.lessons.views.wording import each, said
-from zerosim.memory import MODEL_STATES
-from zerosim.quantities import PSI
+from zerosim.schema.memory import MODEL_STATES
 
 _BILLIONS, _RANKS, _MICRO_STEPS = 7.5, 64, 4
 

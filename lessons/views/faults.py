@@ -1,7 +1,4 @@
-"""Figures of runs that go wrong, and of ranks that are held.
-
-Imports `lessons.facts` and `views.model`.
-"""
+"""Figures of runs that go wrong, and of ranks that are held."""
 
 from __future__ import annotations
 

@@ -1,13 +1,10 @@
-"""Figures of who asked: functions of DeepSpeed, and those of zerosim's engine for the same act.
-
-Imports the standard library, `lessons.facts` and `views.model`.
-"""
+"""Figures of who asked: functions of DeepSpeed, and those of zerosim's engine for the same act."""
 
 from __future__ import annotations
 
 from itertools import zip_longest
 
-from zerosim.language import term
+from zerosim.base.language import term
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.facts.functions import AskedStep, Place
 from zerosim.lessons.views.model import FigureTable

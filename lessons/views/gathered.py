@@ -1,11 +1,11 @@
-"""Figures of what is gathered and for how long. Imports `lessons.facts` and `views.model`."""
+"""Figures of what is gathered and for how long."""
 
 from __future__ import annotations
 
+from zerosim.base.quantities import PSI
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import Bar, Bars, Part
 from zerosim.lessons.views.wording import said
-from zerosim.quantities import PSI
 
 
 def gathered(facts: Facts, run: str) -> Bars:

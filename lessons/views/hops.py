@@ -1,10 +1,10 @@
-"""Figures of one collective on a ring. Imports `lessons.facts` and `views.model`."""
+"""Figures of one collective on a ring."""
 
 from __future__ import annotations
 
 from string import ascii_lowercase
 
-from zerosim.language import term
+from zerosim.base.language import term
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
 from zerosim.lessons.views.wording import said

@@ -1,16 +1,16 @@
-"""A drawing of a unit's way from disk to devices. Imports `lessons.facts` and `views.model`."""
+"""A drawing of a unit's way from disk to devices."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
 
-from zerosim.language import term
+from zerosim.base.language import term
+from zerosim.base.quantities import format_bytes
+from zerosim.base.tiers import Tier
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import Arrow, Box, Drawing, FigureTable, Note
 from zerosim.lessons.views.wording import each, said
-from zerosim.quantities import format_bytes
-from zerosim.tiers import Tier
 
 _TIERS = (Tier.DISK, Tier.HOST, Tier.DEVICE)
 _PLACES = (80.0, 260.0, 440.0, 620.0)

@@ -1,12 +1,12 @@
-"""Figures of the three ledgers. Imports `lessons.facts` and `views.model`."""
+"""Figures of the three ledgers."""
 
 from __future__ import annotations
 
-from zerosim.language import term
+from zerosim.base.language import term
+from zerosim.base.quantities import PSI
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
 from zerosim.lessons.views.wording import each, said
-from zerosim.quantities import PSI
 
 
 def causes(facts: Facts, run: str) -> FigureTable:

@@ -1,4 +1,4 @@
-"""Drawings of matrices that tensor parallel cuts. Imports `lessons.facts` and `views.model`.
+"""Drawings of matrices that tensor parallel cuts.
 
 The sizes are the trace's and stand in words; what is drawn is not to scale, or a rank's part of a
 matrix could not be told from another's.

@@ -1,12 +1,12 @@
-"""Figures of memory. Imports `lessons.facts` and `views.model`."""
+"""Figures of memory."""
 
 from __future__ import annotations
 
-from zerosim.language import term
+from zerosim.base.language import term
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
 from zerosim.lessons.views.wording import each, said
-from zerosim.memory import MODEL_STATES, Role
+from zerosim.schema.memory import MODEL_STATES, Role
 
 _SHOWN = (*MODEL_STATES, Role.GATHERED, Role.BUFFERS, Role.ACTIVATIONS)
 _UNIT = "memory.unit"

@@ -1,7 +1,4 @@
-"""What a figure is made of: bars to one scale, a table, a drawing.
-
-Imports the standard library and `views.wording`.
-"""
+"""What a figure is made of: bars to one scale, a table, a drawing."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Figures of nodes: what leaves one, and what stays. Imports `lessons.facts`."""
+"""Figures of nodes: what leaves one, and what stays."""
 
 from __future__ import annotations
 
+from zerosim.base.quantities import PSI
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
 from zerosim.lessons.views.wording import each, said
-from zerosim.quantities import PSI
 
 _PARTS = (
     ("forward", "forward", "gather parameters"),

@@ -1,12 +1,12 @@
-"""Figures of tensor and pipeline parallel. Imports `lessons.facts` and `views.model`."""
+"""Figures of tensor and pipeline parallel."""
 
 from __future__ import annotations
 
-from zerosim.events import Phase
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import Bar, Bars, Box, Drawing, FigureTable, Note, Part
 from zerosim.lessons.views.wording import each, said
-from zerosim.memory import MODEL_STATES, Role
+from zerosim.schema.events import Phase
+from zerosim.schema.memory import MODEL_STATES, Role
 
 MEGA = 1e6
 _WIDTH, _NAMES = 790.0, 66.0

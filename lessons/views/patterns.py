@@ -1,8 +1,8 @@
-"""Figures of collectives by themselves. Imports `lessons.facts` and `views.model`."""
+"""Figures of collectives by themselves."""
 
 from __future__ import annotations
 
-from zerosim.language import term
+from zerosim.base.language import term
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import Arrow, Box, Drawing, FigureTable, Note
 from zerosim.lessons.views.wording import each, said

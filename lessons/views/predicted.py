@@ -1,4 +1,4 @@
-"""Figures of what is predicted. Imports `lessons.facts` and `views.model`."""
+"""Figures of what is predicted."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""Figures of implementations beside each other. Imports `lessons.facts` and `views.model`."""
+"""Figures of implementations beside each other."""
 
 from __future__ import annotations
 
-from zerosim.events import Purpose
-from zerosim.language import enumerated, term
+from zerosim.base.language import enumerated, term
+from zerosim.base.quantities import PSI
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
 from zerosim.lessons.views.wording import each, said
-from zerosim.memory import MODEL_STATES, Role
-from zerosim.quantities import PSI
+from zerosim.schema.events import Purpose
+from zerosim.schema.memory import MODEL_STATES, Role
 
 MEGA = 1e6
 LEAST = 5e-4

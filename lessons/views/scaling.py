@@ -1,12 +1,12 @@
-"""Figures of mixed precision and loss scaling. Imports `lessons.facts` and `views.model`."""
+"""Figures of mixed precision and loss scaling."""
 
 from __future__ import annotations
 
-from zerosim.config import DType
+from zerosim.base.config import DType
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
 from zerosim.lessons.views.wording import each, said
-from zerosim.memory import MODEL_STATES
+from zerosim.schema.memory import MODEL_STATES
 
 _HALVES = (DType.BF16, DType.FP16)
 _TIMES = (1, 4, 10, 100, 1000)

@@ -1,4 +1,4 @@
-"""Figures of set-up, and of ranks that differ. Imports `lessons.facts` and `views.model`."""
+"""Figures of set-up, and of ranks that differ."""
 
 from __future__ import annotations
 

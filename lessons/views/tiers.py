@@ -1,13 +1,13 @@
-"""Figures of tiers: what is kept where, and what is copied. Imports `lessons.facts`."""
+"""Figures of tiers: what is kept where, and what is copied."""
 
 from __future__ import annotations
 
-from zerosim.language import term
+from zerosim.base.language import term
+from zerosim.base.tiers import Link, Tier
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
 from zerosim.lessons.views.wording import each, said
-from zerosim.memory import MODEL_STATES, Role
-from zerosim.tiers import Link, Tier
+from zerosim.schema.memory import MODEL_STATES, Role
 
 MEGA = 1e6
 _OVER = (Link.BUS, Link.STORAGE)

@@ -1,4 +1,4 @@
-"""Figures of time, as `zerosim graph` has it. Imports `lessons.facts` and `views.model`."""
+"""Figures of time, as `zerosim graph` has it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Figures of a configuration: what DeepSpeed would send with it.
-
-Imports `lessons.facts` and `views.model`.
-"""
+"""Figures of a configuration: what DeepSpeed would send with it."""
 
 from __future__ import annotations
 

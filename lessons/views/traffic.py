@@ -1,12 +1,12 @@
-"""Figures of traffic. Imports `lessons.facts` and `views.model`."""
+"""Figures of traffic."""
 
 from __future__ import annotations
 
-from zerosim.events import Purpose
+from zerosim.base.quantities import PSI
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
 from zerosim.lessons.views.wording import each, said
-from zerosim.quantities import PSI
+from zerosim.schema.events import Purpose
 
 
 def traffic(facts: Facts, *runs: str) -> Bars:

@@ -1,8 +1,8 @@
-"""What figures say, in the language that is spoken. Imports `zerosim.language`."""
+"""What figures say, in the language that is spoken."""
 
 from __future__ import annotations
 
-from zerosim.language import Words, term
+from zerosim.base.language import Words, term
 
 _WORDS = Words.beside(__file__)
 

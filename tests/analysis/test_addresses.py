@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from zerosim.analysis.addresses import address_table, sketch
-from zerosim.events import Phase
-from zerosim.memory import AddressBlock, AddressMap, MapMoment, Role
+from zerosim.schema.events import Phase
+from zerosim.schema.memory import AddressBlock, AddressMap, MapMoment, Role
 
 
 def _drawn(iteration: int, moment: MapMoment, *blocks: tuple[int, int, Role]) -> AddressMap:

@@ -6,10 +6,10 @@ from fractions import Fraction
 
 import pytest
 
-from tests.graph.planted import Planted, plant
+from tests.analysis.graph.planted import Planted, plant
 from zerosim.analysis import Bandwidth, bandwidths, bus_factor
-from zerosim.events import Op
-from zerosim.graph import build_graph
+from zerosim.analysis.graph import build_graph
+from zerosim.schema.events import Op
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from tests.graph.plans import load_plan, plans
+from tests.analysis.graph.plans import load_plan, plans
 from zerosim.analysis.beats import Beat, Doing, Sign, cut
 from zerosim.analysis.frames import Step, steps
-from zerosim.config import STAGES
-from zerosim.events import Event, Kind, Op, Phase, Purpose
-from zerosim.graph import build_graph
+from zerosim.analysis.graph import build_graph
+from zerosim.base.config import STAGES
 from zerosim.record import iterations, load
-from zerosim.replay.beats import beats_of, label_of
-from zerosim.replay.subject import Subject
+from zerosim.schema.events import Event, Kind, Op, Phase, Purpose
+from zerosim.view.replay.beats import beats_of, label_of
+from zerosim.view.replay.subject import Subject
 
 TRACES = Path(__file__).parents[2] / "lessons" / "traces"
 SWAPPED = "case-c/stage-3"

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import given
 
-from tests.graph.plans import load_plan, plans
-from tests.graph.planted import Planted, plant, straggling
-from tests.graph.runs import Plan
+from tests.analysis.graph.plans import load_plan, plans
+from tests.analysis.graph.planted import Planted, plant, straggling
+from tests.analysis.graph.runs import Plan
 from zerosim.analysis import Budget, RankState, budgets, occupancy
-from zerosim.events import Phase
-from zerosim.graph import NodeKind, build_graph
+from zerosim.analysis.graph import NodeKind, build_graph
+from zerosim.schema.events import Phase
 
 
 def test_a_budget_by_hand(tmp_path):

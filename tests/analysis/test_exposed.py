@@ -6,11 +6,11 @@ from collections import Counter
 
 from hypothesis import given
 
-from tests.graph.plans import load_plan, plans
-from tests.graph.planted import Planted, plant, straggling
+from tests.analysis.graph.plans import load_plan, plans
+from tests.analysis.graph.planted import Planted, plant, straggling
 from zerosim.analysis import budgets, exposed
-from zerosim.events import Op, Phase, Purpose
-from zerosim.graph import build_graph
+from zerosim.analysis.graph import build_graph
+from zerosim.schema.events import Op, Phase, Purpose
 
 
 def test_by_hand(tmp_path):

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import assume, given
 
-from tests.graph.plans import load_plan, plans
-from tests.graph.runs import Plan
+from tests.analysis.graph.plans import load_plan, plans
+from tests.analysis.graph.runs import Plan
 from zerosim.analysis.frames import (
     Band,
     Frames,
@@ -20,11 +20,11 @@ from zerosim.analysis.frames import (
     play,
     steps,
 )
-from zerosim.config import EngineConfig
-from zerosim.events import Kind, Op, Phase, Purpose
-from zerosim.graph import build_graph
-from zerosim.manifest import BucketLayout, Segment
-from zerosim.memory import MODEL_STATES, Role
+from zerosim.analysis.graph import build_graph
+from zerosim.base.config import EngineConfig
+from zerosim.schema.events import Kind, Op, Phase, Purpose
+from zerosim.schema.manifest import BucketLayout, Segment
+from zerosim.schema.memory import MODEL_STATES, Role
 
 UNIT = "block"
 PIECE = Piece(unit=UNIT, index=0)

@@ -23,9 +23,9 @@ from zerosim.analysis.memory import (
     updates_begin,
     whole_iteration,
 )
-from zerosim.events import STEP_PHASES, Event, Kind, Phase
-from zerosim.memory import MODEL_STATES, Allocations, Holding, MemorySample, Moment, Role
 from zerosim.record import RankTrace, load
+from zerosim.schema.events import STEP_PHASES, Event, Kind, Phase
+from zerosim.schema.memory import MODEL_STATES, Allocations, Holding, MemorySample, Moment, Role
 
 
 def sample(number, changes=(), **fields) -> MemorySample:

@@ -15,9 +15,9 @@ from zerosim.analysis.memory import (
     timeline,
     updates_begin,
 )
-from zerosim.events import Phase
-from zerosim.memory import Allocations, Holding, Moment, Role
-from zerosim.tiers import Tier
+from zerosim.base.tiers import Tier
+from zerosim.schema.events import Phase
+from zerosim.schema.memory import Allocations, Holding, Moment, Role
 
 holdings = st.builds(
     Holding,

@@ -9,10 +9,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.graph.plans import load_plan, plans
+from tests.analysis.graph.plans import load_plan, plans
 from zerosim.analysis import critical_path, slack
-from zerosim.graph import EventGraph, build_graph
-from zerosim.graph.order import find_cycle, positions
+from zerosim.analysis.graph import EventGraph, build_graph
+from zerosim.analysis.graph.order import find_cycle, positions
 
 
 @given(plan=plans(), data=st.data())

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from tests.graph.plans import load_plan, plans
-from tests.graph.planted import straggling
-from tests.graph.runs import Plan
+from tests.analysis.graph.plans import load_plan, plans
+from tests.analysis.graph.planted import straggling
+from tests.analysis.graph.runs import Plan
 from zerosim.analysis import TimeCause, critical_path, slack
-from zerosim.events import Phase
-from zerosim.graph import NodeKind, build_graph
+from zerosim.analysis.graph import NodeKind, build_graph
+from zerosim.schema.events import Phase
 
 
 def test_a_path_by_hand(tmp_path):

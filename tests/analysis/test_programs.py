@@ -20,11 +20,11 @@ from zerosim.analysis.frames import (
     play,
     program_of,
 )
-from zerosim.events import Kind, Phase, Purpose
-from zerosim.memory import OPTIMIZER_STATES, Role
 from zerosim.record import load
-from zerosim.replay.subject import Subject
-from zerosim.strategies import Bundle, Parameter, Strategy, System
+from zerosim.schema.events import Kind, Phase, Purpose
+from zerosim.schema.memory import OPTIMIZER_STATES, Role
+from zerosim.schema.strategies import Bundle, Parameter, Strategy, System
+from zerosim.view.replay.subject import Subject
 
 TRACES = Path(__file__).parents[2] / "lessons" / "traces"
 NAMES = [

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.graph.plans import load_plan
-from tests.graph.planted import Planted, plant, straggling
-from tests.graph.runs import Plan, record
+from tests.analysis.graph.plans import load_plan
+from tests.analysis.graph.planted import Planted, plant, straggling
+from tests.analysis.graph.runs import Plan, record
 from tests.strategies import trace_files, traces, write_files
 from zerosim.analysis import TimeCause, report
-from zerosim.errors import ConfigError, ZerosimError
-from zerosim.events import WHOLE, Phase
-from zerosim.graph import build_graph
+from zerosim.analysis.graph import build_graph
+from zerosim.base.errors import ConfigError, ZerosimError
 from zerosim.record import load
+from zerosim.schema.events import WHOLE, Phase
 
 
 def slow_one(rank: int, *_: object) -> int:

@@ -9,7 +9,7 @@ import pytest
 from tests.analysis import slowed
 from tests.ranks import run_ranks
 from zerosim.analysis import TimeCause, budgets, critical_path, report
-from zerosim.graph import build_graph, check_graph
+from zerosim.analysis.graph import build_graph, check_graph
 from zerosim.record import load
 
 pytestmark = [pytest.mark.ranks, pytest.mark.quiet]

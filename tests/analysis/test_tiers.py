@@ -8,11 +8,11 @@ from itertools import count
 import pytest
 
 from zerosim.analysis.frames import Band, Layout, ShardState, Step, cell_number, play
-from zerosim.config import EngineConfig
-from zerosim.events import Event, Kind, Op, Phase, Purpose
-from zerosim.manifest import BucketLayout, Segment
-from zerosim.memory import MODEL_STATES, Role
-from zerosim.tiers import Tier
+from zerosim.base.config import EngineConfig
+from zerosim.base.tiers import Tier
+from zerosim.schema.events import Event, Kind, Op, Phase, Purpose
+from zerosim.schema.manifest import BucketLayout, Segment
+from zerosim.schema.memory import MODEL_STATES, Role
 
 UNIT = "block"
 BUCKETS = [BucketLayout(name=UNIT, segments=(Segment(unit=UNIT, start=0, stop=1),))]

@@ -7,10 +7,10 @@ from functools import cache
 import pytest
 
 from zerosim.analysis.traffic import split, sums, total, traced_calls
-from zerosim.events import STEP_PHASES
 from zerosim.lessons.recordings import COMMITTED, committed
-from zerosim.manifest import Source
 from zerosim.record import iterations, load, num_nodes
+from zerosim.schema.events import STEP_PHASES
+from zerosim.schema.manifest import Source
 from zerosim.verify import verify
 
 WITHOUT = ["full/stage-2"]

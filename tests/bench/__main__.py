@@ -28,7 +28,7 @@ from tests.bench import (
 )
 from tests.bench.training import Row, measure, measure_programs
 from tests.ranks import run_ranks
-from zerosim.config import ModelName
+from zerosim.base.config import ModelName
 
 TARGET = Path("docs/bench.md")
 PARTS = {

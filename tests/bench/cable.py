@@ -13,11 +13,11 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from tests.bench.real import FITTED, STEPS, Recorded
-from tests.launch.test_nodes import Node, cabled, finish, merged, torchrun, unable
 from tests.ranks import free_port
-from zerosim.placement.changes import Changes
-from zerosim.reading import Run
+from tests.train.launch.test_nodes import Node, cabled, finish, merged, torchrun, unable
+from zerosim.predict.placement.changes import Changes
 from zerosim.record import Trace
+from zerosim.view.reading import Run
 
 RATE_MBIT = (100, 25)
 """The run that is asked, and the one that is done."""

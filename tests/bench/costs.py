@@ -31,8 +31,8 @@ from tests.bench.events import quiet
 from tests.bench.floor import floor
 from tests.bench.pairs import Around, Step
 from tests.bench.programs import ABSENT, PROGRAMS, cpu_us, events_a_step
-from tests.frameworks.witness import counting
 from tests.ranks import run_ranks
+from tests.systems.witness import counting
 from zerosim.trace import ledger, rowfile, trace, writer
 from zerosim.trace.autolabel import modules
 from zerosim.trace.autolabel.labeler import AutoLabeler

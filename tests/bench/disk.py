@@ -24,8 +24,8 @@ import torch
 
 from tests.bench.pages import _busy_cores
 from tests.bench.pairs import Pairs
-from zerosim.offload import DiskFiles, files
-from zerosim.offload.disk import THREADS
+from zerosim.train.offload import DiskFiles, files
+from zerosim.train.offload.disk import THREADS
 
 GOAL = 0.9
 PAIRS = 15

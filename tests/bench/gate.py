@@ -39,8 +39,8 @@ from tests.bench.turns import (
     ratios,
 )
 from tests.ranks import run_ranks
-from zerosim.stands import DEBUG_VARIABLE
-from zerosim.stepping import Controller, Door
+from zerosim.debug import Controller, Door
+from zerosim.schema.stands import DEBUG_VARIABLE
 from zerosim.trace import trace
 from zerosim.trace.calls import Calls
 from zerosim.trace.gate import gate

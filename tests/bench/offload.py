@@ -14,11 +14,11 @@ from pathlib import Path
 
 from tests.bench.pairs import Pairs
 from zerosim.analysis import Budget, budgets
+from zerosim.analysis.graph import build_graph
+from zerosim.base.config import SYSTEMS, EngineConfig, ModelName, RunConfig
 from zerosim.cli.jobs import launch_job
-from zerosim.config import SYSTEMS, EngineConfig, ModelName, RunConfig
-from zerosim.graph import build_graph
-from zerosim.launch.job import Job
 from zerosim.record import load
+from zerosim.train.launch.job import Job
 
 NAMES = ("offload-2", "offload-2-delayed", "offload-3", "infinity-cpu", "infinity-nvme")
 PAIRS = 5

@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.analysis.graph.runs import Plan, record
 from tests.bench.serving import serving
 from tests.cli.command import command
-from tests.graph.runs import Plan, record
 from tests.strategies import trace_files, write_files
-from zerosim.export.browser import launched
+from zerosim.view.export.browser import launched
 
 VIEWS = 5
 PLAYED_S = 4

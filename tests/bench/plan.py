@@ -20,8 +20,8 @@ from zerosim.dashboards.callbacks.plan import PlanPage
 from zerosim.dashboards.page import DashParts
 from zerosim.dashboards.pages.plan import PATH
 from zerosim.dashboards.server import settle
-from zerosim.export.browser import launched
-from zerosim.plan import ask, make_plan
+from zerosim.predict.plan import ask, make_plan
+from zerosim.view.export.browser import launched
 
 PLANS = (
     ("llama-3-8b", 64, "dgx-h100", 4_000_000),

@@ -2,8 +2,9 @@
 
 Each published run is done dry by zerosim's engine, as `zerosim simulate` does it, and placed with
 the constants of its generation of software on its hardware, one of
-`zerosim/placement/machines`. These are fitted here to the rows of `published.toml` that it calls
-`fitted`, and to no other; where a machine file holds another value than the fit, the table says so.
+`zerosim/predict/placement/machines`. These are fitted here to the rows of `published.toml` that it
+calls `fitted`, and to no other; where a machine file holds another value than the fit, the table
+says so.
 
     python -m tests.bench --only published
 """
@@ -22,16 +23,16 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from zerosim.config import CollectivesKind, DType, EngineConfig, ModelName, RunConfig
-from zerosim.events import Kind, Op
-from zerosim.launch.job import Job
-from zerosim.placement import Modelled, load_machine, place
-from zerosim.placement.machine import Machine
-from zerosim.placement.nccl import Layout, nccl_time
-from zerosim.reading import Run
+from zerosim.base.config import CollectivesKind, DType, EngineConfig, ModelName, RunConfig
+from zerosim.base.tiers import Link
+from zerosim.predict.placement import Modelled, load_machine, place
+from zerosim.predict.placement.machine import Machine
+from zerosim.predict.placement.nccl import Layout, nccl_time
+from zerosim.predict.simulate.simulate import run_dry
 from zerosim.record import Trace, load
-from zerosim.simulate.simulate import run_dry
-from zerosim.tiers import Link
+from zerosim.schema.events import Kind, Op
+from zerosim.train.launch.job import Job
+from zerosim.view.reading import Run
 
 DATA = tomllib.loads(Path(__file__).with_name("published.toml").read_text(encoding="utf-8"))
 HEADING = "## Published runs"

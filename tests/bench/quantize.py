@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 
 import torch
 
-from zerosim.collectives.quantization import Bits, Error, Quantizer
+from zerosim.train.collectives.quantization import Bits, Error, Quantizer
 
 _NUM_ROWS = 4
 _BLOCK = 256

@@ -23,19 +23,19 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from tests.bench.events import BUSY, quiet
-from tests.simulate.test_dry import peaks
+from tests.predict.simulate.test_dry import peaks
+from zerosim.base.config import EngineConfig, Implementation, ModelName, RunConfig
 from zerosim.cli.jobs import launch_job
-from zerosim.config import EngineConfig, Implementation, ModelName, RunConfig
-from zerosim.launch.forkserver import keep
-from zerosim.launch.job import Job
-from zerosim.memory import Role
-from zerosim.placement import Modelled, load_machine, place
-from zerosim.placement.calibrate import calibrate, write_machine
-from zerosim.placement.machine import Machine
-from zerosim.reading import Run
+from zerosim.predict.placement import Modelled, load_machine, place
+from zerosim.predict.placement.calibrate import calibrate, write_machine
+from zerosim.predict.placement.machine import Machine
+from zerosim.predict.simulate.counted import CountedDry
+from zerosim.predict.simulate.simulate import run_dry
 from zerosim.record import Trace, load
-from zerosim.simulate.counted import CountedDry
-from zerosim.simulate.simulate import run_dry
+from zerosim.schema.memory import Role
+from zerosim.train.launch.forkserver import keep
+from zerosim.train.launch.job import Job
+from zerosim.view.reading import Run
 
 TURNS, STEPS = 2, 5
 _TOLD = 0.05

@@ -16,12 +16,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.graph.runs import Plan, record
+from tests.analysis.graph.runs import Plan, record
 from tests.strategies import Row, said_once, trace_files, write_files
 from zerosim.analysis import bandwidths, budgets, critical_path, slack
-from zerosim.events import Template
-from zerosim.graph import build_graph, check_graph
+from zerosim.analysis.graph import build_graph, check_graph
 from zerosim.record import load, match_collectives
+from zerosim.schema.events import Template
 
 SIZES = (10_000, 100_000, 1_000_000)
 NUM_RANKS = 4

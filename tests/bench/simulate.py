@@ -15,19 +15,19 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
+from tests.analysis.graph.plans import load_plan
+from tests.analysis.graph.runs import Plan
 from tests.analysis.slowed import NUM_RANKS, SLOW_RANK, SLOW_S, train_only
 from tests.bench import cable, real
 from tests.bench.events import quiet
-from tests.graph.plans import load_plan
-from tests.graph.runs import Plan
 from tests.ranks import run_ranks
-from zerosim.events import Algorithm, Group, Kind, Op, Phase, Purpose, Template
-from zerosim.placement import Recorded, place
-from zerosim.placement.changes import Changes
-from zerosim.placement.disturbed import Disturbed
-from zerosim.reading import load
+from zerosim.predict.placement import Recorded, place
+from zerosim.predict.placement.changes import Changes
+from zerosim.predict.placement.disturbed import Disturbed
 from zerosim.record import Events, Trace
 from zerosim.record.eventrows import OccurrenceRow
+from zerosim.schema.events import Algorithm, Group, Kind, Op, Phase, Purpose, Template
+from zerosim.view.reading import load
 
 LAYERS = 32
 WIDE = (256, 1024, 4096)

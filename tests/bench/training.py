@@ -15,12 +15,12 @@ from torch.profiler import ProfilerActivity, profile
 
 import zerosim
 from tests.bench.pairs import Around, Pairs, Step, time_pairs
-from tests.frameworks.witness import counting
-from zerosim.config import DType, EngineConfig, Implementation, ModelName, RunConfig
-from zerosim.implementations import make_step, unavailable
-from zerosim.models import Batches, build, context_of
+from tests.systems.witness import counting
+from zerosim.base.config import DType, EngineConfig, Implementation, ModelName, RunConfig
+from zerosim.systems import make_step, unavailable
 from zerosim.trace import trace
 from zerosim.trace.wire import Connections
+from zerosim.train.models import Batches, build, context_of
 
 BATCH = 4
 LEARNING_RATE = 3e-4

@@ -14,7 +14,7 @@ import torch.distributed as dist
 
 from tests.bench.pairs import Step
 from tests.bench.programs import PROGRAMS, cpu_us, events_a_step
-from zerosim.attach import ATTACH_VARIABLE, new_token
+from zerosim.schema.attach import ATTACH_VARIABLE, new_token
 from zerosim.trace import trace
 
 NUM_PAIRS = 30

@@ -16,8 +16,8 @@ from playwright.sync_api import Error, expect
 
 from tests.deadlines import QUESTION_S, RANKS_S
 from zerosim.dashboards import server as dashboard
-from zerosim.export.browser import launched
 from zerosim.lessons.recordings import COMMITTED
+from zerosim.view.export.browser import launched
 
 expect.set_options(timeout=1000 * QUESTION_S)
 

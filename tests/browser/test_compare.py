@@ -8,20 +8,20 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import expect
 
+from tests.analysis.graph.runs import Plan, record
 from tests.browser.conftest import eventually, heard, serving
 from tests.browser.test_access import violations_in_both_themes
 from tests.deadlines import RANKS_S
-from tests.graph.runs import Plan, record
 from tests.strategies import trace_files, write_files
 from zerosim.analysis.budget import budgets
-from zerosim.graph import build_graph
+from zerosim.analysis.graph import build_graph
+from zerosim.base.quantities import format_bytes
 from zerosim.lessons.recordings import COMMITTED
-from zerosim.quantities import format_bytes
-from zerosim.reading import Comparison
 from zerosim.record import load
-from zerosim.replay import replay_document
-from zerosim.replay.alignment import align
 from zerosim.verify import verify
+from zerosim.view.reading import Comparison
+from zerosim.view.replay import replay_document
+from zerosim.view.replay.alignment import align
 
 pytestmark = [pytest.mark.browser, pytest.mark.ranks]
 

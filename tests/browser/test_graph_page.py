@@ -7,17 +7,17 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.analysis.graph.planted import Planted, plant
+from tests.analysis.graph.runs import Plan, record
 from tests.browser.conftest import eventually
 from tests.browser.test_access import violations, violations_in_both_themes
 from tests.cli.traces import engine_trace, write
 from tests.deadlines import QUESTION_S, RANKS_S
-from tests.graph.planted import Planted, plant
-from tests.graph.runs import Plan, record
 from tests.strategies import trace_files, write_files
 from zerosim.analysis import report
-from zerosim.events import Phase
-from zerosim.graph import build_graph
+from zerosim.analysis.graph import build_graph
 from zerosim.record import load
+from zerosim.schema.events import Phase
 
 pytestmark = [pytest.mark.browser, pytest.mark.ranks]
 

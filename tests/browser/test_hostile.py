@@ -12,20 +12,20 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import expect
 
+from tests.analysis.graph.runs import Plan, record
 from tests.bench.scale import write_run
 from tests.browser.conftest import READY, Watched, eventually, heard, serving
 from tests.cli.command import command
-from tests.graph.runs import Plan, record
 from tests.strategies import Row, Written, encode_rows, trace_files, write_files
 from tests.theory.programs import ddp, parameter
 from tests.verify.program_traces import Program
 from zerosim.analysis.frames import find
-from zerosim.events import Failure, Metric, Phase
-from zerosim.export.offline import offline_page
-from zerosim.manifest import UnitLayout
 from zerosim.record import load
-from zerosim.replay import replay_document
-from zerosim.rows import MANIFEST_NAME, rank_file_name
+from zerosim.schema.events import Failure, Metric, Phase
+from zerosim.schema.manifest import UnitLayout
+from zerosim.schema.rows import MANIFEST_NAME, rank_file_name
+from zerosim.view.export.offline import offline_page
+from zerosim.view.replay import replay_document
 
 pytestmark = pytest.mark.browser
 

@@ -14,10 +14,10 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import ask, eventually, serving
 from tests.deadlines import QUESTION_S, RANKS_S
-from zerosim.export.perfetto import perfetto_file
-from zerosim.graph import build_graph
+from zerosim.analysis.graph import build_graph
 from zerosim.lessons.recordings import COMMITTED
 from zerosim.record import load
+from zerosim.view.export.perfetto import perfetto_file
 
 pytestmark = pytest.mark.browser
 

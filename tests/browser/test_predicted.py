@@ -9,8 +9,8 @@ import pytest
 
 from tests.browser.conftest import serving
 from zerosim.lessons.recordings import COMMITTED
-from zerosim.manifest import Source
 from zerosim.record import load, write
+from zerosim.schema.manifest import Source
 
 pytestmark = [pytest.mark.browser, pytest.mark.ranks]
 

@@ -16,7 +16,7 @@ from unittest import mock
 
 from tests.deadlines import RANKS_S
 from zerosim.cli import main
-from zerosim.launch import forkserver
+from zerosim.train.launch import forkserver
 
 forkserver.keep()  # all runs in this process share it: each would import PyTorch again
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from zerosim.launch import launcher
+from zerosim.train.launch import launcher
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ import pytest
 
 from tests.cli.command import assert_one_line, command
 from tests.deadlines import RANKS_S
+from zerosim.base.errors import EnvironmentFault
 from zerosim.cli.debug import command_line
-from zerosim.errors import EnvironmentFault
-from zerosim.stepping.commands import condition_of
+from zerosim.debug.commands import condition_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "debug.md"
 SIGN = "(zerosim) "

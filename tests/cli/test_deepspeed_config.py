@@ -7,9 +7,9 @@ import json
 import pytest
 
 from tests.cli.command import assert_one_line, command
-from zerosim.config import EngineConfig
-from zerosim.events import Purpose
+from zerosim.base.config import EngineConfig
 from zerosim.record import load
+from zerosim.schema.events import Purpose
 
 CONFIG = {
     "train_micro_batch_size_per_gpu": 2,

@@ -117,7 +117,7 @@ def test_what_is_not_installed_is_named(folder, tmp_path, monkeypatch):
     nowhere = {"PATH": str(tmp_path), "CHROMIUM": "", "PLAYWRIGHT_BROWSERS_PATH": str(tmp_path)}
     answer = process("export", folder, "--png", file, **nowhere)
     assert_one_line(answer, "pictures need a Chromium", "apt install chromium")
-    monkeypatch.setattr("zerosim.export.browser.find_spec", lambda name: None)
+    monkeypatch.setattr("zerosim.view.export.browser.find_spec", lambda name: None)
     answer = command("export", folder, "--png", file, "--gif", tmp_path / "x.gif")
     assert_one_line(answer, "pictures need playwright and pillow", "pip install 'zerosim[images]'")
     assert [path.name for path in tmp_path.iterdir()] == ["t"]

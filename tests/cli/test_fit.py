@@ -9,10 +9,10 @@ import pytest
 
 from tests.cli.command import assert_one_line, command
 from zerosim.analysis.addresses import address_table
-from zerosim.config import ModelName, Shape
-from zerosim.memory import MapMoment
-from zerosim.models import build
+from zerosim.base.config import ModelName, Shape
 from zerosim.record import load
+from zerosim.schema.memory import MapMoment
+from zerosim.train.models import build
 
 SMALL = ("--model", "gpt-tiny", "--ranks", 2, "--width", 32, "--batch", 1, "--timeout", 100)
 LIMIT_BYTES = 1_000_000

@@ -15,10 +15,10 @@ import pytest
 from tests.cli.command import assert_one_line, command, contents
 from tests.cli.traces import engine_trace, write
 from tests.ranks import free_port
+from zerosim.base.errors import EnvironmentFault
 from zerosim.cli import folders, run
 from zerosim.cli.folders import make_free, require_free, reserve
-from zerosim.errors import EnvironmentFault
-from zerosim.launch import launcher
+from zerosim.train.launch import launcher
 
 RUN = ("run", "--model", "mlp", "--ranks", 2, "--steps", 1, "--stage", 1)
 RESERVES = (

@@ -7,12 +7,12 @@ import json
 import networkx as nx
 import pytest
 
+from tests.analysis.graph.planted import Planted
+from tests.analysis.graph.runs import Plan, record
 from tests.cli.command import assert_one_line, command
-from tests.graph.planted import Planted
-from tests.graph.runs import Plan, record
 from tests.strategies import trace_files, write_files, write_trace
 from zerosim.analysis import report
-from zerosim.graph import build_graph
+from zerosim.analysis.graph import build_graph
 from zerosim.record import load
 
 

@@ -14,9 +14,9 @@ from tests.cli.traces import write as write_plain
 from tests.theory.programs import fsdp, module, parameter
 from tests.verify.memory_traces import UNITS, change, memory_trace, position_of, write
 from tests.verify.program_traces import Program
-from zerosim.events import Phase
-from zerosim.memory import Moment, Role
 from zerosim.record import load
+from zerosim.schema.events import Phase
+from zerosim.schema.memory import Moment, Role
 from zerosim.verify import verify_memory
 
 

@@ -22,8 +22,8 @@ from tests.verify.program_traces import Program
 from zerosim.cli import doctor
 from zerosim.cli.console import make_console, make_table, print_rows, print_table
 from zerosim.cli.pages import require_pages
-from zerosim.events import Event, Kind, Phase
 from zerosim.record import load
+from zerosim.schema.events import Event, Kind, Phase
 from zerosim.verify import Outcome, verify
 
 

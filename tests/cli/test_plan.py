@@ -7,15 +7,15 @@ import json
 import pytest
 
 from tests.cli.command import assert_one_line, command
-from zerosim.config import EngineConfig
-from zerosim.deepspeed.config import read_settings
-from zerosim.placement.machine import load_machine
-from zerosim.plan import ask, make_plan, notes_on, parse_tokens
-from zerosim.plan.prices import Prices
-from zerosim.plan.scaling import scaled
-from zerosim.plan.search import KINDS, Fixed, Variant, layouts
-from zerosim.plan.written import deepspeed_config, simulate_command, torch_calls
+from zerosim.base.config import EngineConfig
+from zerosim.predict.placement.machine import load_machine
+from zerosim.predict.plan import ask, make_plan, notes_on, parse_tokens
+from zerosim.predict.plan.prices import Prices
+from zerosim.predict.plan.scaling import scaled
+from zerosim.predict.plan.search import KINDS, Fixed, Variant, layouts
+from zerosim.predict.plan.written import deepspeed_config, simulate_command, torch_calls
 from zerosim.theory.saved import Recompute
+from zerosim.train.deepspeed.config import read_settings
 
 SMALL = ("--model", "gpt-2", "--gpus", 16, "--tokens-per-batch", "512k")
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
+from tests.analysis.graph.runs import Plan, record
 from tests.cli.command import command, plain_text
-from tests.graph.runs import Plan, record
 from tests.strategies import trace_files, write_files
 from zerosim import load as load_run
 from zerosim.cli.app import app
 from zerosim.lessons.recordings import COMMITTED
-from zerosim.manifest import Source
 from zerosim.record import load, write
+from zerosim.schema.manifest import Source
 
 READING = {
     "verify": (("{dry}",), ("{dry}", "-v")),

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import assert_one_line, command
+from zerosim.base.config import Implementation, ModelName, RunConfig
 from zerosim.cli import profiles
-from zerosim.config import Implementation, ModelName, RunConfig
-from zerosim.implementations import unavailable
-from zerosim.models import build
 from zerosim.record import load
+from zerosim.systems import unavailable
+from zerosim.train.models import build
 
 PSI = sum(parameter.numel() for parameter in build(ModelName.MLP, 0).parameters())
 OPTIONS = ("--ranks", 2, "--steps", 3, "--model", "mlp", "--timeout", 100)
@@ -98,7 +98,7 @@ def test_every_implementation_has_its_reason():
 
 
 def test_what_is_not_here_is_said_and_not_run(monkeypatch):
-    monkeypatch.setattr("zerosim.implementations.catalogue.find_spec", lambda _: None)
+    monkeypatch.setattr("zerosim.systems.catalogue.find_spec", lambda _: None)
     run = RunConfig(model=ModelName.GPT_TINY, ranks=4)
     absent = {one for one in Implementation if unavailable(one, run)}
     assert absent == {one for one in Implementation if one.name.startswith("DEEPSPEED")}

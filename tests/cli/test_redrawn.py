@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import assert_one_line, command
-from zerosim.plan.redrawn import FIGURES
+from zerosim.predict.plan.redrawn import FIGURES
 
 CLOSE = {"activations": 0.015, "hides": 0.002}
 """Of figures whose digits nothing was fitted to: how far off a law is at most."""

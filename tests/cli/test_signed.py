@@ -18,9 +18,9 @@ import pytest
 
 from tests.cli.command import assert_one_line, command
 from tests.dashboards.samples import make_site
-from zerosim.errors import TraceError
+from zerosim.base.errors import TraceError
 from zerosim.record import load
-from zerosim.rows import MANIFEST_NAME
+from zerosim.schema.rows import MANIFEST_NAME
 
 TRACES = Path(__file__).parents[2] / "lessons" / "traces"
 KINDS = ("kept/stage-1", "profiles/ddp", "device/stage-2", "profiles/fsdp2", "hpz/stage-3")

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.analysis.graph.runs import Plan, record
 from tests.cli.command import assert_one_line, command
-from tests.graph.runs import Plan, record
 from tests.strategies import trace_files, write_files
-from zerosim.manifest import Source
-from zerosim.placement import Changes
-from zerosim.reading import load as open_run
+from zerosim.predict.placement import Changes
 from zerosim.record import load
+from zerosim.schema.manifest import Source
+from zerosim.view.reading import load as open_run
 
 TRACES = Path(__file__).parents[2] / "lessons" / "traces"
 USUAL = {"num_ranks": 3, "units": ("a", "b", "c"), "gap_ns": 0}

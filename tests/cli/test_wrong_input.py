@@ -29,8 +29,8 @@ from tests.deadlines import RANKS_S
 from tests.ranks import free_port
 from tests.strategies import header
 from tests.verify import memory_traces
-from zerosim.attach import ATTACH_VARIABLE
-from zerosim.launch import forkserver, launcher, rendezvous
+from zerosim.schema.attach import ATTACH_VARIABLE
+from zerosim.train.launch import forkserver, launcher, rendezvous
 
 NO_TEXT = os.fsdecode(b"no \xff text")
 
@@ -160,7 +160,7 @@ def test_no_loopback(tmp_path, monkeypatch, no_ranks, has_port):
 def test_a_loopback_that_is_down_is_seen():
     if not (own := apart("--net")):
         pytest.skip("needs root, for a network of its own (unshare --net)")
-    look = "from zerosim.launch.rendezvous import require_loopback as look; look()"
+    look = "from zerosim.train.launch.rendezvous import require_loopback as look; look()"
     done = subprocess.run(
         (*own, sys.executable, "-c", look),
         capture_output=True,

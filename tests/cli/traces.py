@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tests.strategies import Row, Written, header, manifest, trace_files, write_files
-from zerosim.config import EngineConfig
-from zerosim.events import Algorithm, Event, Group, Kind, Op
-from zerosim.manifest import Manifest, UnitLayout
+from zerosim.base.config import EngineConfig
+from zerosim.base.tiers import Link
+from zerosim.schema.events import Algorithm, Event, Group, Kind, Op
+from zerosim.schema.manifest import Manifest, UnitLayout
 from zerosim.theory import Movement, UnitSize, Workload, padded_elements, planned
 from zerosim.theory.disk import bytes_on_disk
 from zerosim.theory.nodes import Span, members
-from zerosim.tiers import Link
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

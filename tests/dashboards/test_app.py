@@ -14,9 +14,9 @@ from plotly.offline import get_plotlyjs_version
 from tests.dashboards.samples import HOSTILE, make_site, plain, put_trace
 from zerosim.dashboards.documents import Documents
 from zerosim.dashboards.guard import hosts_of, is_loopback
-from zerosim.export import player
 from zerosim.record import load
-from zerosim.replay import replay_document
+from zerosim.view.export import player
+from zerosim.view.replay import replay_document
 
 CALLBACK = "/dash/_dash-update-component"
 OUTPUT = "..address.search.."

@@ -9,14 +9,14 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.analysis.graph.runs import Plan, record
 from tests.dashboards.samples import HOSTILE, make_site, put_trace
-from tests.graph.runs import Plan, record
 from tests.strategies import trace_files, write_files
 from zerosim.dashboards.entry import Entry
 from zerosim.dashboards.pages.compare import chosen, siblings, view
 from zerosim.record import load
-from zerosim.replay import replay_document
-from zerosim.replay.alignment import align
+from zerosim.view.replay import replay_document
+from zerosim.view.replay.alignment import align
 
 
 def put(folder: Path, **plan: object) -> Path:

@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.dashboards.samples import entry_of
+from zerosim.base.errors import TraceError
 from zerosim.dashboards.documents import Documents
-from zerosim.errors import TraceError
 
 ASKING = 30
 

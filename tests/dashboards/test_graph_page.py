@@ -10,9 +10,9 @@ import pytest
 
 from tests.dashboards.samples import HOSTILE, plain
 from zerosim.dashboards.pages import graph
-from zerosim.export import player
 from zerosim.record import load
-from zerosim.replay import graph_document
+from zerosim.view.export import player
+from zerosim.view.replay import graph_document
 
 
 def test_the_document_is_that_of_zerosim_replay(client, tmp_path):

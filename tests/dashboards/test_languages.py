@@ -6,13 +6,13 @@ import re
 import pytest
 
 from tests.dashboards.samples import put_trace
+from zerosim.base.language import Language, speaking
 from zerosim.dashboards.away import Away
 from zerosim.dashboards.languages import ASKED
-from zerosim.export import player
-from zerosim.export.offline import offline_page
-from zerosim.language import Language, speaking
 from zerosim.record import load
-from zerosim.replay import replay_document
+from zerosim.view.export import player
+from zerosim.view.export.offline import offline_page
+from zerosim.view.replay import replay_document
 
 PAGES = ("/replay", "/compare", "/verify", "/graph", "/plan", "/lessons", "/room", "/join")
 

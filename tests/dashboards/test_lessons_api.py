@@ -14,6 +14,7 @@ import pytest
 
 from tests.dashboards.samples import put_trace
 from tests.deadlines import RANKS_S
+from zerosim.base.errors import ConfigError
 from zerosim.dashboards import lessonapi
 from zerosim.dashboards.app import make_app
 from zerosim.dashboards.classroom import Classroom, lesson_shelf
@@ -23,7 +24,6 @@ from zerosim.dashboards.pages import lessons
 from zerosim.dashboards.rooms import Rooms
 from zerosim.dashboards.roomstate import Pointed
 from zerosim.dashboards.workbench import MOST_WAITING, State, Workbench, name_of
-from zerosim.errors import ConfigError
 from zerosim.lessons.course import course, find_lesson
 from zerosim.lessons.questions import explanation, right_answer
 from zerosim.lessons.recordings import COMMITTED

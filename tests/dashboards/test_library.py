@@ -10,10 +10,10 @@ import pytest
 
 from tests.cli.traces import engine_trace, manifest_of, write
 from tests.dashboards.samples import HOSTILE, Clock, put_trace
+from zerosim.base.errors import ConfigError, TraceError
+from zerosim.base.language import Language, speaking
 from zerosim.dashboards.entry import title_of
 from zerosim.dashboards.library import Library, NoSuchTraceError
-from zerosim.errors import ConfigError, TraceError
-from zerosim.language import Language, speaking
 
 
 @pytest.fixture

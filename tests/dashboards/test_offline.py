@@ -10,10 +10,10 @@ import re
 import pytest
 
 from tests.dashboards.samples import HOSTILE, put_trace
-from zerosim.export import player
-from zerosim.export.offline import offline_page
 from zerosim.record import load
-from zerosim.replay import replay_document
+from zerosim.view.export import player
+from zerosim.view.export.offline import offline_page
+from zerosim.view.replay import replay_document
 
 DOCUMENT = re.compile(
     r'<script type="application/json" id="replay-document">(.*?)</script>', re.DOTALL

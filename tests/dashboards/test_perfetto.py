@@ -2,8 +2,8 @@
 
 import pytest
 
+from zerosim.base.errors import ConfigError
 from zerosim.dashboards.perfetto import AT, origin_of
-from zerosim.errors import ConfigError
 
 COOP = "Cross-Origin-Opener-Policy"
 PERFETTO = "https://ui.perfetto.dev"

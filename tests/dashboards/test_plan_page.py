@@ -14,6 +14,8 @@ from dash.exceptions import PreventUpdate
 
 from tests.dashboards.samples import HOSTILE
 from tests.deadlines import RANKS_S
+from zerosim.base.errors import RunError
+from zerosim.base.quantities import format_bytes
 from zerosim.dashboards import workbench
 from zerosim.dashboards.app import make_app
 from zerosim.dashboards.callbacks.plan import answer_typed
@@ -23,12 +25,10 @@ from zerosim.dashboards.documents import Documents
 from zerosim.dashboards.library import Library
 from zerosim.dashboards.pages import plan
 from zerosim.dashboards.workbench import Workbench
-from zerosim.errors import RunError
-from zerosim.manifest import Source
-from zerosim.plan import ask, make_plan
-from zerosim.plan.search import Fixed
-from zerosim.quantities import format_bytes
+from zerosim.predict.plan import ask, make_plan
+from zerosim.predict.plan.search import Fixed
 from zerosim.record import load
+from zerosim.schema.manifest import Source
 
 CALLBACK = "/dash/_dash-update-component"
 SMALL = {"model": "gpt-2", "gpus": "8", "tokens": "512k"}

@@ -22,6 +22,7 @@ from hypothesis.stateful import (
 )
 
 from tests.dashboards.samples import Clock
+from zerosim.base.errors import ConfigError
 from zerosim.dashboards.rooms import (
     PRESENT_S,
     Limits,
@@ -33,7 +34,6 @@ from zerosim.dashboards.rooms import (
 from zerosim.dashboards.roomstate import Pointed
 from zerosim.dashboards.tokens import ALPHABET, CODE_LENGTH, new_code, new_key, read_code
 from zerosim.dashboards.votes import LONGEST_ANSWER
-from zerosim.errors import ConfigError
 
 SENT = Pointed("zero3", "sent")
 

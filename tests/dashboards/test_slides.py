@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from zerosim.base.language import Language, speaking
 from zerosim.dashboards.app import make_app
 from zerosim.dashboards.away import Away
 from zerosim.dashboards.classroom import lesson_shelf
@@ -11,7 +12,6 @@ from zerosim.dashboards.documents import Documents
 from zerosim.dashboards.library import Library
 from zerosim.dashboards.page import ALONE
 from zerosim.dashboards.pages import lessons
-from zerosim.language import Language, speaking
 from zerosim.lessons.course import course
 
 LESSONS = course()

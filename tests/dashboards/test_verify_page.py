@@ -11,9 +11,9 @@ from urllib.parse import parse_qs
 import pytest
 from dash.exceptions import PreventUpdate
 
+from tests.analysis.graph.runs import Plan, record
 from tests.cli.traces import engine_trace, write
 from tests.dashboards.samples import HOSTILE, make_site, put_trace
-from tests.graph.runs import Plan, record
 from tests.strategies import trace_files, write_files
 from tests.theory.programs import fsdp, module, parameter
 from tests.verify.program_traces import Program

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zerosim.errors import ConfigError
+from zerosim.base.errors import ConfigError
 from zerosim.lessons.arithmetic import LONGEST, read_number
 from zerosim.lessons.expressions import evaluate
 

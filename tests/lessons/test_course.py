@@ -15,7 +15,7 @@ from tests.lessons.committed import (
     right,
     same,
 )
-from zerosim.errors import ConfigError
+from zerosim.base.errors import ConfigError
 from zerosim.lessons.course import Text, course, find_lesson, read_lesson
 from zerosim.lessons.expressions import evaluate
 from zerosim.lessons.questions import (
@@ -29,7 +29,7 @@ from zerosim.lessons.questions import (
 )
 from zerosim.lessons.recordings import COMMITTED, committed, settings
 from zerosim.lessons.views import Bars, Drawing, view
-from zerosim.replay.places import place
+from zerosim.view.replay.places import place
 
 each_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=[lesson.id for lesson in LESSONS])
 each_question = pytest.mark.parametrize(("lesson", "question"), QUESTIONS, ids=QUESTION_IDS)

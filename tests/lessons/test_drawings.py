@@ -7,10 +7,10 @@ from itertools import pairwise
 import pytest
 
 from tests.lessons.committed import facts
+from zerosim.base.quantities import format_bytes
 from zerosim.dashboards.figures.drawn import drawn
 from zerosim.lessons.course import course
 from zerosim.lessons.views import Drawing, view
-from zerosim.quantities import format_bytes
 
 DRAWN = {"two_cuts", "block", "slots", "addresses", "journey", "blocks", "tree"}
 """The views that are drawings, by name: each process that collects the tests reads this."""

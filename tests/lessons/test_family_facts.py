@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.lessons.committed import facts, said
+from zerosim.base.tiers import Link
 from zerosim.lessons.recordings import COMMITTED, HERE, committed, settings
 from zerosim.lessons.views import view
 from zerosim.record import load
-from zerosim.tiers import Link
 
 PSI = 271_360
 """Parameters of the MLP of all these runs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.lessons.committed import facts
-from zerosim.errors import ConfigError
+from zerosim.base.errors import ConfigError
 from zerosim.lessons.recordings import committed
 from zerosim.lessons.views import view
 from zerosim.verify.outcome import Outcome

@@ -10,7 +10,7 @@ import types
 import pytest
 
 from tests.cli.command import completed
-from tests.reading.test_docs import as_script
+from tests.view.reading.test_docs import as_script
 from zerosim.lessons import lab
 from zerosim.lessons.course import course
 from zerosim.lessons.notebooks import desk

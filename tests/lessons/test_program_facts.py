@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.lessons.committed import facts
-from zerosim.errors import ConfigError
-from zerosim.events import Algorithm, Kind, Op, Phase, Purpose
+from zerosim.base.errors import ConfigError
 from zerosim.lessons.recordings import LessonRecordings, committed, is_profiled
+from zerosim.schema.events import Algorithm, Kind, Op, Phase, Purpose
 from zerosim.theory import cost
 from zerosim.verify import Outcome
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zerosim.errors import ConfigError
+from zerosim.base.errors import ConfigError
 from zerosim.lessons.expressions import evaluate
 from zerosim.lessons.questions import AnswerError, check, parse_question, read_answer
 

@@ -19,19 +19,19 @@ import pytest
 from tests.cli.command import completed
 from tests.deadlines import RANKS_S
 from tests.lessons.committed import LESSONS, as_given, facts, right, same
-from zerosim.config import EngineConfig, RunConfig
-from zerosim.errors import ConfigError
-from zerosim.events import Kind
-from zerosim.launch.forkserver import Work, lent
-from zerosim.launch.ranks import RankTimeouts, run_ranks
-from zerosim.launch.rendezvous import open_rendezvous
+from zerosim.base.config import EngineConfig, RunConfig
+from zerosim.base.errors import ConfigError
+from zerosim.base.tiers import Tier
 from zerosim.lessons import lab, recordings
 from zerosim.lessons.expressions import evaluate
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.questions import wording
 from zerosim.lessons.recordings import HERE, LessonRecordings, command_of
-from zerosim.memory import MODEL_STATES, Moment
-from zerosim.tiers import Tier
+from zerosim.schema.events import Kind
+from zerosim.schema.memory import MODEL_STATES, Moment
+from zerosim.train.launch.forkserver import Work, lent
+from zerosim.train.launch.ranks import RankTimeouts, run_ranks
+from zerosim.train.launch.rendezvous import open_rendezvous
 
 REPOSITORY = HERE.parent
 WITHOUT_TORCH = (

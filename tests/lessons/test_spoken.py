@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.lessons.committed import facts
-from zerosim.diagnosis import Seen, diagnose
-from zerosim.language import Language, speaking
+from zerosim.base.language import Language, speaking
 from zerosim.lessons.recordings import LessonRecordings
-from zerosim.reading import Run
-from zerosim.replay import replay_document
+from zerosim.verify.diagnosis import Seen, diagnose
+from zerosim.view.reading import Run
+from zerosim.view.replay import replay_document
 
 RUNS = ("ring/stage-3", "native/stage-2", "infinity/stage-3", "profiles/fsdp2", "case-a/stage-2")
 _ENGLISH = re.compile(r"\b[a-z]{3,}(?: [a-z]{2,}){2,}\b")

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from zerosim.errors import ConfigError
+from zerosim.base.errors import ConfigError
 from zerosim.lessons.expressions import evaluate
 from zerosim.lessons.syntax import parse
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.lessons.committed import LESSONS
 from tests.test_language import OTHERS, braces, texts
-from zerosim.language import Language, sibling, speaking
+from zerosim.base.language import Language, sibling, speaking
 from zerosim.lessons.course import course, read_lesson
 from zerosim.lessons.questions import misconceptions
 from zerosim.lessons.recordings import HERE

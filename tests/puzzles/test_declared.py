@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import command
-from zerosim.errors import ConfigError
+from zerosim.base.errors import ConfigError
 from zerosim.puzzles import find_puzzle, puzzle_of, puzzles
 from zerosim.puzzles.bounds import bound
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from zerosim.language import Language, speaking
-from zerosim.launch.forkserver import keep
+from zerosim.base.language import Language, speaking
 from zerosim.puzzles import find_puzzle, puzzles
 from zerosim.puzzles.judge import judge, judge_all
 from zerosim.puzzles.promised import BOUNDED, bounds_of
 from zerosim.puzzles.rank import Limits
 from zerosim.puzzles.running import Submission
+from zerosim.train.launch.forkserver import keep
 
 pytestmark = pytest.mark.ranks
 NAMES = [puzzle.name for puzzle in puzzles()]
@@ -160,7 +160,7 @@ def test_a_send_that_is_not_waited_for_is_named(tmp_path):
 
 def test_a_message_of_no_unit_is_called_what_it_is(verdicts):
     from zerosim.record import load
-    from zerosim.replay import replay_document
+    from zerosim.view.replay import replay_document
 
     verdict = verdicts["ring-reduce-scatter", "sends its own values on, not the sum"]
     texts = replay_document(load(verdict.trace), 0)["texts"]
@@ -169,7 +169,7 @@ def test_a_message_of_no_unit_is_called_what_it_is(verdicts):
 
 def test_a_wrong_message_is_shown_in_replay_where_it_is_sent(verdicts):
     from zerosim.record import load
-    from zerosim.replay import replay_document
+    from zerosim.view.replay import replay_document
 
     verdict = verdicts["ring-reduce-scatter", "sends its own values on, not the sum"]
     assert verdict.trace is not None
@@ -199,7 +199,7 @@ def test_a_verdict_is_said_in_the_language_that_is_spoken(tmp_path):
 @pytest.mark.parametrize("name", ["bug-edge", "bug-stops"])
 def test_what_is_to_be_mended_is_shown_in_replay(verdicts, name):
     from zerosim.record import load
-    from zerosim.replay import replay_document
+    from zerosim.view.replay import replay_document
 
     verdict = verdicts[name, "as it is given"]
     document = replay_document(load(verdict.trace), verdict.reason.event.iteration)

@@ -3,9 +3,9 @@
 import pytest
 
 from tests import strategies as draw
-from zerosim.errors import TraceError
-from zerosim.events import Close, Event, Group, Kind, Op, Phase, Transfer, WireDelta
+from zerosim.base.errors import TraceError
 from zerosim.record import load
+from zerosim.schema.events import Close, Event, Group, Kind, Op, Phase, Transfer, WireDelta
 
 GROUP = "dp"
 

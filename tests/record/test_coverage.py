@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from zerosim.lessons.recordings import COMMITTED
-from zerosim.manifest import Source
 from zerosim.record import left_out, load
-from zerosim.replay import replay_document
+from zerosim.schema.manifest import Source
+from zerosim.view.replay import replay_document
 
 
 @pytest.mark.parametrize(

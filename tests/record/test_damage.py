@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from tests import strategies as draw
 from tests.record.samples import event, refusal, rows
-from zerosim.errors import TraceError
-from zerosim.events import Failure, Metric, Phase, Socket, WireDelta, WireSample
+from zerosim.base.errors import TraceError
 from zerosim.record import Trace, load
+from zerosim.schema.events import Failure, Metric, Phase, Socket, WireDelta, WireSample
 
 NAMES = ("manifest.json", "rank-0.jsonl", "rank-1.jsonl")
 

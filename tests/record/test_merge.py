@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from tests import strategies as draw
 from tests.record.samples import GROUP, call, stop, write_calls
-from zerosim.events import Group, Kind, Op
 from zerosim.record import (
     CollectiveKey,
     MismatchKind,
     load,
     match_collectives,
 )
+from zerosim.schema.events import Group, Kind, Op
 from zerosim.verify.verdicts import matching_verdict
 
 

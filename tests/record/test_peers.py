@@ -3,7 +3,6 @@
 import pytest
 
 from tests import strategies as draw
-from zerosim.events import Event, Kind, Op, Phase, Socket, WireDelta, WireSample
 from zerosim.record import (
     PeerBytes,
     load,
@@ -12,6 +11,7 @@ from zerosim.record import (
     wire_between,
     wire_by_peer,
 )
+from zerosim.schema.events import Event, Kind, Op, Phase, Socket, WireDelta, WireSample
 
 
 def trace(tmp_path, sockets, hosts=(), more=None):

@@ -7,8 +7,8 @@ import pytest
 
 from tests import strategies as draw
 from tests.record.samples import stop
-from zerosim.events import Phase, WireSample
 from zerosim.record import explain_failure
+from zerosim.schema.events import Phase, WireSample
 
 STEPS = 3
 

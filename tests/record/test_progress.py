@@ -3,8 +3,8 @@
 import dataclasses
 
 from tests.record.samples import call, stop, write_calls
-from zerosim.events import Failure, Phase, WireSample
 from zerosim.record import iterations, load
+from zerosim.schema.events import Failure, Phase, WireSample
 
 
 def steps(rank, *numbers):

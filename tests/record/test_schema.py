@@ -10,16 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import strategies as draw
-from zerosim.events import End, Group, Socket
-from zerosim.manifest import Manifest
 from zerosim.record.schema import (
     DECODERS,
     OtherSchemaError,
     check_header_schema,
     decode_manifest,
 )
-from zerosim.rows import ROW_TYPES, check_line, encode_manifest, encode_row, row_text, row_writer
-from zerosim.rowtext import plain
+from zerosim.schema.events import End, Group, Socket
+from zerosim.schema.manifest import Manifest
+from zerosim.schema.rows import (
+    ROW_TYPES,
+    check_line,
+    encode_manifest,
+    encode_row,
+    row_text,
+    row_writer,
+)
+from zerosim.schema.rowtext import plain
 
 ROWS = st.one_of(
     st.builds(draw.header, draw.small, draw.small, draw.texts).map(lambda r: ("header", r)),

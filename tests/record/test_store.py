@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from tests import strategies as draw
 from tests.record.samples import event, message, refusal, rows
-from zerosim.events import (
+from zerosim.record import load
+from zerosim.schema.events import (
     Algorithm,
     Close,
     End,
@@ -30,7 +31,6 @@ from zerosim.events import (
     WireDelta,
     WireSample,
 )
-from zerosim.record import load
 
 
 def unfolded(transfer, parent):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from zerosim.errors import TraceError
+from zerosim.base.errors import TraceError
 from zerosim.record import load, write
 
 TRACES = Path(__file__).parents[2] / "lessons" / "traces"

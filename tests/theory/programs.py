@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from zerosim.events import Algorithm
-from zerosim.strategies import Bundle, Parameter, Strategy, System
+from zerosim.schema.events import Algorithm
+from zerosim.schema.strategies import Bundle, Parameter, Strategy, System
 from zerosim.theory.programs import in_force, plan_step
 
 if TYPE_CHECKING:

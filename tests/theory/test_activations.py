@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zerosim.config.shapes import GPTConfig, shape_of
+from zerosim.base.config.shapes import GPTConfig, shape_of
 from zerosim.theory.saved import Keeping, Recompute, block_bytes, formula, in_flight, kept_in_block
 from zerosim.theory.transformer import BLOCK, Computing, Cut, pieces, units_of
 

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from tests.theory.workloads import FAMILIES, calls, copies, sent, traffic
 from tests.theory.workloads import workload as make
-from zerosim.config import DType, Offload
-from zerosim.errors import ConfigError
-from zerosim.events import STEP_PHASES, Algorithm, Op, Phase, Purpose
+from zerosim.base.config import DType, Offload
+from zerosim.base.errors import ConfigError
+from zerosim.base.tiers import Link, Tier
+from zerosim.schema.events import STEP_PHASES, Algorithm, Op, Phase, Purpose
 from zerosim.theory import (
     Activations,
     Cause,
@@ -21,7 +22,6 @@ from zerosim.theory import (
     law_bytes,
     ranks_of_node,
 )
-from zerosim.tiers import Link, Tier
 
 LINKS = (Link.NODE, Link.NETWORK)
 TIERS = (Link.BUS, Link.STORAGE)

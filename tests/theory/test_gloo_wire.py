@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.ranks import run_ranks
-from zerosim.events import Algorithm, Op
+from zerosim.schema.events import Algorithm, Op
 from zerosim.theory import Cost, cost, framing
 
 MIB = 1 << 20

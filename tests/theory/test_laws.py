@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from tests.theory.workloads import ALGORITHMS, WORKLOADS, sent, thousand
 from tests.theory.workloads import workload as make
-from zerosim.config import DType, Offload
-from zerosim.events import STEP_PHASES, Algorithm
+from zerosim.base.config import DType, Offload
+from zerosim.base.tiers import Link
+from zerosim.schema.events import STEP_PHASES, Algorithm
 from zerosim.theory import Cause, UnitSize, deviations, law
-from zerosim.tiers import Link
 
 
 def test_padding_is_counted_in_every_pass():

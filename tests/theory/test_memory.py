@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.theory.workloads import UNITS, workload
-from zerosim.config import DType, EngineConfig, Offload
-from zerosim.errors import ConfigError
-from zerosim.memory import MODEL_STATES, MOMENTS, OPTIMIZER_STATES, Role
+from zerosim.base.config import DType, EngineConfig, Offload
+from zerosim.base.errors import ConfigError
+from zerosim.base.tiers import Tier
+from zerosim.schema.memory import MODEL_STATES, MOMENTS, OPTIMIZER_STATES, Role
 from zerosim.theory import (
     Cause,
     Optimizer,
@@ -22,7 +23,6 @@ from zerosim.theory import (
     stage_states,
     zero_states,
 )
-from zerosim.tiers import Tier
 
 DEVICE, HOST, DISK = Tier
 AT = {DEVICE: Offload.NONE, HOST: Offload.CPU, DISK: Offload.NVME}

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zerosim.errors import ConfigError
-from zerosim.manifest import BucketLayout, Segment
+from zerosim.base.errors import ConfigError
+from zerosim.schema.manifest import BucketLayout, Segment
 from zerosim.theory import (
     UnitSize,
     bucket_columns,

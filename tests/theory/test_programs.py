@@ -22,9 +22,9 @@ from tests.theory.programs import (
     sharded,
     zero,
 )
-from zerosim.errors import ConfigError
-from zerosim.events import Algorithm, Op, Phase, Purpose
-from zerosim.strategies import Bundle, Strategy, System
+from zerosim.base.errors import ConfigError
+from zerosim.schema.events import Algorithm, Op, Phase, Purpose
+from zerosim.schema.strategies import Bundle, Strategy, System
 from zerosim.theory import Cause
 from zerosim.theory.programs import in_force, plan_hand_written, plan_step
 

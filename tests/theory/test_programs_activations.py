@@ -23,9 +23,9 @@ from tests.theory.programs import (
     sent,
     tensor_parallel,
 )
-from zerosim.errors import ConfigError
-from zerosim.events import Algorithm, Op, Phase, Purpose
-from zerosim.strategies import System
+from zerosim.base.errors import ConfigError
+from zerosim.schema.events import Algorithm, Op, Phase, Purpose
+from zerosim.schema.strategies import System
 from zerosim.theory.programs import Bubble, in_force, plan_step
 
 H, WIDE = (2, 16, 64), (2, 16, 256)

@@ -1,4 +1,4 @@
-"""What DeepSpeed's stages send by their configuration; tests/deepspeed runs the real one."""
+"""What DeepSpeed's stages send by their configuration; tests/train/deepspeed runs the real one."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.theory.programs import causes, deepspeed, parameter, plan_of, plans_of, sent
-from zerosim.errors import ConfigError, UnplannedError
-from zerosim.events import Algorithm, Op, Phase
-from zerosim.strategies import Bundle
+from zerosim.base.errors import ConfigError, UnplannedError
+from zerosim.schema.events import Algorithm, Op, Phase
+from zerosim.schema.strategies import Bundle
 from zerosim.theory.programs import in_force, plan_step
 
 W = parameter("w", 128)

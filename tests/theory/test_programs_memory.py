@@ -20,8 +20,8 @@ from tests.theory.programs import (
     sharded,
     zero,
 )
-from zerosim.memory import MOMENTS, OPTIMIZER_STATES, Role
-from zerosim.strategies import System
+from zerosim.schema.memory import MOMENTS, OPTIMIZER_STATES, Role
+from zerosim.schema.strategies import System
 from zerosim.theory.programs import program_states
 
 W, B = parameter("w", 5, 3), parameter("b", 3, trainable=False)

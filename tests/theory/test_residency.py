@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.theory.workloads import workload
-from zerosim.config import DType
-from zerosim.engine.host_rows import MOST_LEAVING
-from zerosim.manifest import BucketLayout, Segment
+from zerosim.base.config import DType
+from zerosim.schema.manifest import BucketLayout, Segment
 from zerosim.theory import (
     Activations,
     UnitSize,
@@ -19,6 +18,7 @@ from zerosim.theory import (
     whole_gradients,
 )
 from zerosim.theory.residency import LEAVING
+from zerosim.train.engine.host_rows import MOST_LEAVING
 
 SIZES = {"root": 5, "a": 10, "b": 30, "b.frozen": 2, "c": 20}
 ORDER = ["a", "b", "b.frozen", "c"]

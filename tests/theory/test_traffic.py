@@ -17,9 +17,9 @@ from tests.theory.workloads import (
     traffic,
 )
 from tests.theory.workloads import workload as make
-from zerosim.config import DType
-from zerosim.errors import ConfigError
-from zerosim.events import STEP_PHASES, Algorithm, Op, Phase, Purpose
+from zerosim.base.config import DType
+from zerosim.base.errors import ConfigError
+from zerosim.schema.events import STEP_PHASES, Algorithm, Op, Phase, Purpose
 from zerosim.theory import (
     Cause,
     Cost,

@@ -2,8 +2,8 @@
 
 from hypothesis import strategies as st
 
-from zerosim.config import DType, EngineConfig, Offload
-from zerosim.events import Algorithm
+from zerosim.base.config import DType, EngineConfig, Offload
+from zerosim.schema.events import Algorithm
 from zerosim.theory import Activations, Cost, UnitSize, Workload, planned
 
 UNITS = st.lists(st.tuples(st.integers(1, 5000), st.booleans()), min_size=1, max_size=5).map(

@@ -15,7 +15,7 @@ import torch.distributed.nn.functional as differentiable
 from torch import nn
 
 import zerosim
-from zerosim.events import Op
+from zerosim.schema.events import Op
 from zerosim.trace import labels
 
 NUM_RANKS = 3

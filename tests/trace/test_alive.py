@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from zerosim.memory import Role
-from zerosim.tiers import Tier
+from zerosim.base.tiers import Tier
+from zerosim.schema.memory import Role
 from zerosim.trace import alive
 from zerosim.trace.alive import AliveStorages
 from zerosim.trace.holdings import HeldStorages

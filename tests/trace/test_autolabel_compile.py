@@ -8,8 +8,8 @@ from torch import nn
 from torch._dynamo.utils import counters
 
 import zerosim
-from zerosim.events import Kind, Phase
 from zerosim.record import load
+from zerosim.schema.events import Kind, Phase
 
 # a compiler warns of many things, with a trace and without one
 pytestmark = pytest.mark.filterwarnings("ignore")

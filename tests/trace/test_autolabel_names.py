@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from zerosim.events import Phase, Purpose
+from zerosim.schema.events import Phase, Purpose
 from zerosim.trace.autolabel.names import Names
 from zerosim.trace.autolabel.rules import Rule, RuleTable, code_of
 from zerosim.trace.autolabel.units import Units, clean, unwrapped

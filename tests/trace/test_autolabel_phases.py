@@ -9,8 +9,8 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import zerosim
-from zerosim.events import Kind, Phase
 from zerosim.record import load
+from zerosim.schema.events import Kind, Phase
 from zerosim.trace import labels
 from zerosim.trace.autolabel import modules
 

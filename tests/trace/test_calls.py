@@ -7,9 +7,9 @@ import pytest
 
 from tests.ranks import run_ranks
 from tests.trace import calls
-from zerosim.events import Algorithm, Kind, Op
-from zerosim.graph import build_graph, check_graph
+from zerosim.analysis.graph import build_graph, check_graph
 from zerosim.record import load, match_collectives
+from zerosim.schema.events import Algorithm, Kind, Op
 from zerosim.verify import verify
 
 pytestmark = pytest.mark.ranks

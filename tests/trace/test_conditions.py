@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from zerosim.errors import ConfigError
-from zerosim.events import Kind, Phase
-from zerosim.memory import Role
-from zerosim.stands import Stand, read_stand
+from zerosim.base.errors import ConfigError
+from zerosim.schema.events import Kind, Phase
+from zerosim.schema.memory import Role
+from zerosim.schema.stands import Stand, read_stand
 from zerosim.trace.conditions import Condition
 from zerosim.trace.gate import Gate
 from zerosim.trace.holdings import hold, release

@@ -5,8 +5,8 @@ import torch
 import torch.distributed as dist
 
 import zerosim
-from zerosim.events import Algorithm, Op
 from zerosim.record import load
+from zerosim.schema.events import Algorithm, Op
 
 
 @pytest.mark.gpu

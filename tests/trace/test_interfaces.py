@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import zerosim
-from zerosim.events import InterfaceSample, Phase
 from zerosim.record import load
+from zerosim.schema.events import InterfaceSample, Phase
 from zerosim.trace import interfaces, labels
 from zerosim.trace.interfaces import read_interfaces, spans_nodes
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import zerosim
-from zerosim.events import Algorithm, Op, Phase, Purpose
+from zerosim.schema.events import Algorithm, Op, Phase, Purpose
 from zerosim.trace import labels
 from zerosim.trace.sink import CollectiveRequest, Labels, Position
 
@@ -173,8 +173,8 @@ def step():
     (opened,) = [call for call in sink.calls if call[0] == "open_collective"]
     assert opened[1].source.endswith("in test_the_functions_of_an_engine_are_told_beside_it")
     assert opened[1].functions == (
-        "zerosim/engine/pretended.py:7 in step",
-        "zerosim/engine/pretended.py:3 in reduce",
+        "zerosim/train/engine/pretended.py:7 in step",
+        "zerosim/train/engine/pretended.py:3 in reduce",
     )
 
 

@@ -9,9 +9,9 @@ import torch.distributed as dist
 import zerosim
 from tests.bench.programs import PROGRAMS
 from tests.ranks import run_ranks
-from zerosim.errors import ConfigError, TraceError
-from zerosim.events import Kind
+from zerosim.base.errors import ConfigError, TraceError
 from zerosim.record import iterations, load, match_collectives
+from zerosim.schema.events import Kind
 from zerosim.trace import Light
 from zerosim.verify.memory import verify_memory
 from zerosim.verify.outcome import Outcome

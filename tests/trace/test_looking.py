@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from zerosim.memory import Role
+from zerosim.schema.memory import Role
 from zerosim.trace import looking
 from zerosim.trace.holdings import hold
 

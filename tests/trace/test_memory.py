@@ -10,10 +10,10 @@ from torch import nn
 
 import zerosim
 from tests.ranks import run_ranks
-from zerosim.errors import ConfigError
-from zerosim.events import Op, Phase
-from zerosim.memory import MODEL_STATES, Moment, Role
+from zerosim.base.errors import ConfigError
 from zerosim.record import load
+from zerosim.schema.events import Op, Phase
+from zerosim.schema.memory import MODEL_STATES, Moment, Role
 from zerosim.trace import labels
 from zerosim.trace.allocations import AllocationRecord
 from zerosim.trace.calls import _error_of

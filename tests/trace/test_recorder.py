@@ -7,12 +7,12 @@ import torch
 import torch.distributed as dist
 
 import zerosim
-from zerosim.collectives import Group, InlineExecutor, Native
-from zerosim.errors import CollectiveError
-from zerosim.events import Algorithm, Kind, Op, Phase, Purpose
+from zerosim.base.errors import CollectiveError
 from zerosim.record import load, raw_rows
+from zerosim.schema.events import Algorithm, Kind, Op, Phase, Purpose
 from zerosim.trace import labels, templates
 from zerosim.trace.sink import CollectiveRequest
+from zerosim.train.collectives import Group, InlineExecutor, Native
 
 RING = CollectiveRequest(Op.REDUCE_SCATTER, Algorithm.RING, "0", (0,), "float32", 8, 32)
 

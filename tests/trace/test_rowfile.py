@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from zerosim.errors import EnvironmentFault
-from zerosim.events import Metric
-from zerosim.rows import check_line, row_text
+from zerosim.base.errors import EnvironmentFault
+from zerosim.schema.events import Metric
+from zerosim.schema.rows import check_line, row_text
 from zerosim.trace import mapped
 from zerosim.trace.mapped import _ROOM, _identity
 from zerosim.trace.rowfile import RowFile

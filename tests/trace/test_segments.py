@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from zerosim.errors import TraceError
-from zerosim.events import (
+from zerosim.base.errors import TraceError
+from zerosim.record import iterations, load, match_collectives
+from zerosim.schema.events import (
     SCHEMA_VERSION,
     Algorithm,
     Close,
@@ -26,9 +27,8 @@ from zerosim.events import (
     Phase,
     WireSample,
 )
-from zerosim.manifest import Manifest
-from zerosim.record import iterations, load, match_collectives
-from zerosim.rows import MANIFEST_NAME, earlier_file_name, encode_manifest
+from zerosim.schema.manifest import Manifest
+from zerosim.schema.rows import MANIFEST_NAME, earlier_file_name, encode_manifest
 from zerosim.trace import segments
 from zerosim.trace.segments import SegmentedFile
 

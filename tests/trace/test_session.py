@@ -15,10 +15,10 @@ import zerosim
 from tests.cli.command import assert_one_line, command
 from tests.trace.test_rowfile import fill_disk
 from tests.trace.test_wire import pair
-from zerosim.c10d import OPERATORS
-from zerosim.errors import ConfigError, EnvironmentFault
-from zerosim.events import Kind, Op, Phase
+from zerosim.base.errors import ConfigError, EnvironmentFault
 from zerosim.record import load
+from zerosim.schema.c10d import OPERATORS
+from zerosim.schema.events import Kind, Op, Phase
 from zerosim.trace import labels
 from zerosim.trace.calls import Calls
 from zerosim.trace.holdings import holdings
@@ -312,7 +312,7 @@ print(json.dumps(sorted(m.partition(".")[0] for m in own)))
 KILLED = """
 import os, signal, sys
 import torch, torch.distributed as dist, zerosim
-from zerosim.events import Phase
+from zerosim.schema.events import Phase
 from zerosim.trace import labels
 dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 with zerosim.trace(sys.argv[1] if len(sys.argv) > 1 else FOLDER):

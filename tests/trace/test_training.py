@@ -6,9 +6,9 @@ import pytest
 
 from tests.ranks import run_ranks
 from tests.trace import training
-from zerosim.config import STAGES
-from zerosim.events import Algorithm, Kind, Op, Phase, Purpose
+from zerosim.base.config import STAGES
 from zerosim.record import load, match_collectives
+from zerosim.schema.events import Algorithm, Kind, Op, Phase, Purpose
 
 pytestmark = pytest.mark.ranks
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zerosim.events import Repeated, WireDelta
+from zerosim.schema.events import Repeated, WireDelta
 from zerosim.trace import wire as module
 from zerosim.trace.wire import Connections, difference, supported
 

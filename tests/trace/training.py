@@ -11,7 +11,7 @@ from torch import nn
 
 import zerosim
 from zerosim import EngineConfig
-from zerosim.config import STAGES
+from zerosim.base.config import STAGES
 
 STEPS = 2
 DTYPES = ("fp32", "bf16")

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tests.strategies import Row, Written, header, manifest, trace_files, write_files
-from zerosim.config import DType, EngineConfig, Offload
-from zerosim.events import Close, Event, Group, Kind, Metric, Phase
-from zerosim.manifest import BucketLayout, Segment, UnitLayout
-from zerosim.memory import Allocations, Holding, MemorySample, Moment, Role
-from zerosim.tiers import Tier
+from zerosim.base.config import DType, EngineConfig, Offload
+from zerosim.base.tiers import Tier
+from zerosim.schema.events import Close, Event, Group, Kind, Metric, Phase
+from zerosim.schema.manifest import BucketLayout, Segment, UnitLayout
+from zerosim.schema.memory import Allocations, Holding, MemorySample, Moment, Role
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tests.strategies import Row, Written, header, manifest, trace_files, write_files
-from zerosim.events import (
+from zerosim.schema.events import (
     Algorithm,
     Event,
     Group,
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zerosim.record import Trace
-    from zerosim.strategies import Strategy
+    from zerosim.schema.strategies import Strategy
 
-from zerosim.memory import Holding, MemorySample, Moment, Role
 from zerosim.record import load
+from zerosim.schema.memory import Holding, MemorySample, Moment, Role
 
 RANKS = (0, 1)
 STEPS = 2

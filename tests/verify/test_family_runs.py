@@ -12,10 +12,10 @@ from torch import nn
 import zerosim
 from tests.cli.command import command
 from tests.recorded import recorded_family
-from zerosim.config import EngineConfig
-from zerosim.events import Purpose
+from zerosim.base.config import EngineConfig
+from zerosim.base.tiers import Link
 from zerosim.record import load
-from zerosim.tiers import Link
+from zerosim.schema.events import Purpose
 from zerosim.verify import verify
 
 pytestmark = pytest.mark.ranks

@@ -8,8 +8,8 @@ import pytest
 
 from tests.cli.command import command
 from tests.cli.traces import STEPS, engine_trace, write
-from zerosim.events import InterfaceSample, Phase, Repeated, Socket, WireDelta, WireSample
 from zerosim.record import load
+from zerosim.schema.events import InterfaceSample, Phase, Repeated, Socket, WireDelta, WireSample
 from zerosim.verify import InterfaceBytes, verify
 
 HEADERS = 66

@@ -18,10 +18,10 @@ from tests.verify.memory_traces import (
     samples,
     write,
 )
-from zerosim.errors import TraceError
-from zerosim.events import Event, Kind, Phase
-from zerosim.memory import Holding, MemorySample, Moment, Role
+from zerosim.base.errors import TraceError
 from zerosim.record import load
+from zerosim.schema.events import Event, Kind, Phase
+from zerosim.schema.memory import Holding, MemorySample, Moment, Role
 from zerosim.verify import verify_memory
 
 RANKS = 3

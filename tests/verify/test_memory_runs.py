@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 import zerosim
-from tests.engine.samples import Case, train
 from tests.ranks import run_ranks
 from tests.recorded import recorded
-from tests.replay.test_runs import VARIANTS
+from tests.train.engine.samples import Case, train
+from tests.view.replay.test_runs import VARIANTS
 from zerosim.analysis.memory import ROLES, timeline
-from zerosim.config import DType, EngineConfig
-from zerosim.memory import Role
+from zerosim.base.config import DType, EngineConfig
 from zerosim.record import load
+from zerosim.schema.memory import Role
 from zerosim.trace.holdings import holdings
 from zerosim.verify import MemoryReport, verify_memory
 

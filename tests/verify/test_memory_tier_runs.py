@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import zerosim
-from tests.engine.samples import Case, train
 from tests.ranks import run_ranks
-from zerosim.config import EngineConfig
+from tests.train.engine.samples import Case, train
+from zerosim.base.config import EngineConfig
+from zerosim.base.tiers import Tier
 from zerosim.record import load
-from zerosim.tiers import Tier
 from zerosim.trace.holdings import holdings
 from zerosim.verify import MemoryReport, verify_memory
 

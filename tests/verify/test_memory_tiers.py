@@ -10,10 +10,10 @@ import pytest
 from tests.cli.command import command
 from tests.verify.memory_traces import change, memory_trace, position_of, samples, write
 from tests.verify.test_memory import failed, report_of
-from zerosim.events import Event, Kind, Phase, Purpose
-from zerosim.manifest import Slot
-from zerosim.memory import Moment, Role
-from zerosim.tiers import Tier
+from zerosim.base.tiers import Tier
+from zerosim.schema.events import Event, Kind, Phase, Purpose
+from zerosim.schema.manifest import Slot
+from zerosim.schema.memory import Moment, Role
 
 RANKS = 3
 SYSTEMS = {

@@ -9,8 +9,8 @@ import pytest
 from tests.cli.command import command
 from tests.cli.traces import STEPS, engine_trace, write
 from tests.strategies import Row, Written, header, write_trace
-from zerosim.events import Algorithm, Event, Group, Kind, Op, Phase, Purpose
 from zerosim.record import load
+from zerosim.schema.events import Algorithm, Event, Group, Kind, Op, Phase, Purpose
 from zerosim.verify import verify
 
 RANKS = 3

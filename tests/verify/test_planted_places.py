@@ -9,9 +9,9 @@ import pytest
 from tests.cli.command import command
 from tests.cli.traces import STEPS, engine_trace, write
 from tests.verify.test_planted import alter, failed
-from zerosim.events import Event, Kind, Op, Purpose
+from zerosim.base.tiers import Link, Tier
 from zerosim.record import load, node_of, num_nodes, ranks_per_node
-from zerosim.tiers import Link, Tier
+from zerosim.schema.events import Event, Kind, Op, Purpose
 from zerosim.verify import verify
 
 RANKS = 4

@@ -21,12 +21,12 @@ from tests.theory.programs import (
     zero,
 )
 from tests.verify.program_traces import SOURCE, Program, own_call
-from zerosim.events import Algorithm, Op, Phase, Purpose
-from zerosim.reading import Comparison
 from zerosim.record import load
-from zerosim.strategies import Bundle, Strategy, System
+from zerosim.schema.events import Algorithm, Op, Phase, Purpose
+from zerosim.schema.strategies import Bundle, Strategy, System
 from zerosim.theory import framing
 from zerosim.verify import Report, verify
+from zerosim.view.reading import Comparison
 
 W, B = parameter("w", 12, 10), parameter("b", 8)
 DDP = ddp(2, W, B)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.analysis.test_memory import rank_of, sample
 from zerosim.analysis.memory import timeline
-from zerosim.events import Event, Kind, Phase
-from zerosim.memory import Holding, Moment, Role
+from zerosim.schema.events import Event, Kind, Phase
+from zerosim.schema.memory import Holding, Moment, Role
 from zerosim.verify.residency import windows, with_windows
 
 B, F, U = Phase.BACKWARD, Phase.FORWARD, Phase.UPDATE

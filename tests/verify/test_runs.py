@@ -12,13 +12,13 @@ import torch.distributed as dist
 import zerosim
 from tests.cli.command import Answer, command
 from tests.ranks import run_ranks
-from zerosim.config import EngineConfig, ModelName, RunConfig
-from zerosim.events import Op, Phase, Purpose
-from zerosim.launch.forkserver import lent
-from zerosim.launch.job import Job
-from zerosim.launch.launcher import launch
+from zerosim.base.config import EngineConfig, ModelName, RunConfig
 from zerosim.record import Trace, iterations, load, wire_by_peer
-from zerosim.rows import rank_file_name
+from zerosim.schema.events import Op, Phase, Purpose
+from zerosim.schema.rows import rank_file_name
+from zerosim.train.launch.forkserver import lent
+from zerosim.train.launch.job import Job
+from zerosim.train.launch.launcher import launch
 from zerosim.verify import Outcome, Report, verify
 
 pytestmark = pytest.mark.ranks

@@ -1,7 +1,4 @@
-"""What a device with a limit had where, iteration by iteration, and how fragmented what was free.
-
-Imports the standard library, zerosim's L0 and record.
-"""
+"""What lay where on a device with a limit, and how fragmented its free memory was."""
 
 from __future__ import annotations
 
@@ -10,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from zerosim.memory import AddressMap, MapMoment, Role
 from zerosim.record import RankTrace
+from zerosim.schema.memory import AddressMap, MapMoment, Role
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,4 @@
-"""Everything about one iteration at once; the checks are held against the whole trace.
-
-Imports the standard library, zerosim's L0, record, graph and its siblings.
-"""
+"""Everything about one iteration at once; the checks are held against the whole trace."""
 
 from __future__ import annotations
 
@@ -10,15 +7,15 @@ from collections.abc import Iterator
 
 from zerosim.analysis.bandwidth import bandwidths
 from zerosim.analysis.budget import budgets
+from zerosim.analysis.graph import EventGraph, NodeKind, ViolationKind, check_graph
+from zerosim.analysis.graph.kinds import PHASES
 from zerosim.analysis.path import CriticalPath, PathPiece, TimeCause, critical_path, slack
 from zerosim.analysis.report import GraphReport, PathStep, Slack
 from zerosim.analysis.wording import said
-from zerosim.errors import ConfigError
-from zerosim.events import WHOLE, Kind
-from zerosim.graph import EventGraph, NodeKind, ViolationKind, check_graph
-from zerosim.graph.kinds import PHASES
-from zerosim.manifest import Source
+from zerosim.base.errors import ConfigError
 from zerosim.record import Trace, iterations
+from zerosim.schema.events import WHOLE, Kind
+from zerosim.schema.manifest import Source
 
 
 def report(

@@ -7,7 +7,6 @@
 The factors are those of nccl-tests, doc/PERFORMANCE.md. There the time is that of the whole call;
 of several ranks the longest is taken (its option `-a 3`). Its ranks call together; those of a
 training run do not, so the time after the last arrival is given as well.
-Imports zerosim's L0 and graph.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from statistics import median_low
 
-from zerosim.events import Op
-from zerosim.graph import EventGraph, NodeKind
+from zerosim.analysis.graph import EventGraph, NodeKind
+from zerosim.schema.events import Op
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

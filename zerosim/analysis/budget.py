@@ -3,10 +3,9 @@
 A rank's time is cut wherever anything begins or ends. Each piece is then one of five: the program
 computed; it was stalled while a collective moved bytes (exposed communication); it was stalled
 while bytes went from one of its tiers to another (exposed copying); it was stalled because another
-rank had not arrived yet; or it did something that was not recorded. What was communicated or
-copied without stalling the program is hidden. Of a program whose waits were not
-recorded none of this is known: then only the arrivals at collectives are compared.
-Imports numpy, zerosim's L0 and graph.
+rank had not arrived yet; or it did something that was not recorded. What was communicated or copied
+without stalling the program is hidden. Of a program whose waits were not recorded none of this is
+known: then only the arrivals at collectives are compared.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from enum import IntEnum
 
 import numpy as np
 
-from zerosim.events import Kind, Phase
-from zerosim.graph import EventGraph, NodeKind
-from zerosim.graph.kinds import PHASE_CODES, PHASES
-from zerosim.graph.table import NONE, Ints, Mask
+from zerosim.analysis.graph import EventGraph, NodeKind
+from zerosim.analysis.graph.kinds import PHASE_CODES, PHASES
+from zerosim.analysis.graph.table import NONE, Ints, Mask
+from zerosim.schema.events import Kind, Phase
 
 
 class RankState(IntEnum):

@@ -1,16 +1,12 @@
-"""What one recorded call moved: by its messages, or by its algorithm; and who carried it.
-
-Imports zerosim's L0, record, and theory's algorithm costs (what a native call makes a rank send
-is not in the trace). No torch.
-"""
+"""What one recorded call moved: by its messages, or by its algorithm; and who carried it."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 
-from zerosim.errors import ConfigError
-from zerosim.events import Algorithm, Event, Kind, Op
+from zerosim.base.errors import ConfigError
 from zerosim.record import RankTrace
+from zerosim.schema.events import Algorithm, Event, Kind, Op
 from zerosim.theory import Cost, cost
 from zerosim.theory.algorithms import OF_A_RING
 

@@ -1,7 +1,4 @@
-"""What a rank was stalled for while bytes moved: which collectives, and which copies.
-
-Imports numpy, zerosim's L0, graph and its sibling.
-"""
+"""What a rank was stalled for while bytes moved: which collectives, and which copies."""
 
 from __future__ import annotations
 
@@ -12,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from zerosim.analysis.budget import Occupancy, RankState, occupancy
-from zerosim.events import Phase
-from zerosim.graph import EventGraph, NodeKind
-from zerosim.graph.kinds import PHASES
-from zerosim.graph.table import Ints
+from zerosim.analysis.graph import EventGraph, NodeKind
+from zerosim.analysis.graph.kinds import PHASES
+from zerosim.analysis.graph.table import Ints
+from zerosim.schema.events import Phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,10 +2,9 @@
 
 From the last thing that happened one goes back to what it was ready last for, and so on to the
 beginning: the time between is the path's, and nothing on it could have been later without the end
-being later. A rank's waiting for another is never on the path: the path is with the other.
-The slack of an event is how much later it could have been over with the end unchanged, everything
-else taking as long as it did (Kelley and Walker 1959).
-Imports numpy, zerosim's L0 and graph.
+being later. A rank's waiting for another is never on the path: the path is with the other. The
+slack of an event is how much later it could have been over with the end unchanged, everything else
+taking as long as it did (Kelley and Walker 1959).
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from enum import StrEnum
 
 import numpy as np
 
-from zerosim.errors import TraceError
-from zerosim.graph import EventGraph, NodeKind, Reason
-from zerosim.graph.kinds import NODE_CODES, REASON_CODES
-from zerosim.graph.order import positions
-from zerosim.graph.table import NONE, Ints
+from zerosim.analysis.graph import EventGraph, NodeKind, Reason
+from zerosim.analysis.graph.kinds import NODE_CODES, REASON_CODES
+from zerosim.analysis.graph.order import positions
+from zerosim.analysis.graph.table import NONE, Ints
+from zerosim.base.errors import TraceError
 from zerosim.record.collector import collector_paused
 
 

@@ -1,7 +1,4 @@
-"""What the event graph of a trace says about one iteration, as data and in a sentence.
-
-Imports the standard library, zerosim's graph and its siblings.
-"""
+"""What the event graph of a trace says about one iteration, as data and in a sentence."""
 
 from __future__ import annotations
 
@@ -10,11 +7,11 @@ from typing import Any
 
 from zerosim.analysis.bandwidth import Bandwidth
 from zerosim.analysis.budget import Budgets
+from zerosim.analysis.graph import Check, HostClock
 from zerosim.analysis.path import CriticalPath, TimeCause
 from zerosim.analysis.wording import said
-from zerosim.events import WHOLE
-from zerosim.graph import Check, HostClock
-from zerosim.language import clauses, enumerated, term
+from zerosim.base.language import clauses, enumerated, term
+from zerosim.schema.events import WHOLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

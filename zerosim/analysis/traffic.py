@@ -1,9 +1,7 @@
 """What every call of a trace makes its rank send, what is copied, and the one place that sums it.
 
 A call is a collective, or a message outside of any. What it sends goes over one link, or over two
-where some of its messages stay within a node and others leave it. Imports the standard library,
-zerosim's L0, record, and theory's algorithm costs (what a native call makes a rank send is not in
-the trace).
+where some of its messages stay within a node and others leave it.
 """
 
 from __future__ import annotations
@@ -20,8 +18,8 @@ from zerosim.analysis.calls import (
     count_messages,
     is_measured,
 )
-from zerosim.errors import ConfigError
-from zerosim.events import Event, Kind, Op, Purpose
+from zerosim.base.errors import ConfigError
+from zerosim.base.tiers import Link, link_of_copy
 from zerosim.record import (
     Peers,
     RankTrace,
@@ -31,9 +29,9 @@ from zerosim.record import (
     num_nodes,
     ranks_per_node,
 )
+from zerosim.schema.events import Event, Kind, Op, Purpose
 from zerosim.theory import Cost, framing
 from zerosim.theory.movement import MESSAGES
-from zerosim.tiers import Link, link_of_copy
 
 TIMES_COUNTED = {Op.ALL_REDUCE: 2, Op.RECEIVE: 0, Op.BARRIER: 0}
 """How often the papers' laws count a payload; once where nothing is said here."""

@@ -1,8 +1,7 @@
 """The command line: thin commands that call the same functions as the pages do.
 
-Imports everything below it; torch only inside the commands that need it. `serve` starts what lies
-above, the dashboard, and imports it when it is called: the one exception to the layers, named in
-pyproject.toml.
+`serve` starts what lies above, the dashboard, and imports it when it is called: the one exception
+to the layers, named in pyproject.toml.
 """
 
 from zerosim.cli.app import main

@@ -8,12 +8,12 @@ from rich.console import Console
 from rich.text import Text
 
 from zerosim.analysis.addresses import AddressRow, address_table, sketch
+from zerosim.base.language import term
+from zerosim.base.quantities import format_bytes, format_decimal
 from zerosim.cli.plot import GLYPHS
 from zerosim.cli.wording import said
-from zerosim.language import term
-from zerosim.memory import AddressMap, Role
-from zerosim.quantities import format_bytes, format_decimal
 from zerosim.record import Trace
+from zerosim.schema.memory import AddressMap, Role
 
 _NUM_CELLS = 64
 _FREE = "."

@@ -9,6 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
+from zerosim.base.errors import EnvironmentFault, ZerosimError, cannot_load
+from zerosim.base.language import VARIABLE, Language, chosen, speak
+from zerosim.base.version import VERSION
 from zerosim.cli.calibrate import calibrate
 from zerosim.cli.compare import compare_traces
 from zerosim.cli.console import ASCII_STANDS_IN, flush_output
@@ -32,9 +35,6 @@ from zerosim.cli.table import table
 from zerosim.cli.trace import trace
 from zerosim.cli.verify import verify
 from zerosim.cli.whatif import whatif
-from zerosim.errors import EnvironmentFault, ZerosimError, cannot_load
-from zerosim.language import VARIABLE, Language, chosen, speak
-from zerosim.version import VERSION
 
 INTERRUPTED = 130
 _QUOTED_OPTION = re.compile(r"'(--?[\w-]+)'")

@@ -8,17 +8,17 @@ from typing import Annotated
 
 import typer
 
+from zerosim.base.config import EngineConfig, ModelName, RunConfig
+from zerosim.base.errors import ConfigError, EnvironmentFault
 from zerosim.cli.console import make_console, make_table, print_json, print_table
 from zerosim.cli.options import AsJson, decimal, open_run
-from zerosim.config import EngineConfig, ModelName, RunConfig
-from zerosim.errors import ConfigError, EnvironmentFault
-from zerosim.placement.calibrate import calibrate as fit
-from zerosim.placement.calibrate import write_machine
-from zerosim.placement.machine import Machine, load_machine
-from zerosim.placement.modelled import Modelled, Work
-from zerosim.placement.parameters import ByParameters
-from zerosim.placement.place import place
-from zerosim.reading import Run
+from zerosim.predict.placement.calibrate import calibrate as fit
+from zerosim.predict.placement.calibrate import write_machine
+from zerosim.predict.placement.machine import Machine, load_machine
+from zerosim.predict.placement.modelled import Modelled, Work
+from zerosim.predict.placement.parameters import ByParameters
+from zerosim.predict.placement.place import place
+from zerosim.view.reading import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +95,8 @@ def _held(run: Run, machine: Machine, *, is_fitted: bool) -> Held:
 
 def _work(run: Run) -> Work:
     """What its computations had to do: as a dry run of the same is asked, where it can be done."""
-    from zerosim.models import context_of  # brings torch
-    from zerosim.simulate.counted import CountedDry
+    from zerosim.predict.simulate.counted import CountedDry
+    from zerosim.train.models import context_of  # brings torch
 
     said, config = run.trace.manifest.run, run.trace.manifest.config
     model, batch = said.get("model"), said.get("batch")

@@ -13,17 +13,17 @@ from rich.console import Console
 from rich.text import Text
 
 from zerosim.analysis import TimeCause
+from zerosim.base.language import listed, term
+from zerosim.base.quantities import PSI, format_decimal
+from zerosim.base.tiers import Link
 from zerosim.cli.console import make_console, make_table, print_json, print_table
 from zerosim.cli.options import AsJson, open_run
 from zerosim.cli.wording import said
-from zerosim.events import STEP_PHASES, WHOLE, Phase
-from zerosim.language import listed, term
-from zerosim.memory import Role
-from zerosim.quantities import PSI, format_decimal
-from zerosim.reading.comparison import FEWEST, MOST, Comparison
-from zerosim.reading.differences import notes, title_of
-from zerosim.reading.side import Side, Times
-from zerosim.tiers import Link
+from zerosim.schema.events import STEP_PHASES, WHOLE, Phase
+from zerosim.schema.memory import Role
+from zerosim.view.reading.comparison import FEWEST, MOST, Comparison
+from zerosim.view.reading.differences import notes, title_of
+from zerosim.view.reading.side import Side, Times
 
 _CAUSES = (
     TimeCause.COMPUTE,

@@ -10,9 +10,9 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from zerosim.base.config import EngineConfig, RunConfig
+from zerosim.base.errors import ConfigError
 from zerosim.cli.options import decimal, integer, option_of
-from zerosim.config import EngineConfig, RunConfig
-from zerosim.errors import ConfigError
 
 PANELS = "*"
 """All options that stand in panels of their own."""

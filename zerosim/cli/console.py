@@ -17,7 +17,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from zerosim.tables import written_out
+from zerosim.base.tables import written_out
 
 _UNBOUNDED = 10_000
 """Columns of what is no terminal: a table takes what it needs."""

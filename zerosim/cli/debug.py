@@ -13,13 +13,13 @@ from typing import Annotated
 
 import typer
 
+from zerosim.base.errors import ConfigError
 from zerosim.cli.prompt import Prompt
 from zerosim.cli.serve import open_page, served_beside
-from zerosim.errors import ConfigError
-from zerosim.launch.command import require_startable, start_command
-from zerosim.stands import DEBUG_VARIABLE
-from zerosim.stepping import Controller, Door, Steering
-from zerosim.stepping.calling import called
+from zerosim.debug import Controller, Door, Steering
+from zerosim.debug.calling import called
+from zerosim.schema.stands import DEBUG_VARIABLE
+from zerosim.train.launch.command import require_startable, start_command
 
 _END_S = 15.0
 """How long the ranks may take to end in order, once they were told to."""

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import typer
 
+from zerosim.base.config import CollectivesKind, EngineConfig, RunConfig, choice
+from zerosim.base.errors import ConfigError
 from zerosim.cli.configured import DECLARED, engine_values
 from zerosim.cli.console import make_console, make_table, print_json, print_table
 from zerosim.cli.options import option_of
-from zerosim.config import CollectivesKind, EngineConfig, RunConfig, choice
-from zerosim.deepspeed import Explanation, explain
-from zerosim.deepspeed.config import KEYS, Settings, read_document, read_settings
-from zerosim.errors import ConfigError
+from zerosim.train.deepspeed import Explanation, explain
+from zerosim.train.deepspeed.config import KEYS, Settings, read_document, read_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def _explained(file: DeepSpeedFile, run: RunConfig, num_ranks: int) -> Explanati
     """What DeepSpeed itself does with the file, or why that is not known."""
     import torch
 
-    from zerosim.models import build
+    from zerosim.train.models import build
 
     with torch.device("meta"):
         model = build(run.model, run.seed, shape=run.shape)

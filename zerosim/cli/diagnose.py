@@ -11,9 +11,9 @@ import typer
 from zerosim.cli.console import make_console, print_json, print_lines
 from zerosim.cli.options import AsJson, decimal, open_run
 from zerosim.cli.wording import said
-from zerosim.diagnosis import Diagnosis, diagnose_dumps, diagnose_folder
-from zerosim.diagnosis.evidence import PATIENCE_S
-from zerosim.importing.dumps import find_dumps
+from zerosim.record.importing.dumps import find_dumps
+from zerosim.verify.diagnosis import Diagnosis, diagnose_dumps, diagnose_folder
+from zerosim.verify.diagnosis.evidence import PATIENCE_S
 
 FOUND = 1
 """The exit code where something is wrong."""

@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass
 
 from rich.text import Text
 
+from zerosim.base.errors import first_line
 from zerosim.cli.console import make_console, print_json
 from zerosim.cli.options import AsJson
 from zerosim.cli.pages import require_pages
-from zerosim.errors import first_line
 
 _NEEDED_DISK_BYTES = 10**9
 
@@ -108,8 +108,8 @@ def _interception() -> str:
     import torch
     import torch.distributed as dist
 
-    from zerosim.events import Kind
     from zerosim.record import load
+    from zerosim.schema.events import Kind
     from zerosim.trace import trace
 
     with tempfile.TemporaryDirectory() as folder:
@@ -127,7 +127,7 @@ def _joined() -> Iterator[None]:
     """As the only rank of a run."""
     import torch.distributed as dist
 
-    from zerosim.launch.rendezvous import open_memory, own_interface
+    from zerosim.train.launch.rendezvous import open_memory, own_interface
 
     before = dict(os.environ)
     os.environ.update(own_interface())
@@ -145,7 +145,7 @@ def _joined() -> Iterator[None]:
 
 def _doors() -> Finding:
     """Whether a run of this host can be reached from others; one of several must be."""
-    from zerosim.launch.reachable import beyond_loopback
+    from zerosim.train.launch.reachable import beyond_loopback
 
     what = "doors"
     try:
@@ -185,8 +185,8 @@ def _wire() -> Finding:
 def _dtype(name: str) -> str:
     import torch
 
-    from zerosim.config import DType
-    from zerosim.launch.launcher import dtype_problem
+    from zerosim.base.config import DType
+    from zerosim.train.launch.launcher import dtype_problem
 
     problem = dtype_problem(DType(name), torch.device("cpu"))
     if problem:

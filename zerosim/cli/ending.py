@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from zerosim.diagnosis import Diagnosis, diagnose_folder
-from zerosim.errors import TraceError
+from zerosim.base.errors import TraceError
+from zerosim.verify.diagnosis import Diagnosis, diagnose_folder
 
 _MOST_S = 4.0
 """A trace so long that this does not do is diagnosed by who asks for it."""

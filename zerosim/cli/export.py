@@ -12,20 +12,20 @@ from typing import Annotated, Any
 import typer
 
 from zerosim.analysis import choose_iteration
+from zerosim.base.errors import ConfigError, EnvironmentFault
+from zerosim.base.quantities import format_bytes, format_exact
 from zerosim.cli.options import integer, open_run
 from zerosim.cli.pictures import Drawn, draw, files_of, with_pictures
 from zerosim.cli.serve import file_of_lesson, file_of_page
-from zerosim.errors import ConfigError, EnvironmentFault
-from zerosim.events import Kind, Phase
-from zerosim.export.chakra import chakra_files
-from zerosim.export.columns import csv_file, parquet_file
-from zerosim.export.files import write
-from zerosim.export.hta import hta_files
-from zerosim.export.paper import paper
-from zerosim.export.perfetto import perfetto_file
-from zerosim.quantities import format_bytes, format_exact
-from zerosim.reading import Run
-from zerosim.replay.alignment import FEWEST, MOST
+from zerosim.schema.events import Kind, Phase
+from zerosim.view.export.chakra import chakra_files
+from zerosim.view.export.columns import csv_file, parquet_file
+from zerosim.view.export.files import write
+from zerosim.view.export.hta import hta_files
+from zerosim.view.export.paper import paper
+from zerosim.view.export.perfetto import perfetto_file
+from zerosim.view.reading import Run
+from zerosim.view.replay.alignment import FEWEST, MOST
 
 _PANEL = "For other tools"
 
@@ -167,7 +167,10 @@ def _for_tools(
 
 
 def _graph(run: Run, iteration: int | None) -> Drawn:
-    from zerosim.export.graphs import annotated, graphml_file  # networkx takes a tenth of a second
+    from zerosim.view.export.graphs import (  # networkx takes a tenth of a second
+        annotated,
+        graphml_file,
+    )
 
     number = choose_iteration(run.trace, iteration)
     graph = annotated(run.graph.within(number))

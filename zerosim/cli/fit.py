@@ -18,21 +18,21 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from zerosim.base.config import STAGE_NAMES, SYSTEMS, EngineConfig, Offload, RunConfig
+from zerosim.base.errors import ConfigError, OutOfMemory, RunError, TraceError
+from zerosim.base.quantities import format_bytes, format_decimal
 from zerosim.cli.configured import engine_values, run_values, with_options
 from zerosim.cli.console import make_console, make_table, print_json, print_table
 from zerosim.cli.jobs import launch_job
 from zerosim.cli.ledgers import mark_of
 from zerosim.cli.options import AsJson, AsPage, Timeout, integer
-from zerosim.config import STAGE_NAMES, SYSTEMS, EngineConfig, Offload, RunConfig
-from zerosim.errors import ConfigError, OutOfMemory, RunError, TraceError
-from zerosim.launch.fitting import Fit, Try, find_largest
-from zerosim.launch.forkserver import keep
-from zerosim.launch.job import Job
-from zerosim.quantities import format_bytes, format_decimal
 from zerosim.record import load
 from zerosim.theory.footprint import peak
 from zerosim.theory.layout import Layout
 from zerosim.theory.saved import Keeping, Recompute
+from zerosim.train.launch.fitting import Fit, Try, find_largest
+from zerosim.train.launch.forkserver import keep
+from zerosim.train.launch.job import Job
 from zerosim.verify.outcome import outcome_of
 
 _ONLY = {"offload_optimizer": "none", "offload_param": "none"}
@@ -116,14 +116,14 @@ def _name(options: Mapping[str, Any]) -> str:
 
 
 def _require_gpt(run: RunConfig) -> None:
-    from zerosim.models import gpt_config
+    from zerosim.train.models import gpt_config
 
     gpt_config(run.model, replace(run.shape, layers=1))
 
 
 def _foreseen(run: RunConfig, config: EngineConfig, most_layers: int) -> int:
     """The most layers whose predicted peak the device has room for, without a margin; 0 if none."""
-    from zerosim.models import gpt_config
+    from zerosim.train.models import gpt_config
 
     recompute = Recompute.FULL if config.checkpoint_activations else Recompute.NONE
 
@@ -166,7 +166,7 @@ class _Trials:
         Raises:
             RunError: it failed for another reason than that something had no room.
         """
-        from zerosim.models import gpt_config
+        from zerosim.train.models import gpt_config
 
         parameters = gpt_config(
             self._run.model, replace(self._run.shape, layers=layers)

@@ -2,8 +2,7 @@
 
 A run keeps its folder for itself from before its first file until its verdict is printed, by a lock
 that the kernel holds for this host: it is gone with the process, however that ends. Nodes on other
-machines, which may share the folder, each have their own kernel. Imports the standard library and
-`zerosim.errors`.
+machines, which may share the folder, each have their own kernel.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 
-from zerosim.errors import EnvironmentFault
+from zerosim.base.errors import EnvironmentFault
 
 RANK_FILES = "rank-*.jsonl"
 NOTES = "note-*.txt"

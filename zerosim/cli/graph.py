@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from zerosim.base.errors import ConfigError
 from zerosim.cli.console import make_console, print_json
 from zerosim.cli.options import AsJson, TraceFolder, integer, open_run
 from zerosim.cli.timings import print_timings
-from zerosim.errors import ConfigError
 
 
 def graph(
@@ -38,7 +38,7 @@ def graph(
     answer = run.graph_report(iteration=iteration, rank=rank, top=top)
     written = []
     if graphml is not None or nodelink is not None:
-        from zerosim.export.graphs import annotated, write_graphml, write_nodelink
+        from zerosim.view.export.graphs import annotated, write_graphml, write_nodelink
 
         exported = annotated(run.graph.within(answer.iteration))
         counts = f"{exported.number_of_nodes():,} nodes, {exported.number_of_edges():,} edges"

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from zerosim.importing import import_run
+from zerosim.record.importing import import_run
 from zerosim.record.text import name_ranks
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 
+from zerosim.base.config import EngineConfig, Offload
+from zerosim.base.errors import DiskError, EnvironmentFault, RunError
 from zerosim.cli.ending import diagnosis_of
 from zerosim.cli.folders import RANK_FILES, reserve, trace_files
-from zerosim.config import EngineConfig, Offload
-from zerosim.diagnosis import Wrong
-from zerosim.errors import DiskError, EnvironmentFault, RunError
-from zerosim.launch.forkserver import lent
-from zerosim.launch.job import Job, RanksFailedError
 from zerosim.record import explain_failure
+from zerosim.train.launch.forkserver import lent
+from zerosim.train.launch.job import Job, RanksFailedError
+from zerosim.verify.diagnosis import Wrong
 
 _SAID_BY_CODES = (Wrong.DIED, Wrong.FAILED)
 
@@ -39,7 +39,7 @@ def launch_job(job: Job, held: ExitStack, port: int = 0, *, overwrite: bool = Fa
     """
     try:
         with lent() as server:  # imports PyTorch while this process does so
-            from zerosim.launch.launcher import launch
+            from zerosim.train.launch.launcher import launch
 
             def prepare() -> None:
                 for _, folder in job.engines:
@@ -80,7 +80,7 @@ def _resumable(config: EngineConfig, num_ranks: int) -> str:
     """From where a run can go on, in a line of its own; "" if there is no such state."""
     if config.offload_optimizer is not Offload.NVME:
         return ""
-    from zerosim.offload import DiskFiles
+    from zerosim.train.offload import DiskFiles
 
     try:
         state = DiskFiles.last_good(Path(config.nvme_path), num_ranks)

@@ -8,19 +8,19 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from zerosim.base.config import STAGE_NAMES
+from zerosim.base.language import term
+from zerosim.base.quantities import PSI, format_exact, format_exact_bytes
 from zerosim.cli.console import make_table, print_table
 from zerosim.cli.numbers import not_measured, number, number_range
 from zerosim.cli.places import counter_cells, counter_columns, place_tables
 from zerosim.cli.wording import counted, said
-from zerosim.config import STAGE_NAMES
-from zerosim.events import Algorithm
-from zerosim.language import term
-from zerosim.quantities import PSI, format_exact, format_exact_bytes
-from zerosim.reading.profile import Profile
-from zerosim.reading.system import SystemRow
 from zerosim.record.text import name_iterations, name_ranks
+from zerosim.schema.events import Algorithm
 from zerosim.verify import CauseBytes, Outcome, RankBytes, Report, Verdict
 from zerosim.verify.report import total
+from zerosim.view.reading.profile import Profile
+from zerosim.view.reading.system import SystemRow
 
 _MOST_COLUMNS = 8
 """With more ranks than this, their wire is shown as a range."""

@@ -8,6 +8,10 @@ from typing import Annotated, TypeVar
 from rich.console import Console
 from rich.text import Text
 
+from zerosim.base.errors import ConfigError
+from zerosim.base.language import begun
+from zerosim.base.quantities import PSI, format_exact
+from zerosim.base.tiers import Tier
 from zerosim.cli.addresses import print_addresses
 from zerosim.cli.console import make_console, print_json, print_table
 from zerosim.cli.ledgers import print_answer, print_verdicts, word_of
@@ -15,15 +19,11 @@ from zerosim.cli.memory_tables import peak_table, states_tables
 from zerosim.cli.options import AsJson, TraceFolder, Verbose, integer, open_run
 from zerosim.cli.plot import print_plot
 from zerosim.cli.wording import counted, said
-from zerosim.errors import ConfigError
-from zerosim.language import begun
-from zerosim.quantities import PSI, format_exact
-from zerosim.reading import Run
 from zerosim.record.text import name_iterations, name_ranks
-from zerosim.tiers import Tier
 from zerosim.verify import MemoryReport, RankPeak
 from zerosim.verify.memory_report import TierPeak
 from zerosim.verify.outcome import exit_code
+from zerosim.view.reading import Run
 
 _MOST_SENTENCES = 8
 """With more ranks than this, only the highest peaks are told."""

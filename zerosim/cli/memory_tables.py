@@ -7,14 +7,14 @@ from fractions import Fraction
 
 from rich.table import Table
 
+from zerosim.base.language import term
+from zerosim.base.quantities import format_exact, format_exact_bytes
+from zerosim.base.tiers import Tier
 from zerosim.cli.console import make_table
 from zerosim.cli.ledgers import style_of
 from zerosim.cli.numbers import number_range
 from zerosim.cli.wording import said
-from zerosim.language import term
-from zerosim.memory import Role
-from zerosim.quantities import format_exact, format_exact_bytes
-from zerosim.tiers import Tier
+from zerosim.schema.memory import Role
 from zerosim.verify import CauseBytes, MemoryReport, RankPeak
 from zerosim.verify.memory_report import TierReport
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from zerosim.base.quantities import format_decimal
 from zerosim.cli.wording import said
-from zerosim.quantities import format_decimal
 
 
 def not_measured() -> str:

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from zerosim.config import ModelName
-from zerosim.errors import ConfigError, TraceError
-from zerosim.faults import Fault, FaultKind, read_faults
-from zerosim.reading import Run, load
-from zerosim.rows import MANIFEST_NAME
+from zerosim.base.config import ModelName
+from zerosim.base.errors import ConfigError, TraceError
+from zerosim.schema.faults import Fault, FaultKind, read_faults
+from zerosim.schema.rows import MANIFEST_NAME
+from zerosim.view.reading import Run, load
 
 
 def _integer(text: str) -> int:

@@ -1,13 +1,10 @@
-"""What the pages are served with: the extra `pages`, which every other command does without.
-
-Imports the standard library and zerosim's errors.
-"""
+"""What the pages are served with: the extra `pages`, which every other command does without."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 
-from zerosim.errors import EnvironmentFault
+from zerosim.base.errors import EnvironmentFault
 
 _MODULES = {
     "dash": "dash",

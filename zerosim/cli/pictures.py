@@ -1,7 +1,6 @@
 """The options of `zerosim export` that draw: pictures and films of a replay.
 
 All that was asked for is drawn before any of it is written.
-Imports zerosim's export, reading and replay, and typer.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from zerosim.base.errors import ConfigError
 from zerosim.cli.options import decimal, integer
-from zerosim.errors import ConfigError
-from zerosim.export import browser
-from zerosim.export.pictures import Figure, Look, Pictures, Stretch, Tell, pictures
-from zerosim.reading.player import Replay
-from zerosim.replay.addresses import THEMES, Moment, read_moment
+from zerosim.view.export import browser
+from zerosim.view.export.pictures import Figure, Look, Pictures, Stretch, Tell, pictures
+from zerosim.view.reading.player import Replay
+from zerosim.view.replay.addresses import THEMES, Moment, read_moment
 
 _PANEL = "Pictures and films, which need the extra images and a Chromium"
 _SPEEDS = (0.25, 0.5, 1, 2, 4)

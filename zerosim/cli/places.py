@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
+from zerosim.base.language import term
+from zerosim.base.quantities import PSI, format_exact_bytes
+from zerosim.base.tiers import Link
 from zerosim.cli.console import make_table
 from zerosim.cli.numbers import not_measured, number, number_range
 from zerosim.cli.wording import said
-from zerosim.language import term
-from zerosim.quantities import PSI, format_exact_bytes
-from zerosim.tiers import Link
 from zerosim.verify import LedgerRow, Report
 from zerosim.verify.report import total
 

@@ -13,12 +13,13 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from zerosim.base.config import STAGES
+from zerosim.base.config.shapes import SHAPES
+from zerosim.base.errors import ConfigError, EnvironmentFault
+from zerosim.base.quantities import format_amount, format_bytes, format_exact
 from zerosim.cli.console import make_console, make_table, print_json, print_table
 from zerosim.cli.options import AsJson, decimal, integer
-from zerosim.config import STAGES
-from zerosim.config.shapes import SHAPES
-from zerosim.errors import ConfigError, EnvironmentFault
-from zerosim.plan import (
+from zerosim.predict.plan import (
     FREE,
     Fixed,
     Plan,
@@ -30,11 +31,10 @@ from zerosim.plan import (
     notes_on,
     parse_tokens,
 )
-from zerosim.plan.scaling import scaled
-from zerosim.plan.search import Variant, name_of, words_of
-from zerosim.plan.tables import layouts_table, memory_table, times_table, title_of
-from zerosim.plan.written import deepspeed_config, simulate_command, torch_calls
-from zerosim.quantities import format_amount, format_bytes, format_exact
+from zerosim.predict.plan.scaling import scaled
+from zerosim.predict.plan.search import Variant, name_of, words_of
+from zerosim.predict.plan.tables import layouts_table, memory_table, times_table, title_of
+from zerosim.predict.plan.written import deepspeed_config, simulate_command, torch_calls
 from zerosim.theory.saved import Recompute
 
 E = TypeVar("E", bound=StrEnum)
@@ -133,7 +133,7 @@ def _given(question: Question, path: Path) -> Predicted:
     Raises:
         ConfigError: the file is refused, or its batch is not one of all GPUs.
     """
-    from zerosim.deepspeed.config import read_settings
+    from zerosim.train.deepspeed.config import read_settings
 
     settings = read_settings(path, question.gpus)
     config, sizes = settings.engine, settings.sizes

@@ -14,12 +14,12 @@ from rich.console import Console
 from rich.text import Text
 
 from zerosim.analysis.memory import Bytes, Timeline, whole_iteration
+from zerosim.base.language import term
+from zerosim.base.quantities import format_bytes, format_exact_bytes
+from zerosim.base.tiers import Tier
 from zerosim.cli.wording import said
-from zerosim.events import STEP_PHASES, Phase
-from zerosim.language import term
-from zerosim.memory import MODEL_STATES, Moment, Role
-from zerosim.quantities import format_bytes, format_exact_bytes
-from zerosim.tiers import Tier
+from zerosim.schema.events import STEP_PHASES, Phase
+from zerosim.schema.memory import MODEL_STATES, Moment, Role
 
 _HEIGHT = 12
 _MARGIN = 9

@@ -14,6 +14,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from zerosim.base.config import STAGES, EngineConfig, Implementation, RunConfig
+from zerosim.base.errors import ConfigError
+from zerosim.base.quantities import PSI, format_decimal
 from zerosim.cli.console import make_console, make_table, print_json
 from zerosim.cli.folders import moment, require_free
 from zerosim.cli.jobs import launch_job
@@ -31,13 +34,10 @@ from zerosim.cli.options import (
     TracesFolder,
     some_of,
 )
-from zerosim.config import STAGES, EngineConfig, Implementation, RunConfig
-from zerosim.errors import ConfigError
-from zerosim.launch.job import Job
-from zerosim.quantities import PSI, format_decimal
-from zerosim.reading import load
-from zerosim.reading.profile import Profile, profile
+from zerosim.train.launch.job import Job
 from zerosim.verify.outcome import exit_code
+from zerosim.view.reading import load
+from zerosim.view.reading.profile import Profile, profile
 
 OURS = "zerosim-{stage}"
 TITLES = {
@@ -127,14 +127,14 @@ def _title(name: str) -> str:
 
 
 def _unavailable(name: str, run: RunConfig) -> str:
-    from zerosim.implementations import unavailable
+    from zerosim.systems import unavailable
 
     who = _who(name)
     return "" if isinstance(who, EngineConfig) else unavailable(who, run)
 
 
 def _num_parameters(run: RunConfig) -> int:
-    from zerosim.models import build
+    from zerosim.train.models import build
 
     return sum(parameter.numel() for parameter in build(run.model, run.seed).parameters())
 

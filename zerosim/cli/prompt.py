@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 
 import typer
 
-from zerosim.errors import ZerosimError
-from zerosim.stepping import Commands, Controller, Outcome, Reply, Why
-from zerosim.stepping.words import lines_of, of_ranks
-from zerosim.tables import written_out
+from zerosim.base.errors import ZerosimError
+from zerosim.base.tables import written_out
+from zerosim.debug import Commands, Controller, Outcome, Reply, Why
+from zerosim.debug.words import lines_of, of_ranks
 
 _SIGN = "(zerosim) "
 _HELP = """\

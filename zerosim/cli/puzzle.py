@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from zerosim.base.errors import ConfigError, EnvironmentFault
 from zerosim.cli.console import make_console, make_table, print_json, print_lines, print_table
 from zerosim.cli.folders import moment
 from zerosim.cli.options import AsJson, integer
 from zerosim.cli.wording import said
-from zerosim.errors import ConfigError, EnvironmentFault
 
 if TYPE_CHECKING:
     from zerosim.puzzles import Puzzle, Verdict

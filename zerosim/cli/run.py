@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from zerosim.attach import ATTACH_VARIABLE, new_token
+from zerosim.base.config import STAGES, CollectivesKind, EngineConfig, RunConfig
+from zerosim.base.errors import ConfigError
 from zerosim.cli.configured import PANELS, engine_values, run_values, with_options
 from zerosim.cli.console import make_console, print_json
 from zerosim.cli.deepspeed import explain_file, note_of, read_file
@@ -30,12 +31,11 @@ from zerosim.cli.options import (
     integer,
 )
 from zerosim.cli.serve import serve_until_stopped
-from zerosim.config import STAGES, CollectivesKind, EngineConfig, RunConfig
-from zerosim.errors import ConfigError
-from zerosim.faults import Fault, FaultKind
-from zerosim.launch.job import Job, joined_ranks
-from zerosim.reading import Run, load
+from zerosim.schema.attach import ATTACH_VARIABLE, new_token
+from zerosim.schema.faults import Fault, FaultKind
+from zerosim.train.launch.job import Job, joined_ranks
 from zerosim.verify.outcome import exit_code
+from zerosim.view.reading import Run, load
 
 _NO_RUN_ID = ("", "none")
 """What torchrun calls a run that nobody named."""
@@ -190,8 +190,8 @@ def parse_stages(text: str) -> tuple[int, ...]:
 def _join(job: Job, *, overwrite: bool) -> int:
     # before torch is imported: its allocator has a remark on each profile that begins late
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-    from zerosim.launch.launcher import require_able
-    from zerosim.launch.worker import run_guarded, status_of
+    from zerosim.train.launch.launcher import require_able
+    from zerosim.train.launch.worker import run_guarded, status_of
 
     require_able(job)
     rank = int(os.environ["RANK"])

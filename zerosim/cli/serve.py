@@ -14,13 +14,13 @@ from typing import Annotated
 
 import typer
 
+from zerosim.base.errors import ConfigError
 from zerosim.cli.options import OpenBrowser, TraceFolder, integer, open_run
 from zerosim.cli.pages import require_pages
-from zerosim.errors import ConfigError
+from zerosim.debug import Steering
 from zerosim.record import require_times
-from zerosim.replay import replay_document, shown_iterations
-from zerosim.replay.addresses import read_moment
-from zerosim.stepping import Steering
+from zerosim.view.replay import replay_document, shown_iterations
+from zerosim.view.replay.addresses import read_moment
 
 DEFAULT_FOLDER = Path("traces")
 HIGHEST_PORT = 65535

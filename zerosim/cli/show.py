@@ -12,15 +12,15 @@ from typing import Annotated
 
 import typer
 
+from zerosim.base.config import choice
+from zerosim.base.errors import ConfigError
+from zerosim.base.language import term
 from zerosim.cli.console import make_console, make_table, print_json, print_lines, print_rows
 from zerosim.cli.options import AsJson, TraceFolder, open_run
 from zerosim.cli.wording import said
-from zerosim.config import choice
-from zerosim.errors import ConfigError
-from zerosim.events import Event, Kind, Op, Phase
-from zerosim.language import term
-from zerosim.manifest import Manifest, Source
 from zerosim.record import RawRow, Trace, iterations, rank_files, raw_rows
+from zerosim.schema.events import Event, Kind, Op, Phase
+from zerosim.schema.manifest import Manifest, Source
 
 _ALL = "all"
 _LAST = "last"

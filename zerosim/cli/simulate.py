@@ -10,17 +10,17 @@ from typing import Annotated, Any
 
 import typer
 
+from zerosim.base.config import EngineConfig, Implementation, RunConfig
+from zerosim.base.errors import ConfigError
 from zerosim.cli.configured import PANELS, engine_values, run_values, with_options
 from zerosim.cli.console import make_console, print_json
 from zerosim.cli.folders import moment, require_free, reserve
 from zerosim.cli.ledgers import print_report
 from zerosim.cli.options import AsJson, Overwrite, Verbose, integer, option_of
 from zerosim.cli.run import parse_stages
-from zerosim.config import EngineConfig, Implementation, RunConfig
-from zerosim.errors import ConfigError
-from zerosim.launch.job import Job
-from zerosim.reading import Run, load
+from zerosim.train.launch.job import Job
 from zerosim.verify.outcome import exit_code
+from zerosim.view.reading import Run, load
 
 DRY = tuple(one.value for one in Implementation if not one.name.startswith("DEEPSPEED"))
 """Who can be asked for: DeepSpeed looks at real devices and addresses."""
@@ -91,7 +91,7 @@ def simulate(
 
 
 def _simulate_job(job: Job, machine: str, hold: Callable[[], None]) -> None:
-    from zerosim.simulate import require_simulated, simulate_job  # imports PyTorch
+    from zerosim.predict.simulate import require_simulated, simulate_job  # imports PyTorch
 
     require_simulated(job, machine)
     hold()
@@ -101,8 +101,8 @@ def _simulate_job(job: Job, machine: str, hold: Callable[[], None]) -> None:
 def _simulate_program(
     command: list[str], run: RunConfig, machine: str, folder: Path, hold: Callable[[], None]
 ) -> None:
-    from zerosim.placement.machine import load_machine
-    from zerosim.simulate import Program, require_nodes, script_of, simulate_program
+    from zerosim.predict.placement.machine import load_machine
+    from zerosim.predict.simulate import Program, require_nodes, script_of, simulate_program
 
     costs = load_machine(machine)
     require_nodes(costs, run.ranks)

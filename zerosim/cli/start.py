@@ -10,12 +10,12 @@ from typing import Any
 
 import typer
 
+from zerosim.base.config import EngineConfig, RunConfig
+from zerosim.base.errors import ConfigError
 from zerosim.cli.folders import require_free
 from zerosim.cli.jobs import launch_job, require_state_free
-from zerosim.config import EngineConfig, RunConfig
-from zerosim.errors import ConfigError
-from zerosim.launch.job import Job, joined_ranks
-from zerosim.reading import Run, load
+from zerosim.train.launch.job import Job, joined_ranks
+from zerosim.view.reading import Run, load
 
 
 def run(out: str | Path | None = None, *, overwrite: bool = False, **options: Any) -> Run:

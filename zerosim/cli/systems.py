@@ -12,6 +12,10 @@ from typing import Annotated
 
 import typer
 
+from zerosim.base.config import SYSTEMS, EngineConfig, Preset, RunConfig
+from zerosim.base.errors import ConfigError
+from zerosim.base.quantities import format_decimal
+from zerosim.base.tiers import Link, Tier
 from zerosim.cli.console import make_console, make_table, print_json
 from zerosim.cli.folders import moment, require_free
 from zerosim.cli.jobs import launch_job
@@ -29,14 +33,10 @@ from zerosim.cli.options import (
     integer,
     some_of,
 )
-from zerosim.config import SYSTEMS, EngineConfig, Preset, RunConfig
-from zerosim.errors import ConfigError
-from zerosim.launch.job import Job
-from zerosim.quantities import format_decimal
-from zerosim.reading import load
-from zerosim.reading.system import SystemRow, system_row
-from zerosim.tiers import Link, Tier
+from zerosim.train.launch.job import Job
 from zerosim.verify.outcome import exit_code
+from zerosim.view.reading import load
+from zerosim.view.reading.system import SystemRow, system_row
 
 RANKS_PER_NODE = 2
 _NAMES = tuple(system.name for system in SYSTEMS)

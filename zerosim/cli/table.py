@@ -10,14 +10,14 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from zerosim.base.config import STAGE_NAMES, STAGES, DType, EngineConfig
+from zerosim.base.errors import ConfigError
+from zerosim.base.quantities import PSI
+from zerosim.base.tables import Cell, Table, cell_text
 from zerosim.cli.console import make_console, make_table, print_json, print_table
 from zerosim.cli.ledgers import print_answer
 from zerosim.cli.options import AsJson
-from zerosim.config import STAGE_NAMES, STAGES, DType, EngineConfig
-from zerosim.errors import ConfigError
-from zerosim.plan.redrawn import FIGURES
-from zerosim.quantities import PSI
-from zerosim.tables import Cell, Table, cell_text
+from zerosim.predict.plan.redrawn import FIGURES
 from zerosim.theory import (
     Optimizer,
     TableCell,

@@ -14,15 +14,15 @@ from typing import Annotated, Any
 
 import typer
 
-from zerosim.attach import new_token
+from zerosim.base.config import Light
+from zerosim.base.errors import ConfigError
 from zerosim.cli.configured import with_options
 from zerosim.cli.ending import lines_about
 from zerosim.cli.folders import NOTES, RANK_FILES, moment, reserve
 from zerosim.cli.options import CheckReplicas, Debuggable, Faults, faults_of, integer
-from zerosim.config import Light
-from zerosim.errors import ConfigError
-from zerosim.faults import Fault, FaultKind
-from zerosim.launch.command import Recording, require_startable, run_traced
+from zerosim.schema.attach import new_token
+from zerosim.schema.faults import Fault, FaultKind
+from zerosim.train.launch.command import Recording, require_startable, run_traced
 
 _LIGHT = {one.name: one for one in Light.options()}
 _MOST_NOTES = 8

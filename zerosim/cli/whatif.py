@@ -8,14 +8,14 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from zerosim.base.errors import ConfigError
+from zerosim.base.language import term
 from zerosim.cli.console import make_console, make_table, print_json, print_table
 from zerosim.cli.options import AsJson, TraceFolder, decimal, integer, open_run
-from zerosim.errors import ConfigError
-from zerosim.language import term
-from zerosim.placement.changes import Changes
-from zerosim.reading import Prediction
-from zerosim.reading.wording import said
+from zerosim.predict.placement.changes import Changes
 from zerosim.record import write
+from zerosim.view.reading import Prediction
+from zerosim.view.reading.wording import said
 
 
 def _factor(text: object) -> float:

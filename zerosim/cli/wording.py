@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zerosim.language import Words
+from zerosim.base.language import Words
 
 said = Words.beside(__file__)
 """A title, a column, a line by its key in `words.toml`."""

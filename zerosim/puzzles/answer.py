@@ -1,4 +1,4 @@
-"""What a case says of a program's run on one rank. Imports torch."""
+"""What a case says of a program's run on one rank."""
 
 from __future__ import annotations
 

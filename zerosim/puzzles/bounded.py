@@ -1,7 +1,7 @@
 """What a program takes, held against the bounds that its puzzle has.
 
 Each of these says its score, then the first step that goes beyond the bound. A formula that a
-puzzle leaves empty bounds nothing. Imports analysis, record and its siblings.
+puzzle leaves empty bounds nothing.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from zerosim.analysis.traffic import total, traced_calls
-from zerosim.events import Event
-from zerosim.language import term
+from zerosim.base.language import term
 from zerosim.puzzles import messages
 from zerosim.puzzles.evidence import Evidence
 from zerosim.puzzles.messages import calls_of, overlapping
@@ -18,6 +17,7 @@ from zerosim.puzzles.turns import longest_idle
 from zerosim.puzzles.turns import turns as turns_of
 from zerosim.puzzles.verdict import Reason, Score, call_words, reason_at
 from zerosim.puzzles.words import words
+from zerosim.schema.events import Event
 
 
 def sent(seen: Evidence) -> Iterator[Reason | Score]:

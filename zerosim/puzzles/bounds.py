@@ -1,14 +1,12 @@
 """Formulas of what is promised: the numbers of a case, the algorithms of theory, and sums of them.
 
-    ring("reduce-scatter", elements, 4)    what a rank of a ring sends at most, in bytes
-    ring("all-gather", elements, 4, node)  likewise of a ring of fewer ranks
-    shard(elements)                        elements that a rank keeps, padding included
-    turns(micros)                          of a pipeline, its bubble included: a forward or a
-                                           backward of a micro-batch on a stage is one turn
-    log2(ranks)                            rounded up
-    rank                                   the one that the bound is of, where it is of one
-
-Imports simpleeval, theory and zerosim's L0.
+ring("reduce-scatter", elements, 4)    what a rank of a ring sends at most, in bytes
+ring("all-gather", elements, 4, node)  likewise of a ring of fewer ranks
+shard(elements)                        elements that a rank keeps, padding included
+turns(micros)                          of a pipeline, its bubble included: a forward or a
+backward of a micro-batch on a stage is one turn
+log2(ranks)                            rounded up
+rank                                   the one that the bound is of, where it is of one
 """
 
 from __future__ import annotations
@@ -17,8 +15,8 @@ from collections.abc import Mapping
 
 from simpleeval import EvalWithCompoundTypes, InvalidExpression
 
-from zerosim.errors import ConfigError
-from zerosim.events import Algorithm, Op
+from zerosim.base.errors import ConfigError
+from zerosim.schema.events import Algorithm, Op
 from zerosim.theory import cost
 from zerosim.theory.partition import shard_elements
 from zerosim.theory.programs.plan import Bubble

@@ -1,13 +1,10 @@
-"""Whether a program calls what it may, its messages hold what they should, its results are right.
-
-Imports its siblings.
-"""
+"""Whether a program's calls are allowed, its messages are those expected, its results right."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from zerosim.language import term
+from zerosim.base.language import term
 from zerosim.puzzles.evidence import Evidence
 from zerosim.puzzles.messages import first_illegal
 from zerosim.puzzles.verdict import Reason, call_words, reason_at

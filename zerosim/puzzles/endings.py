@@ -1,7 +1,4 @@
-"""Whether a program loads, its messages fit together, and every rank comes to its end.
-
-Imports diagnosis, record and its siblings.
-"""
+"""Whether a program loads, its messages fit together, and every rank comes to its end."""
 
 from __future__ import annotations
 
@@ -9,8 +6,6 @@ import re
 import signal
 from collections.abc import Iterator, Sequence
 
-from zerosim.diagnosis import Finding, Wrong
-from zerosim.events import Event, Op
 from zerosim.puzzles.evidence import Evidence
 from zerosim.puzzles.messages import Message, calls_of, messages, never_waited
 from zerosim.puzzles.rank import RankSaid
@@ -18,6 +13,8 @@ from zerosim.puzzles.standstill import STOOD_STILL
 from zerosim.puzzles.verdict import Reason, buffer_words, call_words, reason_at
 from zerosim.puzzles.words import words
 from zerosim.record.postmortem import end_words
+from zerosim.schema.events import Event, Op
+from zerosim.verify.diagnosis import Finding, Wrong
 
 _LOST = re.compile("[Cc]onnection (closed|reset)|Broken pipe|[Tt]imed out|Timeout")
 """What a rank says that another one has left."""

@@ -1,23 +1,20 @@
-"""What there is to judge a program by: what its ranks said, and their trace.
-
-Imports diagnosis, record and its siblings.
-"""
+"""What there is to judge a program by: what its ranks said, and their trace."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from zerosim.diagnosis import Finding, Seen, diagnose
-from zerosim.errors import TraceError
-from zerosim.events import Event, Phase
+from zerosim.base.errors import TraceError
 from zerosim.puzzles.bounds import bound
 from zerosim.puzzles.messages import calls_of
 from zerosim.puzzles.rank import RankSaid
 from zerosim.puzzles.running import Ran
 from zerosim.puzzles.standstill import STOOD_STILL
 from zerosim.record import Trace, load
+from zerosim.schema.events import Event, Phase
 from zerosim.theory.movement import MESSAGES
+from zerosim.verify.diagnosis import Finding, Seen, diagnose
 
 
 class Evidence:

@@ -2,7 +2,6 @@
 
 Each is judged as a copy in a folder of its own, on ranks of its own: what one program does to its
 ranks, or prints, or leaves behind is no matter of the next one.
-Imports the standard library and its siblings.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from zerosim.errors import ConfigError, RunError, first_line
+from zerosim.base.errors import ConfigError, RunError, first_line
 from zerosim.puzzles.judge import judge
 from zerosim.puzzles.puzzle import Puzzle, puzzle_of
 from zerosim.puzzles.rank import Limits

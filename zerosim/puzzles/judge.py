@@ -2,7 +2,6 @@
 
 The checks stand in the order in which one thing explains another: a program that hangs has no
 values, wrong values come of a wrong message. The first that fails is the reason.
-Imports record and its siblings.
 """
 
 from __future__ import annotations

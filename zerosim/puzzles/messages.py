@@ -2,7 +2,6 @@
 
 A round is a message of every rank to one other: a rank sends one message after the other and gets
 one after the other, both at once. What it has waited for it can send on in the next round.
-Imports zerosim's L0 and record.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from zerosim.events import Event, Held, Kind, Op
 from zerosim.puzzles.words import words as say
 from zerosim.record import RankTrace, Trace, match_collectives
+from zerosim.schema.events import Event, Held, Kind, Op
 
 _Key = tuple[int, int]
 """Rank and event."""

@@ -1,11 +1,11 @@
-"""Where in Replay a step of a program's trace is to be seen. Imports replay and zerosim's L0."""
+"""Where in Replay a step of a program's trace is to be seen."""
 
 from __future__ import annotations
 
-from zerosim.errors import ZerosimError
-from zerosim.events import Event
+from zerosim.base.errors import ZerosimError
 from zerosim.record import Trace
-from zerosim.replay.subject import Subject
+from zerosim.schema.events import Event
+from zerosim.view.replay.subject import Subject
 
 
 def step_of(trace: Trace, event: Event) -> int | None:

@@ -1,7 +1,4 @@
-"""Vectors in pieces, for puzzles about collectives: small whole numbers, so that sums are exact.
-
-Imports torch and trace.
-"""
+"""Vectors in pieces, for puzzles about collectives: small whole numbers, so that sums are exact."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from typing import Any
 
 import torch
 
-from zerosim.events import Phase
+from zerosim.schema.events import Phase
 from zerosim.trace import labels
 
 ELEMENTS = 64

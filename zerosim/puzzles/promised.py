@@ -6,7 +6,6 @@ says of itself. A case needs PyTorch; what each has said is written down in `siz
     python -m zerosim.puzzles.sizes
 
 so that a page has the numbers where there is none. A test holds them against the judge's.
-Imports the standard library and its siblings.
 """
 
 from __future__ import annotations

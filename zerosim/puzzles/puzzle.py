@@ -1,12 +1,10 @@
 """What a puzzle is, declared once in a folder of `lessons/puzzles`.
 
-    puzzle.toml    its place, title, ranks, what is promised, hints, programs that are wrong
-    zh/puzzle.toml what is said of it in another language: title, able, task, hints, problems
-    task.py        what a student gets: the task, and a body that is not implemented
-    reference.py   a solution
-    case.py        `run(program, rank, ranks)`: inputs, the call, what is right
-
-Imports the standard library and zerosim's L0.
+puzzle.toml    its place, title, ranks, what is promised, hints, programs that are wrong
+zh/puzzle.toml what is said of it in another language: title, able, task, hints, problems
+task.py        what a student gets: the task, and a body that is not implemented
+reference.py   a solution
+case.py        `run(program, rank, ranks)`: inputs, the call, what is right
 """
 
 from __future__ import annotations
@@ -19,8 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from zerosim.errors import ConfigError
-from zerosim.language import Words
+from zerosim.base.errors import ConfigError
+from zerosim.base.language import Words
 
 DECLARED = "puzzle.toml"
 FOLDER = Path(__file__).resolve().parents[1] / "lessons" / "puzzles"

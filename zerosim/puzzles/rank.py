@@ -1,7 +1,6 @@
 """What each rank of a puzzle does: load the program, run it under the tracer, compare.
 
 Several programs may follow one another, each in a process group and a trace of its own.
-Imports torch, trace, launch and zerosim's L0.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore
 
-from zerosim.errors import first_line
-from zerosim.events import Phase
-from zerosim.language import Language, speaking
-from zerosim.launch.rendezvous import JoinedRanks, joined
+from zerosim.base.errors import first_line
+from zerosim.base.language import Language, speaking
 from zerosim.puzzles.answer import Answer
 from zerosim.puzzles.standstill import StandstillWatch
+from zerosim.schema.events import Phase
 from zerosim.trace import labels, trace
 from zerosim.trace.checksums import digest
 from zerosim.trace.reachable import ReachableBytes
+from zerosim.train.launch.rendezvous import JoinedRanks, joined
 
 GROUP_TIMEOUT_S = 600.0
 """Of the process group: ranks that hang are ended long before."""

@@ -1,7 +1,7 @@
 """Starting the ranks of a puzzle, within limits.
 
 Programs that end run one after another on the same ranks; after one that does not, the ranks begin
-anew. Imports launch, record and zerosim's L0.
+anew.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from zerosim.errors import RunError
-from zerosim.language import spoken
-from zerosim.launch.calls import FunctionCall, RankResult, call_on_ranks
-from zerosim.launch.forkserver import lent
+from zerosim.base.errors import RunError
+from zerosim.base.language import spoken
 from zerosim.puzzles.puzzle import Puzzle
 from zerosim.puzzles.rank import Limits, RankSaid, Task, read_said, said_file, work_through
+from zerosim.train.launch.calls import FunctionCall, RankResult, call_on_ranks
+from zerosim.train.launch.forkserver import lent
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Writes down what each case says of its sizes: `python -m zerosim.puzzles.sizes`.
 
-Every reference runs once, on real ranks. Imports launch and its siblings.
+Every reference runs once, on real ranks.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """A stage of a pipeline that puzzles train: some layers, their gradients, and what it keeps.
 
-Its numbers are those of `toy`: exact in any order of additions. Imports torch, trace and `toy`.
+Its numbers are those of `toy`: exact in any order of additions.
 """
 
 from __future__ import annotations
 
 import torch
 
-from zerosim.events import Phase
 from zerosim.puzzles.toy import WIDTH, Toy, layer_gradients, layer_output
+from zerosim.schema.events import Phase
 from zerosim.trace import labels
 
 LAYERS = 4

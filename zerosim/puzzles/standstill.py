@@ -4,7 +4,6 @@ A thread of each rank looks at its process as the kernel shows it. A rank stands
 thread has slept without a break and no other thread was about to run: bytes that are on their way
 would wake one. Where all ranks stand still, or have finished, nobody ever wakes them. On a busy
 machine threads that wait for a processor are runnable, so load alone ends nothing.
-Imports the standard library.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 Each layer is one vector of parameters. Gradients are whole multiples of 1/256 and small, so that
 sums of them are exact: results are equal bit by bit whatever the order of additions.
-Imports torch, trace and `answer`.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from typing import Any
 
 import torch
 
-from zerosim.events import Phase
 from zerosim.puzzles.answer import Answer
+from zerosim.schema.events import Phase
 from zerosim.trace import labels
 
 WIDTH = 48

@@ -1,7 +1,7 @@
 """In how many turns a pipeline computes: what waits for what, if every turn takes as long.
 
-A turn is a computation, a forward or a backward of a micro-batch on a stage. Messages take no
-time, and who sends does not wait. Imports zerosim's L0, record and `messages`.
+A turn is a computation, a forward or a backward of a micro-batch on a stage. Messages take no time,
+and who sends does not wait.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections import defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from zerosim.events import Event, Kind, Op
 from zerosim.puzzles.messages import origins
 from zerosim.record import RankTrace, Trace
+from zerosim.schema.events import Event, Kind, Op
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,4 @@
-"""What is said of a program: the reason why it is wrong, what it took, what became of it.
-
-Imports its siblings and zerosim's L0.
-"""
+"""What is said of a program: the reason why it is wrong, what it took, what became of it."""
 
 from __future__ import annotations
 
@@ -10,11 +7,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from zerosim.events import Event, Op
-from zerosim.language import term
+from zerosim.base.language import term
 from zerosim.puzzles.promised import LEAST
 from zerosim.puzzles.puzzle import Puzzle
 from zerosim.puzzles.words import words
+from zerosim.schema.events import Event, Op
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,13 +1,13 @@
 """What is said of a student's program, in the language that is spoken.
 
-The words stand in `words.toml`. Imports the standard library and `zerosim.language`.
+The words stand in `words.toml`.
 """
 
 from __future__ import annotations
 
 import re
 
-from zerosim.language import Words
+from zerosim.base.language import Words
 
 words = Words.beside(__file__)
 _NUMBERED = re.compile(r"(.*\D) (\d+)")

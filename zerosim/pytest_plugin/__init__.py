@@ -60,7 +60,7 @@ def zerosim_trace(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Any]:
     """Records what this test communicates, and asserts how much it may be."""
-    from zerosim.errors import ZerosimError
+    from zerosim.base.errors import ZerosimError
     from zerosim.pytest_plugin.fixture import ZerosimTrace
     from zerosim.pytest_plugin.options import read_marker
     from zerosim.pytest_plugin.recordings import new_folder

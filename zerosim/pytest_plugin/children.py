@@ -1,7 +1,4 @@
-"""Tracing the programs that a test starts, as `zerosim trace` does: through the environment.
-
-Imports zerosim's L0, record and launch.command.
-"""
+"""Tracing the programs that a test starts, as `zerosim trace` does: through the environment."""
 
 from __future__ import annotations
 
@@ -14,10 +11,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from zerosim.errors import EnvironmentFault, RunError
-from zerosim.launch.command import Recording, injection
+from zerosim.base.errors import EnvironmentFault, RunError
 from zerosim.pytest_plugin.options import Options
 from zerosim.record.postmortem import end_words
+from zerosim.train.launch.command import Recording, injection
 
 _END_S = 40.0
 """How long torchrun may take to end its ranks; after 30 s it kills them."""

@@ -2,7 +2,6 @@
 
 Keys are operations ("all-reduce"), purposes ("reduce gradients"), phases ("backward"), or several
 of these together (("forward", "all-gather")). Messages (send, receive) and barriers count as well.
-Imports zerosim's L0, reading and this package.
 """
 
 from __future__ import annotations
@@ -11,11 +10,11 @@ from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
 
-from zerosim.errors import ConfigError
-from zerosim.events import Event, Op, Phase, Purpose
+from zerosim.base.errors import ConfigError
 from zerosim.pytest_plugin.failure import describe_calls, ledgers, place_words
-from zerosim.reading import Run
-from zerosim.reading.selection import Selection, all_calls, purpose_of
+from zerosim.schema.events import Event, Op, Phase, Purpose
+from zerosim.view.reading import Run
+from zerosim.view.reading.selection import Selection, all_calls, purpose_of
 
 _KINDS: tuple[type[StrEnum], ...] = (Phase, Purpose, Op)
 _ONCE = (Purpose.METADATA, Purpose.BROADCAST_STATE)

@@ -1,7 +1,4 @@
-"""What a failed assert shows: the calls, the three ledgers, and where the trace is.
-
-Imports zerosim's L0, record and reading.
-"""
+"""What a failed assert shows: the calls, the three ledgers, and where the trace is."""
 
 from __future__ import annotations
 
@@ -11,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from pathlib import Path
 
-from zerosim.errors import ZerosimError, first_line
-from zerosim.events import WHOLE, Event
-from zerosim.quantities import format_exact
-from zerosim.reading import Run
-from zerosim.reading.selection import purpose_of
+from zerosim.base.errors import ZerosimError, first_line
+from zerosim.base.quantities import format_exact
 from zerosim.record import RankTrace
+from zerosim.schema.events import WHOLE, Event
+from zerosim.view.reading import Run
+from zerosim.view.reading.selection import purpose_of
 
 _MOST_CALLS = 12
 """More kinds of calls than this are counted, not listed."""

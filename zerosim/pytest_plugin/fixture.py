@@ -1,24 +1,21 @@
-"""What a test is given: the asserts, which speak of what was recorded last.
-
-Imports zerosim's L0, reading and this package.
-"""
+"""What a test is given: the asserts, which speak of what was recorded last."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from zerosim.errors import ConfigError, TraceError
+from zerosim.base.errors import ConfigError, TraceError
+from zerosim.base.quantities import first_of
 from zerosim.pytest_plugin.collectives import check_collectives, parse_counts
 from zerosim.pytest_plugin.failure import where
 from zerosim.pytest_plugin.memory import check_peak, parse_role
 from zerosim.pytest_plugin.recordings import Recordings, plain
 from zerosim.pytest_plugin.traffic import check_traffic, require_clear
-from zerosim.quantities import first_of
-from zerosim.reading import Run
-from zerosim.reading.law import OF_THE_LAW, Expected, LedgerName, choose_ledger, num_parameters
-from zerosim.reading.quantity import parse_quantity, parse_tolerance
-from zerosim.reading.selection import select
+from zerosim.view.reading import Run
+from zerosim.view.reading.law import OF_THE_LAW, Expected, LedgerName, choose_ledger, num_parameters
+from zerosim.view.reading.quantity import parse_quantity, parse_tolerance
+from zerosim.view.reading.selection import select
 
 
 class ZerosimTrace(Recordings):

@@ -1,7 +1,7 @@
 """Ranks of one pytest under torchrun come together for an assert.
 
 They meet at the store through which PyTorch's ranks find each other, so no collective is added to
-what they record. Imports torch and zerosim's errors.
+what they record.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import Store, TCPStore
 from torch.distributed import distributed_c10d
 
-from zerosim.errors import ConfigError, RunError
+from zerosim.base.errors import ConfigError, RunError
 
 _POLL_S = 0.02
 _PART_S = 10.0

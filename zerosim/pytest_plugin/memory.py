@@ -3,7 +3,6 @@
 Without a role it is all that is alive: all roles together, and what PyTorch's allocator counted
 beside them where it was asked (on CUDA, and on the CPU with `allocations=True`). With a role it is
 that role's bytes.
-Imports zerosim's L0, analysis, reading and verify.
 """
 
 from __future__ import annotations
@@ -13,15 +12,15 @@ from fractions import Fraction
 import numpy as np
 
 from zerosim.analysis.memory import ROLES, Timeline, in_steps, peak
-from zerosim.errors import ConfigError
-from zerosim.events import WHOLE
-from zerosim.memory import MODEL_STATES, Role
+from zerosim.base.errors import ConfigError
+from zerosim.base.quantities import PSI, format_exact, format_exact_bytes
 from zerosim.pytest_plugin.failure import place_words
-from zerosim.quantities import PSI, format_exact, format_exact_bytes
-from zerosim.reading.quantity import Quantity
-from zerosim.reading.selection import Selection
+from zerosim.schema.events import WHOLE
+from zerosim.schema.memory import MODEL_STATES, Role
 from zerosim.verify.memory import timelines
 from zerosim.verify.peaks import when
+from zerosim.view.reading.quantity import Quantity
+from zerosim.view.reading.selection import Selection
 
 MODEL_STATES_NAME = "model states"
 

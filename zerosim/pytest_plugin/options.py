@@ -1,11 +1,11 @@
-"""How a test's traces are recorded. Imports zerosim's L0."""
+"""How a test's traces are recorded."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from typing import Any
 
-from zerosim.errors import ConfigError
+from zerosim.base.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

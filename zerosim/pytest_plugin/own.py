@@ -1,7 +1,7 @@
 """The trace of the test's own process, from the fixture's beginning to its end.
 
 An assert looks at it while it is still being written: what is there is copied and closed, so an
-assert speaks of all that happened since the test began. Imports torch, zerosim's L0 and trace.
+assert speaks of all that happened since the test began.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from pathlib import Path
 
 import torch.distributed as dist
 
-from zerosim.errors import ConfigError
-from zerosim.events import End
+from zerosim.base.errors import ConfigError
 from zerosim.pytest_plugin.meeting import AssertMeeting
 from zerosim.pytest_plugin.options import Options
-from zerosim.rows import MANIFEST_NAME, encode_row
+from zerosim.schema.events import End
+from zerosim.schema.rows import MANIFEST_NAME, encode_row
 from zerosim.trace import labels
 from zerosim.trace.extent import Extent
 from zerosim.trace.session import Session

@@ -1,7 +1,6 @@
 """What each rank does that `zerosim_trace.run` starts: it calls the test's function, traced.
 
 The function is found by the file that defines it: pytest imports test files in ways of its own.
-Imports torch, zerosim's L0, trace and launch.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from zerosim.launch.rendezvous import joined
 from zerosim.pytest_plugin.options import Options
 from zerosim.trace.session import trace
+from zerosim.train.launch.rendezvous import joined
 
 
 def call_traced(

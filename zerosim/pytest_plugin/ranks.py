@@ -1,7 +1,4 @@
-"""Starting ranks for a function of a test, and telling how it went.
-
-Imports zerosim's L0, record and launch.
-"""
+"""Starting ranks for a function of a test, and telling how it went."""
 
 from __future__ import annotations
 
@@ -13,12 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from zerosim.errors import ConfigError, RunError
-from zerosim.launch.calls import FunctionCall, RankResult, call_on_ranks
-from zerosim.launch.forkserver import lent
+from zerosim.base.errors import ConfigError, RunError
 from zerosim.pytest_plugin.options import Options
 from zerosim.pytest_plugin.rank import call_traced
 from zerosim.record.postmortem import end_words
+from zerosim.train.launch.calls import FunctionCall, RankResult, call_on_ranks
+from zerosim.train.launch.forkserver import lent
 
 
 def run_ranks(

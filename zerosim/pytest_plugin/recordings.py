@@ -1,7 +1,4 @@
-"""Ways to record, and what was recorded last.
-
-Imports zerosim's L0, reading and this package.
-"""
+"""Ways to record, and what was recorded last."""
 
 from __future__ import annotations
 
@@ -14,12 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from zerosim.errors import EnvironmentFault, ZerosimError
+from zerosim.base.errors import EnvironmentFault, ZerosimError
 from zerosim.pytest_plugin import children
 from zerosim.pytest_plugin.options import Options
 from zerosim.pytest_plugin.own import OwnTrace
 from zerosim.pytest_plugin.ranks import run_ranks
-from zerosim.reading import Run, load
+from zerosim.view.reading import Run, load
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

@@ -1,18 +1,17 @@
 """`assert_traffic`: what a rank moves in an iteration is what the test expects.
 
 What is compared is the payload, the trace or the wire (`reading.law`), and a failure names it.
-Imports zerosim's L0, reading and this package.
 """
 
 from __future__ import annotations
 
-from zerosim.errors import ConfigError
-from zerosim.events import WHOLE, Phase, Purpose
+from zerosim.base.errors import ConfigError
+from zerosim.base.quantities import PSI, format_decimal, format_exact
 from zerosim.pytest_plugin.failure import describe_calls, ledgers, place_words
-from zerosim.quantities import PSI, format_decimal, format_exact
-from zerosim.reading import Run
-from zerosim.reading.law import Expected, LedgerName, amount_words, held_against
-from zerosim.reading.selection import Selection, all_calls, purpose_of
+from zerosim.schema.events import WHOLE, Phase, Purpose
+from zerosim.view.reading import Run
+from zerosim.view.reading.law import Expected, LedgerName, amount_words, held_against
+from zerosim.view.reading.selection import Selection, all_calls, purpose_of
 
 _PARAMETERS = (Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS)
 _WORDS = {

@@ -2,7 +2,7 @@
 
 A trace is a folder with `manifest.json` and one append-only `rank-N.jsonl` for each rank.
 
-    schema    a checked row becomes the record of `zerosim.events` that it holds
+    schema    a checked row becomes the record of `zerosim.schema.events` that it holds
     lines     the lines of one file, checked, up to where it ends or was cut
     eventrows the events of one rank, made of their rows when somebody looks at them
     rankfile  the rows of one file become one `RankTrace`
@@ -15,8 +15,7 @@ A trace is a folder with `manifest.json` and one append-only `rank-N.jsonl` for 
     coverage  what a trace leaves out on purpose; `window` is what all ranks kept of a light one
     postmortem  who failed in a run that ended early, and where the others were
 
-Everything after `load` is a pure function of the trace. Imports the standard library, msgspec and
-`zerosim.errors`, `zerosim.events`, `zerosim.rows`; never torch: a trace is read anywhere.
+Everything after `load` is a pure function of the trace.
 """
 
 from zerosim.record.coverage import left_out, require_times, way_to_memory

@@ -1,11 +1,8 @@
-"""Ranks of a simulated run without a file, for which that of another one stands.
-
-Imports `zerosim.manifest`.
-"""
+"""Ranks of a simulated run without a file, for which that of another one stands."""
 
 from __future__ import annotations
 
-from zerosim.manifest import Manifest
+from zerosim.schema.manifest import Manifest
 
 
 def alike_ranks(manifest: Manifest) -> set[int]:

@@ -3,7 +3,6 @@
 A rank that waits for such a receive learns who sent it, and its trace says so (`Close.peers`). What
 nobody waited for is told here by what was sent: group, order, size and dtype. Where several ranks
 sent what it may have taken, nobody knows, and nothing is made up.
-Imports the standard library and `zerosim.events`.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from zerosim.events import Event
+from zerosim.schema.events import Event
 
 Way = tuple[int, int, str]
 """Source, destination and group of a message."""

@@ -3,7 +3,7 @@
 A checksum says that a row is what was written, not that it makes sense: whoever writes a trace can
 make it valid. So each number is held against its bounds here, once, before anything is made of it,
 and all that reads a trace may rely on them. Reasons are `ValueError`s without a place; the caller
-adds it. Imports the standard library, msgspec and zerosim's L0.
+adds it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,21 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 from msgspec import Meta
 
-from zerosim.config import EngineConfig
-from zerosim.events import Close, Event, Failure, Group, Header, Occurrence, Template, Transfer
-from zerosim.manifest import Manifest
-from zerosim.memory import Allocations, MemorySample
-from zerosim.rows import ROW_TYPES
-from zerosim.strategies import Parameter, Strategy
+from zerosim.base.config import EngineConfig
+from zerosim.schema.events import (
+    Close,
+    Event,
+    Failure,
+    Group,
+    Header,
+    Occurrence,
+    Template,
+    Transfer,
+)
+from zerosim.schema.manifest import Manifest
+from zerosim.schema.memory import Allocations, MemorySample
+from zerosim.schema.rows import ROW_TYPES
+from zerosim.schema.strategies import Parameter, Strategy
 
 MOST = 2**63 - 1
 """Times and counts are whole numbers of 64 bits with a sign; a byte more is nobody's memory."""
@@ -107,7 +116,7 @@ def check_record(record: Any, num_ranks: int) -> None:
     """Hold the numbers of one row against what they may be.
 
     Args:
-        record: an instance of a type of `zerosim.rows.ROW_TYPES`.
+        record: an instance of a type of `zerosim.schema.rows.ROW_TYPES`.
         num_ranks: how many there can be.
 
     Raises:

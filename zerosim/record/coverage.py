@@ -1,18 +1,15 @@
-"""What of a run a trace covers, and what it leaves out on purpose.
-
-Imports zerosim's L0 and the loaded `Trace`.
-"""
+"""What of a run a trace covers, and what it leaves out on purpose."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from zerosim.errors import TraceError
-from zerosim.events import WHOLE
-from zerosim.language import Words
-from zerosim.manifest import Source
+from zerosim.base.errors import TraceError
+from zerosim.base.language import Words
 from zerosim.record.store import Trace
 from zerosim.record.text import name_ranks
+from zerosim.schema.events import WHOLE
+from zerosim.schema.manifest import Source
 
 _SAID = Words.beside(__file__)
 

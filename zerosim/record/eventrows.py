@@ -2,7 +2,6 @@
 
 A long trace has a million events and most are messages that nobody looks at one by one: the graph
 reads their columns. A row takes a third of the time and of the memory of an event.
-Imports the standard library, msgspec, `zerosim.events` and `bounds`.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from typing import Any, ClassVar, Literal, overload
 
 import msgspec
 
-from zerosim.events import Close, Event, Kind, Occurrence, Op, Transfer
 from zerosim.record.bounds import bounded_types
+from zerosim.schema.events import Close, Event, Kind, Occurrence, Op, Transfer
 
 
 def _struct(kind: type, *bases: type) -> Any:

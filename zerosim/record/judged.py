@@ -1,7 +1,4 @@
-"""What a judge said of a run, beside its trace: the first step that is illegal, and why.
-
-Imports the standard library and zerosim's L0.
-"""
+"""What a judge said of a run, beside its trace: the first step that is illegal, and why."""
 
 from __future__ import annotations
 

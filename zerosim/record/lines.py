@@ -2,8 +2,7 @@
 
 A file that was not closed ends in zeros, room for rows that did not come. What stands before them
 was copied there row by row, so a rank that was killed leaves at most one row of which some bytes
-are missing, the last. Imports the standard library, `zerosim.errors`, `zerosim.rows` and its
-siblings.
+are missing, the last.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from zerosim.errors import TraceError
+from zerosim.base.errors import TraceError
 from zerosim.record.schema import DAMAGE, OtherSchemaError, reason
 from zerosim.record.text import one_line
-from zerosim.rows import check_line
+from zerosim.schema.rows import check_line
 
 _ZERO = b"\0"
 

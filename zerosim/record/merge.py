@@ -3,7 +3,6 @@
 Calls match by position, as they do in PyTorch: the n-th collective of a group on one rank is the
 n-th on every other, and the n-th message from a to b is the n-th that b receives from a. What does
 not fit is returned as data, because a trace of a broken run is what one wants to look at.
-Imports the standard library, `zerosim.events` and the loaded `Trace`.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from zerosim.events import Event, Kind, Op
 from zerosim.record.alike import alike_ranks
 from zerosim.record.anysource import FromAny, Messages, settle
 from zerosim.record.collector import collector_paused
 from zerosim.record.rankfile import RankTrace
 from zerosim.record.store import Trace
 from zerosim.record.text import name_ranks, one_line
+from zerosim.schema.events import Event, Kind, Op
 
 
 class MismatchKind(StrEnum):

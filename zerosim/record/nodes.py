@@ -1,16 +1,15 @@
 """On which node each rank of a trace was, and so over what two ranks exchange bytes.
 
-Nodes are filled one after another, as launchers do and as `EngineConfig.ranks_per_node` says; a
-run that puts them together in another way is not told apart by node. Imports the standard library,
-`zerosim.tiers` and the loaded `Trace`.
+Nodes are filled one after another, as launchers do and as `EngineConfig.ranks_per_node` says; a run
+that puts them together in another way is not told apart by node.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 
+from zerosim.base.tiers import Link, link_of_message
 from zerosim.record.store import Trace
-from zerosim.tiers import Link, link_of_message
 
 
 def ranks_per_node(trace: Trace) -> int:

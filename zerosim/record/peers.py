@@ -1,8 +1,7 @@
 """Whose socket is whose, and what crossed between two ranks according to the kernel.
 
-A rank records its sockets by address. Only where another rank recorded the other end do their
-bytes count as traffic between ranks; a store, a debugger or a web page never does.
-Imports the standard library, `zerosim.events` and the loaded `Trace`.
+A rank records its sockets by address. Only where another rank recorded the other end do their bytes
+count as traffic between ranks; a store, a debugger or a web page never does.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from zerosim.events import Event, Kind, Phase, WireSample
 from zerosim.record.rankfile import RankTrace
 from zerosim.record.store import Trace
+from zerosim.schema.events import Event, Kind, Phase, WireSample
 
 Peers = dict[tuple[int, int], int]
 """From (rank, index of one of its sockets) to the rank at the other end."""

@@ -1,7 +1,4 @@
-"""Who failed, and where the others were waiting: read from the traces that all ranks left.
-
-Imports the standard library, zerosim's L0 and `store`. No torch.
-"""
+"""Who failed, and where the others were waiting: read from the traces that all ranks left."""
 
 from __future__ import annotations
 
@@ -11,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from zerosim.errors import TraceError
-from zerosim.events import Event, Failure, Kind, Op, Phase, WireSample
+from zerosim.base.errors import TraceError
 from zerosim.record.rankfile import RankTrace
 from zerosim.record.store import load
+from zerosim.schema.events import Event, Failure, Kind, Op, Phase, WireSample
 
-_OURS = "zerosim.errors."
+_OURS = "zerosim.base.errors."
 _WAITED = "CollectiveError"
 """The error of a rank that could not go on because another did not."""
 

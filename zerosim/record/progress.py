@@ -1,15 +1,12 @@
-"""How far the ranks of a trace came.
-
-Imports the standard library, `zerosim.events` and the loaded `Trace`.
-"""
+"""How far the ranks of a trace came."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
-from zerosim.events import Phase
 from zerosim.record.rankfile import RankTrace
 from zerosim.record.store import Trace
+from zerosim.schema.events import Phase
 
 
 def iterations(trace: Trace) -> tuple[int, ...]:

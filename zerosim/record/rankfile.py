@@ -2,7 +2,6 @@
 
 A file that was cut, or whose rank was killed, is read up to its last whole row and says so. A row
 that is not what was written, or that contradicts an earlier one, is an error that names the line.
-Imports the standard library, `zerosim.events` and its siblings.
 """
 
 from __future__ import annotations
@@ -14,7 +13,11 @@ from typing import Any
 
 from msgspec import ValidationError
 
-from zerosim.events import (
+from zerosim.record.bounds import MOST_RANKS, RELATIONS, check_record, check_times
+from zerosim.record.eventrows import READERS, Events, TransferRow
+from zerosim.record.lines import Lines
+from zerosim.record.schema import DECODERS, check_header_schema
+from zerosim.schema.events import (
     WHOLE,
     Checksum,
     End,
@@ -29,13 +32,9 @@ from zerosim.events import (
     Template,
     WireSample,
 )
-from zerosim.memory import AddressMap, Allocations, MemorySample
-from zerosim.record.bounds import MOST_RANKS, RELATIONS, check_record, check_times
-from zerosim.record.eventrows import READERS, Events, TransferRow
-from zerosim.record.lines import Lines
-from zerosim.record.schema import DECODERS, check_header_schema
-from zerosim.rows import ROW_TYPES
-from zerosim.strategies import Strategy
+from zerosim.schema.memory import AddressMap, Allocations, MemorySample
+from zerosim.schema.rows import ROW_TYPES
+from zerosim.schema.strategies import Strategy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

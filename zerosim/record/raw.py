@@ -1,7 +1,4 @@
-"""The rows of a rank's file one by one, as far as they can be read, for people.
-
-Imports the standard library, `zerosim.rows` and its siblings.
-"""
+"""The rows of a rank's file one by one, as far as they can be read, for people."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ class RawRow:
 
     Attributes:
         line: its number in the file, counted from 1.
-        name: a key of `zerosim.rows.ROW_TYPES`.
+        name: a key of `zerosim.schema.rows.ROW_TYPES`.
         values: what it says, and what the template says that it names.
     """
 

@@ -1,9 +1,8 @@
 """A checked row becomes a typed record; a checked manifest becomes a `Manifest`.
 
-The checksum says that a line is what was written (`zerosim.rows`). This module says whether what
-was written is what this version of zerosim reads. Reasons are `ValueError`s without a place; the
-caller adds file and line.
-Imports the standard library, msgspec, `zerosim.events`, `zerosim.rows` and `bounds`.
+The checksum says that a line is what was written (`zerosim.schema.rows`). This module says whether
+what was written is what this version of zerosim reads. Reasons are `ValueError`s without a place;
+the caller adds file and line.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from zerosim.events import SCHEMAS_READ
-from zerosim.manifest import Manifest
 from zerosim.record.bounds import MOST_DIGITS, check_manifest_numbers
-from zerosim.rows import ROW_TYPES, check_manifest
+from zerosim.schema.events import SCHEMAS_READ
+from zerosim.schema.manifest import Manifest
+from zerosim.schema.rows import ROW_TYPES, check_manifest
 
 DAMAGE = (ValueError, RecursionError, OverflowError)
 """All that decoding raises for bytes that are no record; msgspec's errors are ValueErrors."""

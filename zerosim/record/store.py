@@ -1,7 +1,4 @@
-"""The folder of a trace: which files must be there, and what they say together.
-
-Imports the standard library, `zerosim.errors`, `zerosim.events`, `zerosim.rows` and its siblings.
-"""
+"""The folder of a trace: which files must be there, and what they say together."""
 
 from __future__ import annotations
 
@@ -10,16 +7,16 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from zerosim.errors import TraceError
-from zerosim.manifest import Manifest, Source
-from zerosim.quantities import first_of
+from zerosim.base.errors import TraceError
+from zerosim.base.quantities import first_of
 from zerosim.record.alike import alike_ranks, num_alike
 from zerosim.record.collector import collector_paused
 from zerosim.record.rankfile import RankTrace, read_rank
 from zerosim.record.schema import DAMAGE, OtherSchemaError, decode_manifest, reason
 from zerosim.record.text import name_runs, one_line
 from zerosim.record.window import in_common
-from zerosim.rows import MANIFEST_NAME, earlier_file_name, rank_file_name
+from zerosim.schema.manifest import Manifest, Source
+from zerosim.schema.rows import MANIFEST_NAME, earlier_file_name, rank_file_name
 
 _RANK_FILE = re.compile(r"rank-(.*)\.jsonl(?:\.before)?", re.DOTALL)
 _RANK_NUMBER = re.compile(r"0|[1-9][0-9]*")

@@ -1,14 +1,11 @@
-"""Words for messages: always one line, ranks named briefly.
-
-Imports the standard library and `zerosim.language`.
-"""
+"""Words for messages: always one line, ranks named briefly."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
 
-from zerosim.language import LISTS, enumerated
+from zerosim.base.language import LISTS, enumerated
 
 _LONGEST = 600
 _MOST_NAMED = 4

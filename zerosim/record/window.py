@@ -2,7 +2,6 @@
 
 A rank throws its oldest rows away by itself. Most begin with the same iteration; one that was
 killed may have kept an earlier one, which the others have no more.
-Imports `zerosim.events` and its siblings.
 """
 
 from __future__ import annotations
@@ -11,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import dropwhile
 
-from zerosim.events import WHOLE, Event, Kind, Op
 from zerosim.record.eventrows import Events
 from zerosim.record.rankfile import RankTrace
+from zerosim.schema.events import WHOLE, Event, Kind, Op
 
 
 def in_common(ranks: Sequence[RankTrace]) -> tuple[RankTrace, ...]:

@@ -1,7 +1,4 @@
-"""A trace as files, for whoever made it of another one: what `load` reads back as it was.
-
-Imports the standard library, zerosim's L0, rows and its siblings.
-"""
+"""A trace as files, for whoever made it of another one: what `load` reads back as it was."""
 
 from __future__ import annotations
 
@@ -9,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from zerosim.errors import TraceError
-from zerosim.events import End, Event, Kind, Transfer
+from zerosim.base.errors import TraceError
 from zerosim.record.rankfile import RankTrace
 from zerosim.record.store import Trace
-from zerosim.rows import MANIFEST_NAME, encode_manifest, encode_row, rank_file_name
+from zerosim.schema.events import End, Event, Kind, Transfer
+from zerosim.schema.rows import MANIFEST_NAME, encode_manifest, encode_row, rank_file_name
 
 Row = tuple[str, Any]
 

@@ -2,8 +2,7 @@
 
 One entry for all algorithms: zerosim's ring (`ring`) and its messages between each two ranks,
 Gloo's native calls (`gloo`), and the ring bound that NCCL documents. All numbers are exact whole
-bytes of payload; what cannot be said exactly is refused. May import the standard library and layer
-L0.
+bytes of payload; what cannot be said exactly is refused.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from zerosim.errors import ConfigError
-from zerosim.events import Algorithm, Op
+from zerosim.base.errors import ConfigError
+from zerosim.schema.events import Algorithm, Op
 from zerosim.theory.gloo import gloo_cost
 from zerosim.theory.messages import DEFAULT_CHUNK_BYTES, NOTHING, Cost, Request
 from zerosim.theory.ring import ring_cost

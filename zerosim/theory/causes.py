@@ -1,7 +1,4 @@
-"""The records of a law, and the names of all that makes a step differ from one.
-
-May import the standard library and layer L0.
-"""
+"""The records of a law, and the names of all that makes a step differ from one."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
-from zerosim.quantities import PSI
+from zerosim.base.quantities import PSI
 
 
 class Cause(StrEnum):

@@ -2,7 +2,6 @@
 
 The causes of a step add up exactly, as fractions, to what it sends, or copies, less what `laws.law`
 says: nothing is left unexplained. The same of one phase or one link class alone.
-May import the standard library and layer L0.
 """
 
 from __future__ import annotations
@@ -11,9 +10,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from zerosim.errors import ConfigError
-from zerosim.events import Algorithm, Phase, Purpose
-from zerosim.quantities import format_exact, format_exact_bytes, format_psi
+from zerosim.base.errors import ConfigError
+from zerosim.base.quantities import format_exact, format_exact_bytes, format_psi
+from zerosim.base.tiers import Link
+from zerosim.schema.events import Algorithm, Phase, Purpose
 from zerosim.theory.algorithms import is_more_than_asked
 from zerosim.theory.causes import Cause, Deviation
 from zerosim.theory.laws import terms_of
@@ -21,7 +21,6 @@ from zerosim.theory.nodes import ranks_of_node
 from zerosim.theory.terms import OF_A_ROOT, Term
 from zerosim.theory.wording import said
 from zerosim.theory.workload import Workload
-from zerosim.tiers import Link
 
 _ORDER = {cause: place for place, cause in enumerate(Cause)}
 

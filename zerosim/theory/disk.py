@@ -3,8 +3,6 @@
 A file is its bytes, a head of 32 bytes that says what they are, and a checksum of 8 bytes for each
 begun block of 1 MiB, padded to whole pages of 4096 bytes: a disk is read and written in pages when
 the kernel's cache is passed by. One write or read moves the whole file.
-
-Imports the standard library.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ differs from moment to moment, so the peak is the largest of four:
     the update          all model states, and one unit's gradients in fp32
 
 What no law counts (what the allocator cannot use, the driver's context, a library's workspaces) is
-a margin, which is an assumption and says so. May import the standard library and layer L0.
+a margin, which is an assumption and says so.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
-from zerosim.memory import MODEL_STATES, Role
+from zerosim.base.tiers import Tier
+from zerosim.schema.memory import MODEL_STATES, Role
 from zerosim.theory.layout import FIRST, LAST, Layout
 from zerosim.theory.memory import FP32_BYTES
 from zerosim.theory.partition import shard_elements
@@ -39,7 +40,6 @@ from zerosim.theory.saved import (
 from zerosim.theory.transformer import BLOCK, EMBEDDING, HEAD, ROOT, Computing, Cut
 from zerosim.theory.workload import Workload
 from zerosim.theory.zero_states import zero_states
-from zerosim.tiers import Tier
 
 _ZERO = "ZeRO, arXiv 1910.02054, sections 3 and 5"
 _KORTHIKANTI = "Korthikanti et al., arXiv 2205.05198, section 4"
@@ -47,7 +47,7 @@ _RESIDENT = "ZeRO, arXiv 1910.02054, sections 5.2 and 5.3"
 _BUFFERS = "ZeRO, arXiv 1910.02054, section 6.2"
 _PLUS = "ZeRO++, arXiv 2306.10209, section 3.2"
 _ASSUMED = "an assumption: nothing measured it"
-_OWN = "zerosim.models, next_byte_loss"
+_OWN = "zerosim.train.models, next_byte_loss"
 _ENGINE = "zerosim's update: a unit's gradient in fp32"
 
 

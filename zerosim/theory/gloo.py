@@ -7,8 +7,6 @@ torch 2.13.0 (CPU build) over loopback, with 2, 3, 4 and 5 ranks, elements of 1,
 and payloads from nothing to 16 MB: every one of 7,130 readings was reproduced to the byte.
 `tests/theory/test_gloo_wire.py` repeats a part of that measurement; another version of PyTorch
 that changes an algorithm fails it.
-
-May import the standard library and layer L0.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from zerosim.events import Op
+from zerosim.schema.events import Op
 from zerosim.theory.messages import NOTHING, Cost, Request
 
 MAX_SEGMENT_BYTES = 1 << 20

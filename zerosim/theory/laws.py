@@ -15,7 +15,7 @@ all-to-all across K nodes sends (K-1)/K of what all ranks of a node hold for it.
 3M across nodes and ZeRO++ 0.75M, M being 2 bytes a parameter: 0.5M by qwZ in forward, nothing in
 backward by hpZ, 0.25M by qgZ (arXiv 2306.10209, section 3 and Table 1).
 
-Sources: as each law says. May import the standard library and layer L0.
+Sources: as each law says.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from zerosim import language
-from zerosim.config import STAGE_NAMES, EngineConfig
-from zerosim.events import Phase, Purpose
-from zerosim.language import enumerated, listed
-from zerosim.quantities import PSI, format_exact, format_exact_bytes
+from zerosim.base import language
+from zerosim.base.config import STAGE_NAMES, EngineConfig
+from zerosim.base.language import enumerated, listed
+from zerosim.base.quantities import PSI, format_exact, format_exact_bytes
+from zerosim.base.tiers import Link, Tier
+from zerosim.schema.events import Phase, Purpose
 from zerosim.theory.causes import Law
 from zerosim.theory.nodes import SYMBOLS, Span, ranks_of_node
 from zerosim.theory.terms import Term
 from zerosim.theory.wording import said
 from zerosim.theory.workload import Workload
 from zerosim.theory.zero import step_terms
-from zerosim.tiers import Link, Tier
 
 _INFINITY = "Rajbhandari et al., arXiv 2104.07857, sections 5 and 6"
 _ZERO = "Rajbhandari et al., arXiv 1910.02054"

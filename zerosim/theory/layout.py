@@ -3,7 +3,7 @@
 A layout is what a plan chooses; all that theory says of it follows from there: which units a rank
 has, what it keeps of them, and what it moves. Ranks that compute a block together are neighbours,
 those that the states are divided among come next, stages of a pipeline are furthest apart
-(Narayanan et al. 2021, arXiv 2104.04473, section 3). May import the standard library and layer L0.
+(Narayanan et al. 2021, arXiv 2104.04473, section 3).
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from zerosim.config import CollectivesKind, EngineConfig
-from zerosim.config.shapes import Transformer
-from zerosim.errors import ConfigError
+from zerosim.base.config import CollectivesKind, EngineConfig
+from zerosim.base.config.shapes import Transformer
+from zerosim.base.errors import ConfigError
 from zerosim.theory.partition import UnitSize
 from zerosim.theory.saved import ALL, Keeping, Recompute
 from zerosim.theory.transformer import (

@@ -7,7 +7,6 @@ own engine, `programs.states` of PyTorch's systems and DeepSpeed. Activations, b
 units are no model states (`residency`).
 
 Source: S. Rajbhandari et al., "ZeRO" (arXiv 1910.02054), sections 3.1 and 5.
-May import the standard library and layer L0.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from zerosim.language import enumerated
-from zerosim.memory import MODEL_STATES, Role
-from zerosim.quantities import PSI, format_decimal, format_exact
+from zerosim.base.language import enumerated
+from zerosim.base.quantities import PSI, format_decimal, format_exact
+from zerosim.base.tiers import Tier
+from zerosim.schema.memory import MODEL_STATES, Role
 from zerosim.theory.causes import Cause, Deviation
 from zerosim.theory.wording import said
-from zerosim.tiers import Tier
 
 FP32_BYTES = 4
 

@@ -1,14 +1,14 @@
 """What a collective is asked for, and what it makes one rank send and receive.
 
-Owns the two records that all algorithms share. May import the standard library and layer L0.
+Owns the two records that all algorithms share.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from zerosim.errors import ConfigError
-from zerosim.events import Op
+from zerosim.base.errors import ConfigError
+from zerosim.schema.events import Op
 
 DEFAULT_CHUNK_BYTES = 4 << 20
 """What `EngineConfig.chunk_bytes` is unless a user says otherwise."""

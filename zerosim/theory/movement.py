@@ -1,7 +1,7 @@
 """What is to move in a step: a collective, a message, or a copy between the tiers of a rank.
 
 Planned by theory or called by a program, it is the same record; what it makes a rank send follows
-from who carries it out. May import the standard library and layer L0.
+from who carries it out.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from zerosim.events import Algorithm, Op, Phase, Purpose
+from zerosim.base.tiers import Link, Tier, link_of_copy, link_of_message
+from zerosim.schema.events import Algorithm, Op, Phase, Purpose
 from zerosim.theory.algorithms import OF_A_RING, Cost, cost
 from zerosim.theory.messages import DEFAULT_CHUNK_BYTES
 from zerosim.theory.nodes import Span, link_shares
-from zerosim.tiers import Link, Tier, link_of_copy, link_of_message
 
 MESSAGES = (Op.SEND, Op.RECEIVE)
 PASSES = {

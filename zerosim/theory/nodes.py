@@ -4,7 +4,7 @@ Nodes are filled one after another: ranks 0 to P - 1 are the first. Messages of 
 member of its group to the next, so of N ranks in their order one of each node's P sends what
 crosses its border, and all the others send within.
 
-Source: nothing but arithmetic. May import the standard library and layer L0.
+Source: nothing but arithmetic.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
 
-from zerosim.events import Op
+from zerosim.base.tiers import Link, link_of_message
+from zerosim.schema.events import Op
 from zerosim.theory.workload import Workload
-from zerosim.tiers import Link, link_of_message
 
 
 class Span(StrEnum):

@@ -5,8 +5,8 @@ ranks N and viewed as a matrix (N, columns). Row r is the shard of rank r. A buc
 reduced in one collective: columns [start, stop) of all rows of one or more units, so that every
 rank's share of a bucket has the same size and buckets bring no padding of their own.
 
-Owns the arithmetic only. May import the standard library and layer L0. The engine has its own
-implementation of the same rules; a test compares the two.
+Owns the arithmetic only. The engine has its own implementation of the same rules; a test compares
+the two.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from zerosim.errors import ConfigError
-from zerosim.manifest import BucketLayout, Segment
+from zerosim.base.errors import ConfigError
+from zerosim.schema.manifest import BucketLayout, Segment
 
 
 @dataclass(frozen=True, slots=True)

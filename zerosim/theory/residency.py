@@ -8,7 +8,7 @@ way. Units that span the whole model ("root") come first and stay until the end.
 hpZ of ZeRO++ keeps a part of what forward gathered for backward, the more the smaller its groups.
 
 Sources: S. Rajbhandari et al., "ZeRO" (arXiv 1910.02054), sections 5.2 and 5.3; G. Wang et al.,
-"ZeRO++" (arXiv 2306.10209), section 3.2. May import the standard library and layer L0.
+"ZeRO++" (arXiv 2306.10209), section 3.2.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from zerosim.manifest import BucketLayout
+from zerosim.schema.manifest import BucketLayout
 from zerosim.theory.partition import padded_elements
 from zerosim.theory.workload import Workload
 from zerosim.theory.zeropp import secondary_elements

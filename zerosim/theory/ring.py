@@ -8,15 +8,14 @@ modulo N. Hence over a whole collective a rank sends, and receives, every row bu
 
 Source: P. Patarasuk and X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
 workstations", J. Parallel Distrib. Comput. 69 (2009): no algorithm sends less.
-May import the standard library and layer L0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from zerosim.errors import ConfigError
-from zerosim.events import Algorithm, Op
+from zerosim.base.errors import ConfigError
+from zerosim.schema.events import Algorithm, Op
 from zerosim.theory.messages import NOTHING, Cost, Request
 
 

@@ -9,8 +9,7 @@ token and head) are counted with what they are of.
 
 Source: V. Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models"
 (arXiv 2205.05198), sections 4 and 5, equations 1 to 6; of Llama's blocks the same is derived here:
-keys and values of k heads, an MLP of three matrices of width f, no biases and no masks. May import
-the standard library and layer L0.
+keys and values of k heads, an MLP of three matrices of width f, no biases and no masks.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
-from zerosim.config.shapes import GPTConfig, Transformer
+from zerosim.base.config.shapes import GPTConfig, Transformer
 from zerosim.theory.transformer import Computing, keys_of
 
 _FP32 = 4

@@ -1,7 +1,6 @@
 """The paper's Table 1, as printed and as the law gives it.
 
 Source: S. Rajbhandari et al., "ZeRO" (arXiv 1910.02054), Table 1.
-May import the standard library and layer L0.
 """
 
 from __future__ import annotations

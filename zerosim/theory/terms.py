@@ -3,7 +3,6 @@
 A law is a sum of terms. A term says how often all parameters travel, how many bytes each takes, and
 who takes part, hence which part of it a rank sends or copies; the movements beside it are what a
 step really does for it: with padding, without frozen parameters, or not at all.
-May import the standard library and layer L0.
 """
 
 from __future__ import annotations
@@ -11,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from zerosim.events import Algorithm, Op, Phase, Purpose
+from zerosim.base.tiers import Link, Tier, link_of_copy
+from zerosim.schema.events import Algorithm, Op, Phase, Purpose
 from zerosim.theory.causes import Cause
 from zerosim.theory.movement import Movement
 from zerosim.theory.nodes import Span, link_shares
 from zerosim.theory.workload import Workload
-from zerosim.tiers import Link, Tier, link_of_copy
 
 OF_A_ROOT = (Op.BROADCAST, Op.REDUCE)
 """Whose ranks do not all send the same: how much the others send more is in a term's rest."""

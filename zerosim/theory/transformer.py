@@ -4,15 +4,14 @@ A block's matrices may be cut among T tensor parallel ranks (the first of attent
 by columns, the second by rows); what lies between two blocks is then whole on each of them, or with
 sequence parallelism cut along the sequence. The table of tokens and the head are cut by vocabulary.
 
-The operators are those that PyTorch is asked for by `zerosim.models`, each with its floating point
-operations (a multiplication and an addition are two) and with the bytes of its tensors, touched
-once; a test holds them against what a dry run counts. What is the same small vector for all tokens
-(a norm's weight, the angles of rotary positions) is left out.
+The operators are those that PyTorch is asked for by `zerosim.train.models`, each with its floating
+point operations (a multiplication and an addition are two) and with the bytes of its tensors,
+touched once; a test holds them against what a dry run counts. What is the same small vector for all
+tokens (a norm's weight, the angles of rotary positions) is left out.
 
 Sources: D. Narayanan et al. 2021 (arXiv 2104.04473), appendix: 24 B s h^2 + 4 B s^2 h FLOPs of a
 GPT's block in forward, twice that in backward; M. Shoeybi et al., "Megatron-LM" (arXiv 1909.08053),
-section 3; V. Korthikanti et al. (arXiv 2205.05198), section 4.2.2. May import the standard library
-and layer L0.
+section 3; V. Korthikanti et al. (arXiv 2205.05198), section 4.2.2.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from zerosim.config.shapes import GPTConfig, LlamaConfig, Transformer
-from zerosim.errors import ConfigError
+from zerosim.base.config.shapes import GPTConfig, LlamaConfig, Transformer
+from zerosim.base.errors import ConfigError
 from zerosim.theory.partition import UnitSize
 
 ROOT, EMBEDDING, BLOCK, HEAD = "root", "embedding", "block", "head"

@@ -2,7 +2,6 @@
 
 Source of the options: the papers of ZeRO, ZeRO-Offload, ZeRO-Infinity and ZeRO++ (arXiv 1910.02054,
 2101.06840, 2104.07857, 2306.10209); `zero` and `zeropp` say what follows from each.
-May import the standard library and layer L0.
 """
 
 from __future__ import annotations
@@ -10,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from zerosim.config import EngineConfig
-from zerosim.errors import ConfigError
-from zerosim.events import Algorithm
+from zerosim.base.config import EngineConfig
+from zerosim.base.errors import ConfigError
+from zerosim.schema.events import Algorithm
 from zerosim.theory.partition import UnitSize, require_names, shard_elements
 
 

@@ -29,7 +29,6 @@ accumulation follows from what a stage keeps between micro-steps; J. Ren et al.,
 and 6; G. Wang et al., "ZeRO++" (arXiv 2306.10209), section 3; M. Shoeybi et al., "Megatron-LM"
 (arXiv 1909.08053), section 3. That gradients are reduce-scattered where owners broadcast, and
 updated rows sent to owners, is our own combination, for owners of parameters alone.
-May import the standard library and layer L0.
 """
 
 from __future__ import annotations
@@ -38,9 +37,10 @@ from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from functools import lru_cache
 
-from zerosim.config import DType
-from zerosim.errors import ConfigError
-from zerosim.events import STEP_PHASES, Op, Phase, Purpose
+from zerosim.base.config import DType
+from zerosim.base.errors import ConfigError
+from zerosim.base.tiers import Tier
+from zerosim.schema.events import STEP_PHASES, Op, Phase, Purpose
 from zerosim.theory.causes import Cause
 from zerosim.theory.movement import Movement
 from zerosim.theory.nodes import Span, members
@@ -60,7 +60,6 @@ from zerosim.theory.zeropp import (
     int8_bytes,
     secondary_elements,
 )
-from zerosim.tiers import Tier
 
 FP32_BYTES, FP64_BYTES = 4, 8
 STATE_BYTES = 12

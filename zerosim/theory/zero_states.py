@@ -12,8 +12,7 @@ compute dtype, which makes 16.
 
 Sources: J. Ren et al., "ZeRO-Offload" (arXiv 2101.06840), sections 3.2 and 4; S. Rajbhandari et
 al., "ZeRO-Infinity" (arXiv 2104.07857), sections 3 (20 bytes), 5.1 and 6.1; "ZeRO" (arXiv
-1910.02054), sections 3.1 (K of Adam; those of SGD are derived the same way) and 5. May import the
-standard library and layer L0.
+1910.02054), sections 3.1 (K of Adam; those of SGD are derived the same way) and 5.
 """
 
 from __future__ import annotations
@@ -22,16 +21,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from zerosim.config import STAGE_NAMES, DType, EngineConfig
-from zerosim.language import listed, term
-from zerosim.memory import MOMENTS, OPTIMIZER_STATES, Role
-from zerosim.quantities import format_exact
+from zerosim.base.config import STAGE_NAMES, DType, EngineConfig
+from zerosim.base.language import listed, term
+from zerosim.base.quantities import format_exact
+from zerosim.base.tiers import Tier
+from zerosim.schema.memory import MOMENTS, OPTIMIZER_STATES, Role
 from zerosim.theory.causes import Cause
 from zerosim.theory.memory import FP32_BYTES, Kept, ModelStates
 from zerosim.theory.partition import UnitSize, padding_elements, shard_elements
 from zerosim.theory.wording import said
 from zerosim.theory.workload import Workload
-from zerosim.tiers import Tier
 
 
 class Optimizer(StrEnum):

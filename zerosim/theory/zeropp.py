@@ -4,8 +4,7 @@ A block of elements shares one fp32 scale (symmetric: no zero point). int8 takes
 two int4 elements share a byte, and the last of an odd number has one for itself.
 
 Source: G. Wang et al., "ZeRO++: Extremely Efficient Collective Communication for Giant Model
-Training" (arXiv 2306.10209), section 3: 3.1 qwZ, 3.2 hpZ, 3.3 qgZ. May import the standard library
-and layer L0.
+Training" (arXiv 2306.10209), section 3: 3.1 qwZ, 3.2 hpZ, 3.3 qgZ.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ import sys
 import types
 from typing import Any
 
-from zerosim.config import Light
+from zerosim.base.config import Light
 from zerosim.trace.recorder import Recorder
 from zerosim.trace.session import trace
 

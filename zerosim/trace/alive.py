@@ -5,7 +5,7 @@
     what was resized    only what frameworks resize is asked at each look, all else at phase borders
 
 Where a PyTorch does not tell, each storage is asked at each look whether it is there. Only the
-thread that computes may bring it up to date. Imports torch and zerosim's L0.
+thread that computes may bring it up to date.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from zerosim.memory import Role
-from zerosim.tiers import Tier
+from zerosim.base.tiers import Tier
+from zerosim.schema.memory import Role
 from zerosim.trace.holdings import HeldStorage, HeldStorages
 
 Place = tuple[Role, str, Tier]

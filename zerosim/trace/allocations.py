@@ -5,7 +5,6 @@ allocation, by the thread that it runs on, and it tells us once it is stopped. P
 profiler (`torch.autograd.profiler_legacy`) does that silently. It would note each operator too,
 which nobody needs and which costs a microsecond each, so that is off, but for the one operator
 whose only purpose is to mark a moment.
-Imports torch.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """What a faulty rank gives or gets in place of what it should: tensors altered, shorter, of another
 dtype, in another group, for another peer.
-
-Imports torch and zerosim's L0.
 """
 
 from __future__ import annotations
@@ -13,8 +11,8 @@ import torch
 import torch.distributed as dist
 from torch.utils._pytree import tree_map
 
-from zerosim.errors import ConfigError
-from zerosim.faults import Fault, FaultKind
+from zerosim.base.errors import ConfigError
+from zerosim.schema.faults import Fault, FaultKind
 
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 

@@ -1,8 +1,7 @@
 """A rank that can be held later: it trains with an open gate, and comes to whoever calls it.
 
 It looks at the run's store now and then from a thread of its own, over a connection of its own. The
-first rank of each host also listens for who wants to call (`zerosim.attach`).
-Imports torch and zerosim's L0.
+first rank of each host also listens for who wants to call (`zerosim.schema.attach`).
 """
 
 from __future__ import annotations
@@ -21,9 +20,17 @@ from typing import Any
 
 import torch.distributed as dist
 
-from zerosim.attach import ATTACH_VARIABLE, LONGEST_LINE, Call, Place, is_proved, machine, proof
-from zerosim.errors import ConfigError, ZerosimError, first_line
-from zerosim.events import Header
+from zerosim.base.errors import ConfigError, ZerosimError, first_line
+from zerosim.schema.attach import (
+    ATTACH_VARIABLE,
+    LONGEST_LINE,
+    Call,
+    Place,
+    is_proved,
+    machine,
+    proof,
+)
+from zerosim.schema.events import Header
 from zerosim.trace import guard
 from zerosim.trace.keeper import SocketKeeper
 from zerosim.trace.looking import Content

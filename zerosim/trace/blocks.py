@@ -1,7 +1,4 @@
-"""Which modules of a model are its blocks: what computes, and communicates, as one.
-
-Imports torch.
-"""
+"""Which modules of a model are its blocks: what computes, and communicates, as one."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 `zerosim trace` has PyTorch call `joined` in each process that joins a process group; only such a
 process is a rank. Whatever goes wrong here is said in a note, and the program goes on as it would
-have. Imports torch and zerosim's L0 and trace.
+have.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from zerosim.config import Light
-from zerosim.errors import EnvironmentFault, ZerosimError, first_line
-from zerosim.faults import read_faults
-from zerosim.rows import MANIFEST_NAME, rank_file_name
+from zerosim.base.config import Light
+from zerosim.base.errors import EnvironmentFault, ZerosimError, first_line
+from zerosim.schema.faults import read_faults
+from zerosim.schema.rows import MANIFEST_NAME, rank_file_name
 from zerosim.trace import guard, labels
 from zerosim.trace.extent import Extent
 from zerosim.trace.session import Session

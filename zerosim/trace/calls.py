@@ -1,7 +1,4 @@
-"""What becomes of an intercepted call: a message of ours, a native collective, a lone message.
-
-Imports torch and zerosim's L0.
-"""
+"""What becomes of an intercepted call: a message of ours, a native collective, a lone message."""
 
 from __future__ import annotations
 
@@ -15,9 +12,9 @@ from typing import Any
 
 import torch
 
-from zerosim.errors import first_line
-from zerosim.events import Kind, Op, Purpose
-from zerosim.stands import Stand
+from zerosim.base.errors import first_line
+from zerosim.schema.events import Kind, Op, Purpose
+from zerosim.schema.stands import Stand
 from zerosim.trace import dry, faulty, labels
 from zerosim.trace.checksums import Checksums
 from zerosim.trace.extent import Extent

@@ -8,8 +8,6 @@ manyth iteration alone (`Extent.check_replicas`).
     result    of a call that the program waits for in Python
     state     parameters as a forward begins, gradients as the update begins, and what the update
               leaves
-
-Imports torch, zerosim's L0 and trace.
 """
 
 from __future__ import annotations
@@ -22,9 +20,9 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from zerosim.events import Checksum, Held, Op, Phase
-from zerosim.memory import Role
-from zerosim.tiers import Tier
+from zerosim.base.tiers import Tier
+from zerosim.schema.events import Checksum, Held, Op, Phase
+from zerosim.schema.memory import Role
 from zerosim.trace.extent import Extent
 from zerosim.trace.holdings import bytes_of, holdings
 from zerosim.trace.labeler import Labeler

@@ -1,7 +1,4 @@
-"""Time, injected: a recorder is given a clock, so that a test can give it another.
-
-Imports nothing but the standard library.
-"""
+"""Time, injected: a recorder is given a clock, so that a test can give it another."""
 
 from __future__ import annotations
 

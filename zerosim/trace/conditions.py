@@ -4,7 +4,7 @@
     grad("blocks.1").isnan().any()
 
 They are read into a tree and computed by this module: nothing is evaluated as code, no attribute
-but those listed is read, and nothing can be changed. Imports torch, zerosim's L0 and `looking`.
+but those listed is read, and nothing can be changed.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 
 import torch
 
-from zerosim.errors import ConfigError, first_line
-from zerosim.memory import Role
-from zerosim.stands import Stand
+from zerosim.base.errors import ConfigError, first_line
+from zerosim.schema.memory import Role
+from zerosim.schema.stands import Stand
 from zerosim.trace import looking
 
 NAMES = (

@@ -1,9 +1,8 @@
 """A dry run, as the tracer and the engine see it: what the process itself does not show.
 
-In a dry run (`zerosim.simulate`) one process does what one of N ranks would do, with fake tensors
-and PyTorch's fake backend. Whose backend that stands for, what the device would have allocated and
-what a computation had to do is known to whoever made the run, and asked for here.
-Imports the standard library, zerosim's L0 and `clock`.
+In a dry run (`zerosim.predict.simulate`) one process does what one of N ranks would do, with fake
+tensors and PyTorch's fake backend. Whose backend that stands for, what the device would have
+allocated and what a computation had to do is known to whoever made the run, and asked for here.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol
 
-from zerosim.events import OperatorWork
-from zerosim.manifest import Alike
+from zerosim.schema.events import OperatorWork
+from zerosim.schema.manifest import Alike
 from zerosim.trace.clock import Clock
 
 FAKE_BACKEND = "fake"

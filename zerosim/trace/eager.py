@@ -2,7 +2,6 @@
 
 While a program's compiled code runs, `torch.compile` looks at every Python frame that begins, and
 compiles it if it can: the functions that record a trace, too. That they must never be.
-Imports torch.
 """
 
 from __future__ import annotations

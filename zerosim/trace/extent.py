@@ -1,10 +1,10 @@
-"""What of a process is recorded. Imports zerosim's L0."""
+"""What of a process is recorded."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from zerosim.config import Light
+from zerosim.base.config import Light
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,6 @@
     PyTorch's own entries     backward, an optimizer's step, a data loader, the seed
 
 What a rank would send with the fault is what its trace says: a call that is left out is not there.
-Imports torch, zerosim's L0 and trace.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from torch._C import _distributed_c10d as _c10d
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils._pytree import tree_map
 
-from zerosim.events import Op, Phase
-from zerosim.faults import LASTING, OF_CALLS, OF_GRADIENTS, Fault, FaultKind
-from zerosim.memory import Role
+from zerosim.schema.events import Op, Phase
+from zerosim.schema.faults import LASTING, OF_CALLS, OF_GRADIENTS, Fault, FaultKind
+from zerosim.schema.memory import Role
 from zerosim.trace import guard, labels
 from zerosim.trace.altered import INSTEAD, alter, alter_first, copied, wait_for
 from zerosim.trace.holdings import bytes_of, holdings

@@ -5,7 +5,6 @@ and one test. Closed, the keeper decides what becomes of the thread: it stands u
 through, or goes on. Nothing of the event has happened then: no row is written, no operator called.
 
 The keeper is `trace.keeper`, which somebody's debugger talks to; without one the gate stays open.
-Imports the standard library and zerosim's L0.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Protocol
 
-from zerosim.events import Kind, Purpose
-from zerosim.stands import Stand
+from zerosim.schema.events import Kind, Purpose
+from zerosim.schema.stands import Stand
 
 PATIENCE = timedelta(days=20)
 """Who waits for a held rank waits so long: as milliseconds it fits into 32 bits."""

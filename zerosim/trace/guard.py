@@ -2,7 +2,7 @@
 
 Inside `with zerosim.trace(folder)` an error is raised, as anywhere: who wrote the block wants to
 know. A program that is traced from outside is to run as if it were not: there the first error ends
-the trace, and the program goes on. Imports the standard library.
+the trace, and the program goes on.
 """
 
 from __future__ import annotations

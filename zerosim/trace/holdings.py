@@ -7,7 +7,6 @@
 A label, like those in `labels`: it says what a storage is for and never how large it is. The bytes
 are read from the storage itself, for as long as it lives; nothing here keeps it alive. Saying it
 costs about a microsecond, whether a trace is recorded or not, so that a trace may begin late.
-Imports torch and zerosim's L0.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from typing import Any, cast
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from zerosim.memory import Role
-from zerosim.tiers import Tier
+from zerosim.base.tiers import Tier
+from zerosim.schema.memory import Role
 
 PLAIN = (torch.Tensor, torch.nn.Parameter, FakeTensor)
 """Tensors with a storage of their own. A fake one's is of its size, without memory behind it."""

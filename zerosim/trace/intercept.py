@@ -9,7 +9,6 @@ so a training step pays only for its collectives.
 Waits are seen in two places: in `Work.wait` as Python code calls it, and in `wait_tensor` of
 functional collectives, which DTensor calls: for a tensor, not for a work. A wait inside PyTorch's
 C++ (DDP's reducer) is not seen.
-Imports torch and `calls`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import torch
 import torch.distributed as dist
 from torch._C import DispatchKey
 
-from zerosim.errors import first_line
+from zerosim.base.errors import first_line
 from zerosim.trace import faulty
 from zerosim.trace.calls import Calls
 from zerosim.trace.eager import uncompiled

@@ -19,7 +19,7 @@ of their own.
 
 Sampled by the first rank of each node, when there is more than one, as a trace begins and ends and
 as each iteration begins. Counters are those of `/sys/class/net/NAME/statistics`, which
-`/proc/net/dev` shows in one piece. Imports the standard library and `zerosim.events`.
+`/proc/net/dev` shows in one piece.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from collections.abc import Mapping
 from ipaddress import IPv6Address
 from pathlib import Path
 
-from zerosim.events import InterfaceSample
+from zerosim.schema.events import InterfaceSample
 
 _COUNTERS = Path("/proc/net/dev")
 _ADDRESSES = Path("/proc/net/if_inet6")

@@ -5,7 +5,6 @@ names it in a variable; each rank connects as its trace begins. Both sides say l
 other side is gone the gate opens and the run goes on: nothing here may outlast it. While ranks are
 held no timeout of PyTorch's may end them, so those of all groups and of the store are set far off,
 and put back when the gate opens.
-Imports torch and zerosim's L0.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ from typing import Any, cast
 import torch
 import torch.distributed as dist
 
-from zerosim.errors import ConfigError, ZerosimError, first_line
-from zerosim.events import Header, Kind
-from zerosim.memory import Role
-from zerosim.stands import DEBUG_VARIABLE, FORWARD, Stand, read_stand
+from zerosim.base.errors import ConfigError, ZerosimError, first_line
+from zerosim.schema.events import Header, Kind
+from zerosim.schema.memory import Role
+from zerosim.schema.stands import DEBUG_VARIABLE, FORWARD, Stand, read_stand
 from zerosim.trace import guard, labels, looking
 from zerosim.trace.conditions import Condition
 from zerosim.trace.gate import PATIENCE, gate
@@ -49,7 +48,10 @@ _A_QUESTION_FAILS = (
 """The run goes on, whatever the answer."""
 _PYTHONS_OWN = {"threading.py", "contextlib.py", "torch"}
 _OWN = str(Path(__file__).parent)
-_MACHINERY = (_OWN, *(str(Path(__file__).parents[1] / name) for name in ("engine", "collectives")))
+_MACHINERY = (
+    _OWN,
+    *(str(Path(__file__).parents[1] / "train" / one) for one in ("engine", "collectives")),
+)
 """What no program's author has written."""
 
 

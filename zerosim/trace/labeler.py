@@ -6,7 +6,7 @@ from typing import Protocol
 
 import torch
 
-from zerosim.memory import Role
+from zerosim.schema.memory import Role
 from zerosim.trace.looking import Content
 from zerosim.trace.operators import OperatorCall
 from zerosim.trace.sink import Labels

@@ -12,8 +12,6 @@ operators that PyTorch performs are intercepted in `intercept`.
     with exclusive()             the native call inside has the sockets for itself
     begin_compute / end          a unit computes
     with waiting(...)            this thread waits until a collective or a copy is over
-
-Imports zerosim's L0, `sink` and `source`, and no torch.
 """
 
 from __future__ import annotations
@@ -23,8 +21,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from zerosim.errors import first_line
-from zerosim.events import Op, Phase, Purpose
+from zerosim.base.errors import first_line
+from zerosim.schema.events import Op, Phase, Purpose
 from zerosim.trace.sink import CollectiveRequest, CopyRequest, Description, Labels, Position, Sink
 from zerosim.trace.source import asked_through
 

@@ -2,7 +2,6 @@
 
 What a storage is for comes from `holdings`, what autograd saved from `saved`, and how large it is
 always from the storage itself. Beside it stands what the device's allocator says.
-Imports torch and zerosim's L0.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from contextlib import suppress
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from zerosim.events import Phase
-from zerosim.memory import Allocations, Holding, MemorySample, Moment, Role
-from zerosim.rows import row_text
-from zerosim.tiers import Tier
+from zerosim.base.tiers import Tier
+from zerosim.schema.events import Phase
+from zerosim.schema.memory import Allocations, Holding, MemorySample, Moment, Role
+from zerosim.schema.rows import row_text
 from zerosim.trace import dry, places
 from zerosim.trace.alive import AliveStorages, State
 from zerosim.trace.allocations import AllocationRecord, MarkedAllocations

@@ -1,7 +1,7 @@
 """What a rank holds, looked at while its thread that computes stands: by role and unit.
 
 Only what was said to `holdings` is known: an engine says it, of a program it is found out. Nothing
-here changes a value. Imports torch and zerosim's L0.
+here changes a value.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from zerosim.errors import ConfigError
-from zerosim.memory import Role
-from zerosim.tiers import Tier
+from zerosim.base.errors import ConfigError
+from zerosim.base.tiers import Tier
+from zerosim.schema.memory import Role
 from zerosim.trace import labels
 from zerosim.trace.holdings import HeldStorage, holdings
 

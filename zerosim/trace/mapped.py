@@ -1,7 +1,4 @@
-"""A file that grows at its end, and keeps what was appended whatever becomes of the process.
-
-Imports the standard library.
-"""
+"""A file that grows at its end, and keeps what was appended whatever becomes of the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The messages of collectives of our own: posted, then over. Imports zerosim's L0.
+"""The messages of collectives of our own: posted, then over.
 
 Nothing else happens as often in a step, so a message is kept as plain values until it is over.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from zerosim.events import Op, Transfer
+from zerosim.schema.events import Op, Transfer
 from zerosim.trace.labels import Hop
 from zerosim.trace.operators import OperatorCall
 

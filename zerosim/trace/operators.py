@@ -1,7 +1,6 @@
 """Calls of c10d operators: what their arguments say of payload, group and peer.
 
-Which argument says what is in `zerosim.c10d`.
-Imports torch and zerosim's L0.
+Which argument says what is in `zerosim.schema.c10d`.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from typing import Any, NamedTuple
 import torch
 import torch.distributed as dist
 
-from zerosim.c10d import OPERATORS, Operator
-from zerosim.events import Op
+from zerosim.schema.c10d import OPERATORS, Operator
+from zerosim.schema.events import Op
 
 Parts = tuple[int, ...]
 Cut = Callable[[tuple[Any, ...]], tuple[Parts, Parts]]

@@ -1,8 +1,7 @@
 """Where storages lie in a device's memory, asked for by the ledger and answered by whoever knows.
 
-A device that gives out addresses itself (`zerosim.device`) installs itself here. What a place is
-for comes from `holdings`, and from the ledger for what autograd saved.
-Imports zerosim's L0, torch (through holdings).
+A device that gives out addresses itself (`zerosim.train.device`) installs itself here. What a place
+is for comes from `holdings`, and from the ledger for what autograd saved.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from zerosim.memory import AddressMap, Role
+from zerosim.schema.memory import AddressMap, Role
 from zerosim.trace.holdings import holdings
 from zerosim.trace.sink import Position
 

@@ -1,7 +1,4 @@
-"""What a rank's process is: its header, the manifest of its trace, and why it could not go on.
-
-Imports torch and zerosim's L0.
-"""
+"""What a rank's process is: its header, the manifest of its trace, and why it could not go on."""
 
 from __future__ import annotations
 
@@ -16,16 +13,16 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from zerosim.config import Light
-from zerosim.errors import CollectiveError, EnvironmentFault
-from zerosim.events import SCHEMA_VERSION, Header
-from zerosim.manifest import Manifest, Source
-from zerosim.rows import MANIFEST_NAME, encode_manifest
+from zerosim.base.config import Light
+from zerosim.base.errors import CollectiveError, EnvironmentFault
+from zerosim.base.version import VERSION
+from zerosim.schema.events import SCHEMA_VERSION, Header
+from zerosim.schema.manifest import Manifest, Source
+from zerosim.schema.rows import MANIFEST_NAME, encode_manifest
 from zerosim.trace import dry
 from zerosim.trace.clock import Clock
 from zerosim.trace.sink import Description
 from zerosim.trace.writer import backend_name
-from zerosim.version import VERSION
 
 
 def header(clock: Clock) -> Header:

@@ -1,7 +1,7 @@
 """What a program holds when it calls a collective: tensors that its Python code can still reach.
 
-A backend lets go of what it was given some time after the call, on a thread of its own, so what
-an allocator counts is not the same twice. What Python's references hold is. Imports torch.
+A backend lets go of what it was given some time after the call, on a thread of its own, so what an
+allocator counts is not the same twice. What Python's references hold is.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The recorder of one rank: what was intercepted and what was labelled, as rows in a file.
 
 Each row is written when it is known and handed to the kernel at once, so that what happened before
-a crash is on disk. Imports torch and zerosim's L0.
+a crash is on disk.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from zerosim.events import Failure, Header, Kind, Metric, Phase, Standstill, WireSample
-from zerosim.memory import Moment
-from zerosim.rows import rank_file_name
-from zerosim.stands import Stand
-from zerosim.strategies import Strategy
+from zerosim.schema.events import Failure, Header, Kind, Metric, Phase, Standstill, WireSample
+from zerosim.schema.memory import Moment
+from zerosim.schema.rows import rank_file_name
+from zerosim.schema.stands import Stand
+from zerosim.schema.strategies import Strategy
 from zerosim.trace import dry, faulty, labels, threads
 from zerosim.trace.calls import Calls
 from zerosim.trace.checksums import Checksums

@@ -1,4 +1,4 @@
-"""The file of one rank. Imports the standard library and zerosim's L0."""
+"""The file of one rank."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import threading
 from pathlib import Path
 from typing import Any, Protocol
 
-from zerosim.errors import EnvironmentFault
-from zerosim.events import End
-from zerosim.rows import row_text, seal
+from zerosim.base.errors import EnvironmentFault
+from zerosim.schema.events import End
+from zerosim.schema.rows import row_text, seal
 from zerosim.trace.guard import guarded
 from zerosim.trace.mapped import MappedFile
 
@@ -26,7 +26,7 @@ class Rows(Protocol):
         ...
 
     def append(self, *rows: str) -> None:
-        """Append rows, as `zerosim.rows` says them, with no other one between them."""
+        """Append rows, as `zerosim.schema.rows` says them, with no other one between them."""
         ...
 
     def close(self, time_ns: int) -> None:
@@ -71,7 +71,7 @@ class RowFile:
 
     @guarded
     def append(self, *rows: str) -> None:
-        """Append rows, as `zerosim.rows` says them, with no other one between them.
+        """Append rows, as `zerosim.schema.rows` says them, with no other one between them.
 
         Raises:
             EnvironmentFault: as `write`.

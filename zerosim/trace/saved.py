@@ -1,11 +1,10 @@
 """What autograd saved in forward for backward, counted while it is saved.
 
-PyTorch offers a pair of hooks for saved tensors. Ours hand the same values back, so nothing
-changes in what is computed; what is handed over in between is a small object whose end tells that
-autograd let go. A storage that is a parameter, or anything else whose purpose is known, is none.
-A subclass of tensors need not have a storage of its own; it passes through uncounted, but for a
-DTensor, which is a shell around this rank's part.
-Imports torch and zerosim's L0.
+PyTorch offers a pair of hooks for saved tensors. Ours hand the same values back, so nothing changes
+in what is computed; what is handed over in between is a small object whose end tells that autograd
+let go. A storage that is a parameter, or anything else whose purpose is known, is none. A subclass
+of tensors need not have a storage of its own; it passes through uncounted, but for a DTensor, which
+is a shell around this rank's part.
 """
 
 from __future__ import annotations

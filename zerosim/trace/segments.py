@@ -1,9 +1,9 @@
 """The file of one rank of a light trace: what is older than a window is thrown away.
 
 It is written in segments, each a file that can be read by itself: header, groups, connections,
-templates and strategies are said again at its beginning. The last two are kept, so that a window
-is whole however a rank ends: the one before is given another name once the next one has begun,
-and takes the place of the one before that. Imports the standard library and zerosim's L0.
+templates and strategies are said again at its beginning. The last two are kept, so that a window is
+whole however a rank ends: the one before is given another name once the next one has begun, and
+takes the place of the one before that.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from zerosim.errors import EnvironmentFault
-from zerosim.events import Header
-from zerosim.rows import earlier_file_name, next_file_name, rank_file_name, row_text
+from zerosim.base.errors import EnvironmentFault
+from zerosim.schema.events import Header
+from zerosim.schema.rows import earlier_file_name, next_file_name, rank_file_name, row_text
 from zerosim.trace.guard import guarded
 from zerosim.trace.rowfile import RowFile
 

@@ -1,4 +1,4 @@
-"""`with zerosim.trace(folder):` in any program. Imports torch and zerosim's L0."""
+"""`with zerosim.trace(folder):` in any program."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 import torch.distributed as dist
 
-from zerosim.config import Light
-from zerosim.errors import ConfigError, EnvironmentFault
-from zerosim.faults import Fault
-from zerosim.rows import MANIFEST_NAME, rank_file_name
+from zerosim.base.config import Light
+from zerosim.base.errors import ConfigError, EnvironmentFault
+from zerosim.schema.faults import Fault
+from zerosim.schema.rows import MANIFEST_NAME, rank_file_name
 from zerosim.trace import dry, guard, labels, process
 from zerosim.trace.attached import attachable
 from zerosim.trace.autolabel.labeler import AutoLabeler

@@ -1,16 +1,13 @@
-"""What labels are made of, and what a recorder offers to them.
-
-Imports the standard library, `zerosim.events`, and no torch.
-"""
+"""What labels are made of, and what a recorder offers to them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from zerosim.events import Algorithm, Op, Phase, Purpose
-from zerosim.manifest import BucketLayout, UnitLayout
-from zerosim.tiers import Tier
+from zerosim.base.tiers import Tier
+from zerosim.schema.events import Algorithm, Op, Phase, Purpose
+from zerosim.schema.manifest import BucketLayout, UnitLayout
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,4 @@
-"""The line of a program that asked for something, and the functions between it and the call.
-
-Imports torch and the standard library.
-"""
+"""The line of a program that asked for something, and the functions between it and the call."""
 
 from __future__ import annotations
 
@@ -16,12 +13,13 @@ from types import FrameType, TracebackType
 import torch
 
 _FRAMEWORKS = ("torch", "deepspeed")
+_ENGINES_OWN = ("train/engine", "train/deepspeed", "train/offload")
 
 
 def _machinery() -> tuple[str, ...]:
     """Where the code lives that stands between a program's line and what it asked for."""
     package = Path(__file__).parents[1]
-    own = ("trace", "engine", "deepspeed", "collectives", "offload", "simulate", "puzzles")
+    own = ("trace", "predict/simulate", "puzzles", *_ENGINES_OWN, "train/collectives")
     folders = [package / name for name in own]
     for name in _FRAMEWORKS:
         spec = find_spec(name)
@@ -40,7 +38,7 @@ def _engines() -> dict[str, int]:
     """
     package = Path(__file__).parents[1]
     before = len(f"{package.parent}/")
-    found = {f"{package / name}/": before for name in ("engine", "deepspeed", "offload")}
+    found = {f"{package / name}/": before for name in _ENGINES_OWN}
     spec = find_spec("deepspeed")
     for path in (spec and spec.submodule_search_locations) or ():
         found[f"{path}/"] = len(f"{Path(path).parent}/")
@@ -51,7 +49,11 @@ _MACHINERY = _machinery()
 _ENGINES = _engines()
 _PASS_ON = ("/deepspeed/comm/", "/deepspeed/utils/nvtx.py")
 """What stands between each of DeepSpeed's functions and the next, or PyTorch's."""
-_PASSING_ON = (f"{Path(__file__).parents[1] / 'simulate'}/", torch._tensor.__file__, "<")
+_PASSING_ON = (
+    f"{Path(__file__).parents[1] / 'predict' / 'simulate'}/",
+    torch._tensor.__file__,
+    "<",
+)
 """Where a value passes on its way to who asked for it."""
 
 

@@ -1,11 +1,11 @@
-"""What recurs in each step is said once: rows refer to it by a number. Imports zerosim's L0."""
+"""What recurs in each step is said once: rows refer to it by a number."""
 
 from __future__ import annotations
 
 import itertools
 from typing import Any
 
-from zerosim.events import Kind, Phase, Template
+from zerosim.schema.events import Kind, Phase, Template
 from zerosim.trace.rowfile import Rows
 from zerosim.trace.sink import Labels
 

@@ -6,9 +6,9 @@ or letting go of the last reference to a tensor, would race with the thread that
 changes both without Python's lock while it is in PyTorch. So they write down times and numbers, and
 whatever touches a tensor is left to the thread that computes, at its next event.
 
-The thread that computes is the one that began the trace, and then the one that last entered a
-phase of training. While it is in backward, it waits for autograd's own threads (on a GPU), which
-compute in its place. Imports torch.
+The thread that computes is the one that began the trace, and then the one that last entered a phase
+of training. While it is in backward, it waits for autograd's own threads (on a GPU), which compute
+in its place.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from threading import get_ident
 
 import torch
 
-from zerosim.events import Phase
+from zerosim.schema.events import Phase
 from zerosim.trace import labels
 
 _OF_TRAINING = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)

@@ -1,7 +1,7 @@
 """Works whose end is seen only by who waits for them: Gloo's messages and reduce-scatters.
 
 They have no future. A work is not kept alive for it: who drops one without having waited for it
-leaves an event that is over at a time that cannot be known. Imports the standard library.
+leaves an event that is over at a time that cannot be known.
 """
 
 from __future__ import annotations

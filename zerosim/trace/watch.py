@@ -1,7 +1,7 @@
 """Whether a rank stands still: then where its program is, said once, until it goes on.
 
 A thread of its own looks now and then; it touches no tensor, and a rank that writes rows costs it
-nothing. Imports zerosim's L0 and trace.
+nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from zerosim.events import Standstill
+from zerosim.schema.events import Standstill
 from zerosim.trace import threads
 from zerosim.trace.recorder import Recorder
 from zerosim.trace.source import program_lines

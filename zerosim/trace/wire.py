@@ -6,8 +6,6 @@ Linux keeps counters for every TCP connection and shows them to the process that
 The counters know nothing of IP and TCP headers. Which connection leads to which rank is found
 later from the addresses that all ranks recorded (`zerosim.record`), so that a store, a debugger or
 a web page never counts.
-
-Imports the standard library and `zerosim.events`.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ import socket
 import stat
 import struct
 
-from zerosim.events import Repeated, Socket, WireDelta
+from zerosim.schema.events import Repeated, Socket, WireDelta
 
 _TCP_INFO_BYTES = 256
 _OFFSET_BYTES_RECEIVED = 128

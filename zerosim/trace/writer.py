@@ -1,7 +1,4 @@
-"""What a rank's recorder keeps while a trace is open: its file, its counters, what has begun.
-
-Imports torch and zerosim's L0.
-"""
+"""What a rank's recorder keeps while a trace is open: its file, its counters, what has begun."""
 
 from __future__ import annotations
 
@@ -13,10 +10,18 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from zerosim.errors import ConfigError
-from zerosim.events import Algorithm, Group, Kind, OperatorWork, Repeated, Template, WireDelta
-from zerosim.memory import Moment
-from zerosim.rows import row_writer
+from zerosim.base.errors import ConfigError
+from zerosim.schema.events import (
+    Algorithm,
+    Group,
+    Kind,
+    OperatorWork,
+    Repeated,
+    Template,
+    WireDelta,
+)
+from zerosim.schema.memory import Moment
+from zerosim.schema.rows import row_writer
 from zerosim.trace import dry, labels
 from zerosim.trace.clock import Clock
 from zerosim.trace.ledger import MemoryLedger

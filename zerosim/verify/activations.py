@@ -1,15 +1,12 @@
-"""The claim about what blocks send that several ranks compute together.
-
-Imports zerosim's L0, theory, and this package. No torch.
-"""
+"""The claim about what blocks send that several ranks compute together."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from zerosim.events import Purpose
-from zerosim.language import term
-from zerosim.quantities import first_of, format_exact, format_exact_bytes
+from zerosim.base.language import term
+from zerosim.base.quantities import first_of, format_exact, format_exact_bytes
+from zerosim.schema.events import Purpose
 from zerosim.theory import Workload
 from zerosim.theory.zero import SUMS_A_PASS
 from zerosim.verify.claims import Checked, what_of

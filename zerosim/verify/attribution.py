@@ -1,7 +1,4 @@
-"""Each call and copy of a rank, and why it was made: planned, named, or neither.
-
-Imports zerosim's L0, record, theory, and this package. No torch.
-"""
+"""Each call and copy of a rank, and why it was made: planned, named, or neither."""
 
 from __future__ import annotations
 
@@ -12,17 +9,17 @@ from enum import StrEnum
 
 from zerosim.analysis.calls import backend_of_call
 from zerosim.analysis.traffic import Pair, Share, TracedCall, framing_of, sum_pairs
-from zerosim.errors import ConfigError
-from zerosim.events import STEP_PHASES, Algorithm, Event, Kind, Op, Phase, Purpose
-from zerosim.language import term
+from zerosim.base.errors import ConfigError
+from zerosim.base.language import term
+from zerosim.base.tiers import Link
 from zerosim.record import RankTrace
 from zerosim.record.text import name_ranks
-from zerosim.strategies import Strategy, System
+from zerosim.schema.events import STEP_PHASES, Algorithm, Event, Kind, Op, Phase, Purpose
+from zerosim.schema.strategies import Strategy, System
 from zerosim.theory import Cause, Cost, Movement
 from zerosim.theory.disk import overhead_bytes
 from zerosim.theory.movement import MESSAGES
 from zerosim.theory.programs import Held, Plan, plan_hand_written
-from zerosim.tiers import Link
 from zerosim.verify.wording import said
 
 OF_BLOCKS = frozenset(

@@ -1,16 +1,13 @@
-"""How long a pipeline's ranks stand idle: what theory says, beside what a run measured.
-
-Imports zerosim's L0, record, theory, and this package. No torch.
-"""
+"""How long a pipeline's ranks stand idle: what theory says, beside what a run measured."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from zerosim.events import Kind, Phase
-from zerosim.quantities import format_decimal
+from zerosim.base.quantities import format_decimal
 from zerosim.record import Trace
+from zerosim.schema.events import Kind, Phase
 from zerosim.theory.programs import Bubble, Plan
 from zerosim.verify.report import Verdict
 from zerosim.verify.wording import said

@@ -1,7 +1,4 @@
-"""Each claim, held against every complete iteration of every rank.
-
-Imports zerosim's L0, record, theory, and this package. No torch.
-"""
+"""Each claim, held against every complete iteration of every rank."""
 
 from __future__ import annotations
 
@@ -11,12 +8,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from zerosim.events import Algorithm, Purpose
-from zerosim.language import enumerated, term
-from zerosim.quantities import first_of, format_exact_bytes
+from zerosim.base.language import enumerated, term
+from zerosim.base.quantities import first_of, format_exact_bytes
+from zerosim.base.tiers import Link
+from zerosim.schema.events import Algorithm, Purpose
 from zerosim.theory import LEFT_OUT, Cause, Deviation, Movement
 from zerosim.theory.programs import Plan, PlanClaim
-from zerosim.tiers import Link
 from zerosim.verify.attribution import WITHOUT_LAW, Attributed, RankStep, Standing
 from zerosim.verify.outcome import Outcome
 from zerosim.verify.report import UNEXPLAINED, CauseBytes, LedgerRow, SystemLaw, Verdict, total

@@ -1,17 +1,14 @@
-"""What a trace says that was asked for: the configuration of zerosim's engine, and its workload.
-
-Imports zerosim's L0, record, theory. No torch.
-"""
+"""What a trace says that was asked for: the configuration of zerosim's engine, and its workload."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-from zerosim.config import EngineConfig
-from zerosim.errors import ConfigError, TraceError
-from zerosim.events import Algorithm
-from zerosim.manifest import UnitLayout
+from zerosim.base.config import EngineConfig
+from zerosim.base.errors import ConfigError, TraceError
 from zerosim.record import Trace, ranks_per_node
+from zerosim.schema.events import Algorithm
+from zerosim.schema.manifest import UnitLayout
 from zerosim.theory import Activations, UnitSize, Workload
 from zerosim.verify.attribution import OF_BLOCKS
 

@@ -1,7 +1,4 @@
-"""How full a device with a limit was, and how its free memory lay, as figures of a report.
-
-Imports zerosim's L0, record, analysis and this package. No torch.
-"""
+"""How full a device with a limit was, and how its free memory lay, as figures of a report."""
 
 from __future__ import annotations
 

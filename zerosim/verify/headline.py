@@ -1,15 +1,12 @@
-"""The answer of a verification in one sentence.
-
-Imports zerosim's L0, theory, and this package. No torch.
-"""
+"""The answer of a verification in one sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from zerosim.language import clauses, enumerated, joined, listed, term
-from zerosim.quantities import PSI, format_decimal, format_exact_bytes, without_more
+from zerosim.base.language import clauses, enumerated, joined, listed, term
+from zerosim.base.quantities import PSI, format_decimal, format_exact_bytes, without_more
 from zerosim.record.text import name_ranks
 from zerosim.theory import Cause, Workload, law, system_name
 from zerosim.theory.laws import multiple

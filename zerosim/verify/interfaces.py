@@ -2,14 +2,13 @@
 
 An interface counts whole packets, of whoever uses it, from the first sample to the last; each
 packet has a header of Ethernet, IP and TCP before its payload (`HEADER_BYTES`), and what was sent
-again is counted again. `trace.interfaces` says what else there is.
-Imports zerosim's L0, record, and this package. No torch.
+again is counted again. `trace.interfaces` says what else there is. No torch.
 """
 
 from __future__ import annotations
 
-from zerosim.events import InterfaceSample, WireSample
 from zerosim.record import RankTrace, Trace, match_sockets, node_of
+from zerosim.schema.events import InterfaceSample, WireSample
 from zerosim.verify.report import InterfaceBytes
 
 HEADER_BYTES = 14 + 20 + 32

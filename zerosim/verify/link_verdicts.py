@@ -1,18 +1,15 @@
-"""Claims about what leaves a node: by the trace and the sockets, and by its network interfaces.
-
-Imports zerosim's L0, record, theory, and this package. No torch.
-"""
+"""Claims about what leaves a node: by the trace and the sockets, and by its network interfaces."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
-from zerosim.language import term
-from zerosim.quantities import PSI, first_of, format_decimal, format_exact, format_exact_bytes
+from zerosim.base.language import term
+from zerosim.base.quantities import PSI, first_of, format_decimal, format_exact, format_exact_bytes
+from zerosim.base.tiers import Link
 from zerosim.theory import node_deviations, node_law, ranks_of_node
 from zerosim.theory.programs import ZeroPlan
-from zerosim.tiers import Link
 from zerosim.verify.claims import WIRE_TOLERANCE, Checked, listed
 from zerosim.verify.report import InterfaceBytes, LedgerRow, Verdict
 from zerosim.verify.wording import said

@@ -1,7 +1,4 @@
-"""What was sent between ranks, by link class: within a node, between two nodes.
-
-Imports zerosim's L0, record, theory, analysis and this package. No torch.
-"""
+"""What was sent between ranks, by link class: within a node, between two nodes."""
 
 from __future__ import annotations
 
@@ -9,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from zerosim.analysis.traffic import Share, traced_calls
-from zerosim.events import STEP_PHASES
+from zerosim.base.tiers import Link
 from zerosim.record import Trace
+from zerosim.schema.events import STEP_PHASES
 from zerosim.theory.programs import ZeroPlan
-from zerosim.tiers import Link
 from zerosim.verify.attribution import OF_BLOCKS, RankStep
 from zerosim.verify.report import LedgerRow
 from zerosim.verify.rows import Cell, RowKey, rows_of

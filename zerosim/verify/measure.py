@@ -1,7 +1,4 @@
-"""Who carried a trace's collectives out, and what the kernel counted outside of them.
-
-Imports zerosim's L0, record and analysis. No torch.
-"""
+"""Who carried a trace's collectives out, and what the kernel counted outside of them."""
 
 from __future__ import annotations
 
@@ -9,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Collection
 
 from zerosim.analysis.calls import is_measured
-from zerosim.events import Algorithm, Phase
 from zerosim.record import Peers, RankTrace, Trace, phase_wire
+from zerosim.schema.events import Algorithm, Phase
 
 
 def outside_of(rank: RankTrace, peers: Peers, phases: Collection[Phase]) -> dict[int, int]:

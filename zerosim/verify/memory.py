@@ -1,7 +1,4 @@
-"""The verification of a trace's memory: model states, peaks, and what is allowed in between.
-
-Imports zerosim's L0, record, theory, analysis and this package. No torch.
-"""
+"""The verification of a trace's memory: model states, peaks, and what is allowed in between."""
 
 from __future__ import annotations
 
@@ -16,13 +13,13 @@ from zerosim.analysis.memory import (
     timeline,
     updates_begin,
 )
-from zerosim.errors import TraceError
-from zerosim.manifest import Source
-from zerosim.memory import MODEL_STATES, OUTSIDE_THE_MODEL, Role
-from zerosim.quantities import format_exact_bytes
+from zerosim.base.errors import TraceError
+from zerosim.base.quantities import format_exact_bytes
+from zerosim.base.tiers import Tier
 from zerosim.record import Trace, ended_early, iterations, way_to_memory
 from zerosim.record.text import name_iterations
-from zerosim.tiers import Tier
+from zerosim.schema.manifest import Source
+from zerosim.schema.memory import MODEL_STATES, OUTSIDE_THE_MODEL, Role
 from zerosim.verify.device_places import figures
 from zerosim.verify.memory_plan import MemoryPlan, plan_of
 from zerosim.verify.memory_report import MemoryReport, RankPeak, RoleRow

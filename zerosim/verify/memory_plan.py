@@ -1,7 +1,4 @@
-"""What a run should keep of its model states, by the law of its system.
-
-Imports zerosim's L0, record, theory, analysis and this package. No torch.
-"""
+"""What a run should keep of its model states, by the law of its system."""
 
 from __future__ import annotations
 
@@ -10,12 +7,12 @@ from dataclasses import dataclass
 from itertools import count
 
 from zerosim.analysis.memory import Timeline, updates_begin
-from zerosim.memory import OPTIMIZER_STATES, Role
+from zerosim.base.tiers import Tier
 from zerosim.record import Trace
-from zerosim.strategies import Strategy, System
+from zerosim.schema.memory import OPTIMIZER_STATES, Role
+from zerosim.schema.strategies import Strategy, System
 from zerosim.theory import ModelStates, Workload, zero_states
 from zerosim.theory.programs import in_force, program_states
-from zerosim.tiers import Tier
 from zerosim.verify.configured import workload_of
 from zerosim.verify.strategies import strategies_of
 

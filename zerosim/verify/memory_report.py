@@ -1,7 +1,4 @@
-"""What a verification of memory says, as data that a command prints and a page draws.
-
-Imports zerosim's L0 and this package's report.
-"""
+"""What a verification of memory says, as data that a command prints and a page draws."""
 
 from __future__ import annotations
 
@@ -9,9 +6,9 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
-from zerosim.events import Phase
-from zerosim.memory import Role
-from zerosim.tiers import Tier
+from zerosim.base.tiers import Tier
+from zerosim.schema.events import Phase
+from zerosim.schema.memory import Role
 from zerosim.verify.outcome import Outcome, together
 from zerosim.verify.report import CauseBytes, Verdict, to_json, with_outcomes
 

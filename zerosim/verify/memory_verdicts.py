@@ -1,7 +1,4 @@
-"""What the roles explain of what the allocator counted: two verdicts of a verification of memory.
-
-Imports zerosim's L0, analysis and this package. No torch.
-"""
+"""What the roles explain of what the allocator counted: two verdicts on memory."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from zerosim.analysis.memory import NOT_MEASURED, Timeline, disagreement, in_training, peak
-from zerosim.quantities import format_bytes, format_decimal, format_exact_bytes
+from zerosim.base.quantities import format_bytes, format_decimal, format_exact_bytes
 from zerosim.verify.peaks import when
 from zerosim.verify.report import Verdict
 from zerosim.verify.wording import said

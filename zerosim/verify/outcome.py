@@ -2,7 +2,6 @@
 
 Commands, pages and the player show it alike: the sign and the colour go with a word, and the same
 cause looks the same wherever it stands. What was not checked has no outcome: it is None.
-Imports the standard library.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The peak of a rank: where it was, what made it, and how it comes from the law.
-
-Imports zerosim's L0, record, theory, analysis and this package. No torch.
-"""
+"""The peak of a rank: where it was, what made it, and how it comes from the law."""
 
 from __future__ import annotations
 
@@ -18,10 +15,10 @@ from zerosim.analysis.memory import (
     peak,
     peak_between,
 )
-from zerosim.events import Event, Kind, Phase
-from zerosim.language import enumerated, joined, term
-from zerosim.memory import MODEL_STATES, Moment, Role
-from zerosim.quantities import format_bytes
+from zerosim.base.language import enumerated, joined, term
+from zerosim.base.quantities import format_bytes
+from zerosim.schema.events import Event, Kind, Phase
+from zerosim.schema.memory import MODEL_STATES, Moment, Role
 from zerosim.theory import Workload, whole_bytes
 from zerosim.verify.memory_plan import MemoryPlan
 from zerosim.verify.memory_report import RankPeak, RolePart

@@ -1,7 +1,4 @@
-"""What a verification says, as data that a command prints and a page draws.
-
-Imports zerosim's L0.
-"""
+"""What a verification says, as data that a command prints and a page draws."""
 
 from __future__ import annotations
 
@@ -10,8 +7,8 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, Protocol
 
-from zerosim.events import Op, Phase, Purpose
-from zerosim.tiers import Link, Tier
+from zerosim.base.tiers import Link, Tier
+from zerosim.schema.events import Op, Phase, Purpose
 from zerosim.verify.outcome import Outcome, outcome_of, together
 
 UNEXPLAINED = "unexplained"

@@ -1,8 +1,7 @@
 """What a rank holds beside its model states, held against what its stage allows it at a time.
 
-A window lasts from the beginning of one computation to that of the next. What another thread saw
-in between may belong to two windows. Imports zerosim's L0, record, theory, analysis and this
-package. No torch.
+A window lasts from the beginning of one computation to that of the next. What another thread saw in
+between may belong to two windows. No torch.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from zerosim.analysis.memory import Timeline, states_of
-from zerosim.events import Event, Kind, Phase
-from zerosim.language import enumerated, term
-from zerosim.manifest import BucketLayout
-from zerosim.memory import Moment, Role
-from zerosim.quantities import first_of, format_exact_bytes
+from zerosim.base.language import enumerated, term
+from zerosim.base.quantities import first_of, format_exact_bytes
 from zerosim.record import RankTrace, Trace
+from zerosim.schema.events import Event, Kind, Phase
+from zerosim.schema.manifest import BucketLayout
+from zerosim.schema.memory import Moment, Role
 from zerosim.theory import (
     Workload,
     module_of,

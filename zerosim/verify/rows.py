@@ -1,7 +1,4 @@
-"""The ledger, row by row, and what no law speaks of, line by line.
-
-Imports zerosim's L0, theory, and this package. No torch.
-"""
+"""The ledger, row by row, and what no law speaks of, line by line."""
 
 from __future__ import annotations
 
@@ -10,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from zerosim.analysis.traffic import Pair, Share
-from zerosim.events import Algorithm, Op, Phase, Purpose
+from zerosim.base.tiers import Link, Tier
+from zerosim.schema.events import Algorithm, Op, Phase, Purpose
 from zerosim.theory import Cause, Cost, Movement
-from zerosim.tiers import Link, Tier
 from zerosim.verify.attribution import OF_BLOCKS, Attributed, RankStep, Standing
 from zerosim.verify.report import LedgerRow, RankBytes, SourceBytes
 from zerosim.verify.steps import TracedStep

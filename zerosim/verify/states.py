@@ -1,7 +1,4 @@
-"""Model states that were measured, held against theory: each role, unit and tier, rank, iteration.
-
-Imports zerosim's L0, theory, analysis and this package. No torch.
-"""
+"""Measured model states against theory: each role, unit and tier, rank, iteration."""
 
 from __future__ import annotations
 
@@ -11,11 +8,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from zerosim.analysis.memory import Holders, Timeline, updates_begin
-from zerosim.language import begun, enumerated, term
-from zerosim.memory import MODEL_STATES, MOMENTS, OUTSIDE_THE_MODEL, Role
-from zerosim.quantities import PSI, first_of, format_exact, format_exact_bytes
+from zerosim.base.language import begun, enumerated, term
+from zerosim.base.quantities import PSI, first_of, format_exact, format_exact_bytes
+from zerosim.base.tiers import Tier
+from zerosim.schema.memory import MODEL_STATES, MOMENTS, OUTSIDE_THE_MODEL, Role
 from zerosim.theory.memory import Place
-from zerosim.tiers import Tier
 from zerosim.verify.claims import listed
 from zerosim.verify.memory_plan import MemoryPlan
 from zerosim.verify.memory_report import RoleRow

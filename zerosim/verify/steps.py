@@ -1,7 +1,4 @@
-"""Each iteration: what its ranks were to move, what they moved, what the kernel saw.
-
-Imports zerosim's L0, record, theory, and this package. No torch.
-"""
+"""Each iteration: what its ranks were to move, what they moved, what the kernel saw."""
 
 from __future__ import annotations
 
@@ -12,11 +9,11 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from zerosim.analysis.traffic import TracedCall, traced_calls
-from zerosim.errors import ConfigError, UnplannedError
-from zerosim.events import STEP_PHASES, Event, Phase, WireSample
-from zerosim.manifest import Source
+from zerosim.base.errors import ConfigError, UnplannedError
 from zerosim.record import PeerBytes, Peers, RankTrace, Trace, match_sockets, phase_wire
-from zerosim.strategies import Strategy, System
+from zerosim.schema.events import STEP_PHASES, Event, Phase, WireSample
+from zerosim.schema.manifest import Source
+from zerosim.schema.strategies import Strategy, System
 from zerosim.theory import Movement, Workload
 from zerosim.theory.programs import Held, Plan, in_force, plan_step, plan_zero
 from zerosim.verify.attribution import Meter, RankStep, attribute, calls_by_iteration

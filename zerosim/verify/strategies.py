@@ -1,17 +1,14 @@
-"""How the program of a trace divides its training: as it says itself, or as its calls look.
-
-Imports zerosim's L0, record, and this package. No torch.
-"""
+"""How the program of a trace divides its training: as it says itself, or as its calls look."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-from zerosim.events import STEP_PHASES, Event, Op, Phase, Purpose
-from zerosim.manifest import Source
-from zerosim.memory import Role
 from zerosim.record import RankTrace, Trace
-from zerosim.strategies import Bundle, Parameter, Strategy, System
+from zerosim.schema.events import STEP_PHASES, Event, Op, Phase, Purpose
+from zerosim.schema.manifest import Source
+from zerosim.schema.memory import Role
+from zerosim.schema.strategies import Bundle, Parameter, Strategy, System
 from zerosim.verify.attribution import calls_by_iteration
 
 _OF_PARAMETERS = (Purpose.UNLABELLED, Purpose.REDUCE_GRADIENTS, Purpose.GATHER_PARAMETERS)

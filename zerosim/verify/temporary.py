@@ -1,11 +1,9 @@
 """What a rank keeps for a time in addition to its model states, checked against its law.
 
-    residency      whole gradients and gathered units, while they are computed with
-    secondary      hpZ: a part of every unit, from forward to the update (ZeRO++)
-    checkpoints    the inputs of blocks, from forward to backward (ZeRO-R, P_a)
-    buffers        buckets pass through two buffers whose size no model changes (ZeRO-R, C_B)
-
-Imports zerosim's L0, record, theory, analysis and this package. No torch.
+residency      whole gradients and gathered units, while they are computed with
+secondary      hpZ: a part of every unit, from forward to the update (ZeRO++)
+checkpoints    the inputs of blocks, from forward to backward (ZeRO-R, P_a)
+buffers        buckets pass through two buffers whose size no model changes (ZeRO-R, C_B)
 """
 
 from __future__ import annotations
@@ -14,14 +12,14 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
 from zerosim.analysis.memory import Timeline, states_of
-from zerosim.events import Phase
-from zerosim.language import term
-from zerosim.memory import Moment, Role
-from zerosim.quantities import PSI, first_of, format_exact, format_exact_bytes
+from zerosim.base.language import term
+from zerosim.base.quantities import PSI, first_of, format_exact, format_exact_bytes
+from zerosim.base.tiers import Tier
 from zerosim.record import Trace
+from zerosim.schema.events import Phase
+from zerosim.schema.memory import Moment, Role
 from zerosim.theory import Workload, bucket_columns, secondary_bytes
 from zerosim.theory.residency import NUM_BUFFERS
-from zerosim.tiers import Tier
 from zerosim.verify.report import Verdict
 from zerosim.verify.residency import gathered_verdict, gradients_verdict
 from zerosim.verify.states import name_units

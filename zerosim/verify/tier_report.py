@@ -1,15 +1,12 @@
-"""What is kept in a tier beyond the device: its model states, and the most that was there.
-
-Imports zerosim's L0, analysis and this package. No torch.
-"""
+"""What is kept in a tier beyond the device: its model states, and the most that was there."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from zerosim.analysis.memory import Timeline, in_training, peak
-from zerosim.language import enumerated, term
-from zerosim.quantities import format_bytes
+from zerosim.base.language import enumerated, term
+from zerosim.base.quantities import format_bytes
 from zerosim.verify.memory_plan import MemoryPlan
 from zerosim.verify.memory_report import TierPeak, TierReport
 from zerosim.verify.peaks import parts_at, when

@@ -1,7 +1,4 @@
-"""What can be said of every trace: whether its ranks fit together, and what is not in it.
-
-Imports zerosim's L0, record, theory, and this package. No torch.
-"""
+"""What can be said of every trace: whether its ranks fit together, and what is not in it."""
 
 from __future__ import annotations
 
@@ -10,10 +7,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 from functools import partial
 
-from zerosim.events import Op
-from zerosim.language import enumerated
-from zerosim.manifest import Source
-from zerosim.quantities import format_exact_bytes
+from zerosim.base.language import enumerated
+from zerosim.base.quantities import format_exact_bytes
+from zerosim.base.version import VERSION
 from zerosim.record import (
     MismatchKind,
     Trace,
@@ -23,10 +19,11 @@ from zerosim.record import (
     wire_by_peer,
 )
 from zerosim.record.text import name_iterations
+from zerosim.schema.events import Op
+from zerosim.schema.manifest import Source
 from zerosim.verify.claims import WIRE_TOLERANCE
 from zerosim.verify.report import Verdict
 from zerosim.verify.wording import said
-from zerosim.version import VERSION
 
 _UNDER_WAY_BYTES = 1000
 """Control messages that a rank may have under way: a small collective costs about as much."""

@@ -1,4 +1,4 @@
-"""The whole verification of a trace. Imports zerosim's L0, record, theory, and this package.
+"""The whole verification of a trace.
 
 Theory is made of what the trace says that was asked for: the configuration of zerosim's engine, or
 the strategies of a program. Each call and copy is then planned, named overheads, or
@@ -11,10 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from zerosim.errors import TraceError
-from zerosim.events import STEP_PHASES, WHOLE, Algorithm, Kind
-from zerosim.language import begun, term
-from zerosim.manifest import Source
+from zerosim.base.errors import TraceError
+from zerosim.base.language import begun, term
 from zerosim.record import (
     Trace,
     ended_early,
@@ -25,6 +23,8 @@ from zerosim.record import (
     without_update,
 )
 from zerosim.record.text import name_iterations
+from zerosim.schema.events import STEP_PHASES, WHOLE, Algorithm, Kind
+from zerosim.schema.manifest import Source
 from zerosim.theory import LEFT_OUT, Cause
 from zerosim.theory.programs import Plan, ZeroPlan
 from zerosim.verify import headline

@@ -1,8 +1,8 @@
-"""What verifications say, in the language that is spoken. Imports `zerosim.language`."""
+"""What verifications say, in the language that is spoken."""
 
 from __future__ import annotations
 
-from zerosim.language import Words
+from zerosim.base.language import Words
 
 said = Words.beside(__file__)
 """A sentence, or a part of one, by its key in `words.toml`."""

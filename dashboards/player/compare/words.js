@@ -1,5 +1,5 @@
 // Everything that the Compare page says by itself; what it says of a moment stands in the alignment
-// (zerosim/replay/moments.toml).
+// (zerosim/view/replay/moments.toml).
 
 import { formatBytes, formatDuration, formatExact, formatPsi, formatTime, joinDots } from "#player/format.js";
 import { named, say } from "#player/words.js";

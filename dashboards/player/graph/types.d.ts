@@ -1,5 +1,5 @@
 /**
- * A graph document: the event graph of one iteration, as `zerosim.replay.graphview` writes it and
+ * A graph document: the event graph of one iteration, as `zerosim.view.replay.graphview` writes it and
  * the Graph page reads it. Nodes and edges are columns: entry k of each list belongs to node (edge)
  * k. Ranks are positions in `ranks`, texts positions in `texts`; times are nanoseconds since the
  * iteration began; "-1" stands for what there is not.

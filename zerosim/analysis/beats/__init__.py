@@ -10,7 +10,6 @@
 
 A beat is gathering a unit, computing it and freeing it, reducing its gradient, the update of all
 units. The order is that of the steps, which it never changes.
-Imports zerosim's L0 and the steps of `zerosim.analysis.frames`; never torch.
 """
 
 from zerosim.analysis.beats.beat import Beat, Doing, Sign, Turn

@@ -1,7 +1,4 @@
-"""What a beat is.
-
-Imports the standard library and zerosim's L0.
-"""
+"""What a beat is."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from zerosim.events import Phase
+from zerosim.schema.events import Phase
 
 
 class Sign(StrEnum):

@@ -5,7 +5,6 @@ on around a computation, the run of hops that is longest; its other hops fall in
 is computed between them. Then what a class calls one thing becomes one: the updates of all units,
 the calls for one unit, copies that follow each other, numbers on which the ranks agree. The
 beginning of a phase belongs to the first beat after it.
-Imports the standard library, zerosim's L0, the steps of frames, and its siblings.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
-"""What a single step does.
-
-Imports zerosim's L0, the steps of frames, and its sibling.
-"""
+"""What a single step does."""
 
 from __future__ import annotations
 
 from zerosim.analysis.beats.beat import Doing, Sign
 from zerosim.analysis.frames.step import Step
-from zerosim.events import Kind, Phase, Purpose
+from zerosim.schema.events import Kind, Phase, Purpose
 
 _OF_PURPOSE = {
     Purpose.GATHER_PARAMETERS: Sign.GATHER,

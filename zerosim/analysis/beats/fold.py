@@ -4,7 +4,6 @@ One way after the other, until there are few enough. Of several micro-steps the 
 of which the ranks agree, is cut as it always is; of those before it, which do the same, each phase
 is one beat. Copies between tiers in forward and backward are told of in the beat during which they
 go on. The tiles of an operator are gone through in one beat, and last of all the units of a block.
-Imports the standard library, zerosim's L0, the steps of frames, and its siblings.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from functools import reduce
 from zerosim.analysis.beats.beat import Sign
 from zerosim.analysis.beats.part import Part
 from zerosim.analysis.frames.step import Step
-from zerosim.events import STEP_PHASES, Kind, Phase, Purpose
+from zerosim.schema.events import STEP_PHASES, Kind, Phase, Purpose
 
 MOST_BEATS = 40
 _OF_MICRO_STEPS = (Phase.FORWARD, Phase.BACKWARD)

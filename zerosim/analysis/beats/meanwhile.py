@@ -1,7 +1,4 @@
-"""What goes on during a beat beside what it is about; what is gathered ahead.
-
-Imports the standard library, zerosim's L0, the steps of frames, and its siblings.
-"""
+"""What goes on during a beat beside what it is about; what is gathered ahead."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A beat while it is made.
-
-Imports the standard library, zerosim's L0 and its sibling.
-"""
+"""A beat while it is made."""
 
 from __future__ import annotations
 

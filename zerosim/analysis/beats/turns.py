@@ -3,7 +3,6 @@
 A beat lasts until a rank would begin its second turn in it, so there are about as many as the
 drawing of a schedule has columns (Huang et al., "GPipe", arXiv 1811.06965, figure 2). What is sent
 meanwhile belongs to it.
-Imports the standard library, zerosim's L0, the steps of frames, and its siblings.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from dataclasses import replace
 from zerosim.analysis.beats.beat import Doing, Sign, Turn
 from zerosim.analysis.beats.part import Part
 from zerosim.analysis.frames.step import Step
-from zerosim.events import Phase
+from zerosim.schema.events import Phase
 
 _IN_TURNS = (Sign.COMPUTE, Sign.SEND)
 

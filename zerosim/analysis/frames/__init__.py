@@ -1,21 +1,19 @@
 """An iteration, step by step, and what every rank holds at each of them: what a replay shows.
 
-    step        the records: steps, messages
-    order       the order of steps over all ranks
-    waiting     who waits during which step
-    joined      which collectives of several groups are one step
-    find        the steps of an iteration, from the event graph
-    layout      what decides who holds what, and in which tier
-    programs    what it is for a program, one reader for each system: data, layers, stages,
-                deepspeed; cuts: its units; seats: where each rank stands among those that divide it
-    holdings    what ranks hold on their devices, as sets of shards, and what may happen to them
-    away        what they hold on the host and on the disk
-    ledger      the cells, and which of them changed
-    rules       what each stage does to them, step by step
-    gathers     of these, what gathers do; reductions; copying
-    frames      the steps played on the holdings
-
-Imports numpy, zerosim's L0, record, graph and theory; never torch.
+step        the records: steps, messages
+order       the order of steps over all ranks
+waiting     who waits during which step
+joined      which collectives of several groups are one step
+find        the steps of an iteration, from the event graph
+layout      what decides who holds what, and in which tier
+programs    what it is for a program, one reader for each system: data, layers, stages,
+deepspeed; cuts: its units; seats: where each rank stands among those that divide it
+holdings    what ranks hold on their devices, as sets of shards, and what may happen to them
+away        what they hold on the host and on the disk
+ledger      the cells, and which of them changed
+rules       what each stage does to them, step by step
+gathers     of these, what gathers do; reductions; copying
+frames      the steps played on the holdings
 """
 
 from zerosim.analysis.frames.cuts import NotShown, Program

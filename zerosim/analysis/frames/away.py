@@ -3,7 +3,6 @@
 What was updated is there with its new value; a copy of before the update is old, wherever it lies.
 Source of what is kept where: Rajbhandari et al., "ZeRO-Infinity" (arXiv 2104.07857), section 5, and
 Ren et al., "ZeRO-Offload" (arXiv 2101.06840), section 4.
-Imports the standard library, zerosim's L0 and its siblings.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from zerosim.analysis.frames.layout import Layout
-from zerosim.memory import OPTIMIZER_STATES, Role
-from zerosim.tiers import Tier
+from zerosim.base.tiers import Tier
+from zerosim.schema.memory import OPTIMIZER_STATES, Role
 
 Spot = tuple[int, str, Role, Tier]
 """A rank, a unit, a role, a tier beside the device."""

@@ -1,7 +1,4 @@
-"""What a copy between tiers does to what a rank holds.
-
-Imports the standard library, zerosim's L0 and its siblings.
-"""
+"""What a copy between tiers does to what a rank holds."""
 
 from __future__ import annotations
 
@@ -11,9 +8,9 @@ from zerosim.analysis.frames.holdings import IllegalFrame, Piece
 from zerosim.analysis.frames.layout import Band
 from zerosim.analysis.frames.ledger import Ledger
 from zerosim.analysis.frames.step import Step
-from zerosim.events import Event, Purpose
-from zerosim.memory import Role
-from zerosim.tiers import Tier
+from zerosim.base.tiers import Tier
+from zerosim.schema.events import Event, Purpose
+from zerosim.schema.memory import Role
 
 _STATES = (Purpose.FETCH_STATES, Purpose.STORE_STATES)
 _PARAMETERS = (

@@ -3,7 +3,6 @@
 A unit is the coarsest division that a system's bundles and buckets, the modules whose computation
 is recorded and the owners of parameters all respect. So an event of any of them is about whole
 units, however a system cuts its model.
-Imports the standard library, zerosim's L0, theory and its siblings.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 
 from zerosim.analysis.frames.layout import FROZEN, Calls, Division
-from zerosim.manifest import BucketLayout, Segment, UnitLayout
-from zerosim.strategies import Bundle, Parameter, Strategy, System
+from zerosim.schema.manifest import BucketLayout, Segment, UnitLayout
+from zerosim.schema.strategies import Bundle, Parameter, Strategy, System
 from zerosim.theory.programs import element_bytes_of
 from zerosim.theory.programs.options import parameters_of, text_map
 

@@ -1,7 +1,6 @@
 """Who holds what where ranks share a batch out: DDP, its optimizer's owners, FSDP.
 
 Source of what each system keeps: `zerosim.theory.programs.states`, and the sources named there.
-Imports the standard library, zerosim's L0, theory and its siblings.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from zerosim.analysis.frames.cuts import (
 )
 from zerosim.analysis.frames.layout import Calls, Division
 from zerosim.analysis.frames.seats import divided, require_seats_of_all, seats_of, sorts_of
-from zerosim.manifest import BucketLayout
-from zerosim.strategies import Bundle, Parameter, Strategy, System
+from zerosim.schema.manifest import BucketLayout
+from zerosim.schema.strategies import Bundle, Parameter, Strategy, System
 from zerosim.theory.programs.options import (
     flag,
     name_lists,

@@ -1,7 +1,6 @@
 """Who holds what in a training with DeepSpeed: flat groups in stages 1 and 2, parameters in 3.
 
 Source of what each stage keeps: `zerosim.theory.programs.states`, and the sources named there.
-Imports the standard library, zerosim's L0, theory and its siblings.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from zerosim.analysis.frames.cuts import (
 from zerosim.analysis.frames.data import EVERYTHING
 from zerosim.analysis.frames.layout import Calls, Division
 from zerosim.analysis.frames.seats import require_seats_of_all
-from zerosim.strategies import Bundle, Parameter, System
+from zerosim.schema.strategies import Bundle, Parameter, System
 from zerosim.theory.programs.options import number, parameters_of, text, texts
 
 _MOST_AT_ONCE = 500_000_000

@@ -1,7 +1,4 @@
-"""Finds the steps of an iteration in the event graph.
-
-Imports numpy, zerosim's L0, record, graph and its siblings.
-"""
+"""Finds the steps of an iteration in the event graph."""
 
 from __future__ import annotations
 
@@ -17,12 +14,12 @@ from zerosim.analysis.frames.order import StepPart, begin_when_gathered, in_orde
 from zerosim.analysis.frames.stages import stages_of, within
 from zerosim.analysis.frames.step import Message, Step, Steps
 from zerosim.analysis.frames.waiting import Stood, with_waits
-from zerosim.errors import TraceError
-from zerosim.events import Algorithm, Event, Kind, Op, Phase
-from zerosim.graph import EventGraph
-from zerosim.graph.phases import borders, late_updates
-from zerosim.graph.table import NONE
+from zerosim.analysis.graph import EventGraph
+from zerosim.analysis.graph.phases import borders, late_updates
+from zerosim.analysis.graph.table import NONE
+from zerosim.base.errors import TraceError
 from zerosim.record import MatchedCollective, RankTrace, still_in
+from zerosim.schema.events import Algorithm, Event, Kind, Op, Phase
 
 MOST_MESSAGES = 150_000
 """An iteration with more is replayed by collective, not by hop."""

@@ -3,7 +3,6 @@
 A frame is what every rank has of every shard when a step has begun and all that was over before it
 is done. That the rules of its stage are kept is checked as they are played, so a replay of a run
 that broke them ends at the step that did, with the reason.
-Imports the standard library, zerosim's L0 and its siblings.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from zerosim.analysis.frames.layout import Layout
 from zerosim.analysis.frames.ledger import Change
 from zerosim.analysis.frames.rules import Rules
 from zerosim.analysis.frames.step import Step
-from zerosim.manifest import BucketLayout
+from zerosim.schema.manifest import BucketLayout
 
 
 @dataclass(frozen=True, slots=True)

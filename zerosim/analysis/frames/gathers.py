@@ -1,7 +1,4 @@
-"""What a gather of parameters does to what the ranks hold: by a ring, a broadcast, messages.
-
-Imports the standard library, zerosim's L0 and its siblings.
-"""
+"""What a gather of parameters does to what the ranks hold: by a ring, a broadcast, messages."""
 
 from __future__ import annotations
 
@@ -11,8 +8,8 @@ from dataclasses import dataclass
 from zerosim.analysis.frames.layout import Band
 from zerosim.analysis.frames.ledger import Ledger, is_message
 from zerosim.analysis.frames.step import Step
-from zerosim.events import Kind, Op, Phase
-from zerosim.memory import Role
+from zerosim.schema.events import Kind, Op, Phase
+from zerosim.schema.memory import Role
 
 _PARAMETERS = Band(Role.PARAMETERS)
 

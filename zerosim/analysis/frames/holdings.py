@@ -6,7 +6,6 @@ twice) is an `IllegalFrame` that says which rank, which shard, and why. A gradie
 set of ranks whose gradients have been added in it: reduced is what holds all of them.
 
 Source of what each stage keeps: Rajbhandari et al., "ZeRO" (arXiv 1910.02054), section 5.
-Imports the standard library, zerosim's L0 and its siblings.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from enum import IntEnum
 
 from zerosim.analysis.frames.away import Away
 from zerosim.analysis.frames.layout import Band, Layout, Place
-from zerosim.memory import Role
-from zerosim.tiers import Tier
+from zerosim.base.tiers import Tier
+from zerosim.schema.memory import Role
 
 Summed = frozenset[int]
 """The ranks whose gradients have been added up."""

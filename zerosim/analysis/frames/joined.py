@@ -4,7 +4,6 @@ In a run of our engine the groups of ZeRO++ or of tensor parallelism do the same
 of the program: all gathers of a unit within its nodes are one step, and so are the messages with
 which all ranks bring a unit to its owner. So it is in other programs with what they name: the
 gathers of a module within each replica, the sums of a layer in each of the groups that compute it.
-Imports the standard library, zerosim's L0 and record.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from zerosim.events import Event
 from zerosim.record import MatchedCollective, Matching, Trace
+from zerosim.schema.events import Event
 
 _Alike = tuple[object, ...]
 

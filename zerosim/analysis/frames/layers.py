@@ -1,8 +1,7 @@
 """Who holds what where ranks compute layers together: tensor parallel, alone or beside DDP.
 
-Each rank keeps a column-wise or row-wise part of a matrix, and all of what is not divided.
-Source: M. Shoeybi et al., "Megatron-LM" (arXiv 1909.08053), section 3.
-Imports the standard library, zerosim's L0, theory and its siblings.
+Each rank keeps a column-wise or row-wise part of a matrix, and all of what is not divided. Source:
+M. Shoeybi et al., "Megatron-LM" (arXiv 1909.08053), section 3.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Iterator
 from zerosim.analysis.frames.cuts import WHOLE, Cutting, NotShown, Program, parameters_in
 from zerosim.analysis.frames.data import EVERYTHING, ddp_buckets
 from zerosim.analysis.frames.seats import divided, seats_of, sorts_of
-from zerosim.strategies import Parameter, Strategy, System
+from zerosim.schema.strategies import Parameter, Strategy, System
 from zerosim.theory.programs.options import number_map
 
 _UNDIVIDED = "not divided"

@@ -1,7 +1,4 @@
-"""What decides who holds what, and where: what is divided, the tiers, the groups of ranks.
-
-Imports the standard library and zerosim's L0.
-"""
+"""What decides who holds what, and where: what is divided, the tiers, the groups of ranks."""
 
 from __future__ import annotations
 
@@ -9,10 +6,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from zerosim.config import STAGES, EngineConfig
-from zerosim.events import Phase
-from zerosim.memory import Role
-from zerosim.tiers import Tier
+from zerosim.base.config import STAGES, EngineConfig
+from zerosim.base.tiers import Tier
+from zerosim.schema.events import Phase
+from zerosim.schema.memory import Role
 
 FROZEN = ".frozen"
 """What is added to a module's name for its parameters that are not trained."""

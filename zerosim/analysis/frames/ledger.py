@@ -1,7 +1,4 @@
-"""What the rules of all sorts share: the holdings, and which cells may have changed.
-
-Imports the standard library, zerosim's L0 and its siblings.
-"""
+"""What the rules of all sorts share: the holdings, and which cells may have changed."""
 
 from __future__ import annotations
 
@@ -11,8 +8,8 @@ from dataclasses import dataclass, field
 from zerosim.analysis.frames.holdings import Holdings, ShardState
 from zerosim.analysis.frames.layout import Band, Layout
 from zerosim.analysis.frames.step import Step
-from zerosim.events import Kind, Op
-from zerosim.memory import Role
+from zerosim.schema.events import Kind, Op
+from zerosim.schema.memory import Role
 
 Change = tuple[int, ShardState]
 """A cell's number, and what it becomes."""

@@ -1,7 +1,4 @@
-"""The order of steps: by the last rank's begin, never against any rank's own order.
-
-Imports the standard library, zerosim's L0 and its sibling.
-"""
+"""The order of steps: by the last rank's begin, never against any rank's own order."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 
 from zerosim.analysis.frames.step import Message, Step
-from zerosim.events import Event, Kind, Phase, Purpose
+from zerosim.schema.events import Event, Kind, Phase, Purpose
 
 
 @dataclass(slots=True)

@@ -1,7 +1,6 @@
 """Who holds what in a program that zerosim's engine did not run: one reader for each system.
 
 Source of what each system keeps: `zerosim.theory.programs.states`, and the sources named there.
-Imports the standard library, zerosim's L0, theory and its siblings.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from zerosim.analysis.frames.data import read_ddp, read_fsdp1, read_fsdp2, read_
 from zerosim.analysis.frames.deepspeed import read_deepspeed
 from zerosim.analysis.frames.layers import read_layers
 from zerosim.analysis.frames.stages import read_stages, require_stages
-from zerosim.strategies import Strategy, System
+from zerosim.schema.strategies import Strategy, System
 
 _READERS = {
     frozenset({System.DDP}): read_ddp,

@@ -1,7 +1,4 @@
-"""What a reduction of gradients does to what the ranks hold: rings, native calls, all-to-alls.
-
-Imports the standard library, zerosim's L0 and its siblings.
-"""
+"""What a reduction of gradients does to what the ranks hold: rings, native calls, all-to-alls."""
 
 from __future__ import annotations
 
@@ -13,9 +10,9 @@ from zerosim.analysis.frames.holdings import Piece, Summed
 from zerosim.analysis.frames.layout import Band
 from zerosim.analysis.frames.ledger import Ledger
 from zerosim.analysis.frames.step import Step
-from zerosim.events import Event, Kind, Op
-from zerosim.manifest import BucketLayout
-from zerosim.memory import Role
+from zerosim.schema.events import Event, Kind, Op
+from zerosim.schema.manifest import BucketLayout
+from zerosim.schema.memory import Role
 
 _GRADIENTS = Band(Role.GRADIENTS)
 

@@ -1,7 +1,4 @@
-"""The rules of each stage: what a step does to what the ranks hold when it begins and when it ends.
-
-Imports the standard library, zerosim's L0 and its siblings.
-"""
+"""The rules of each stage: how a step changes what the ranks hold as it begins and as it ends."""
 
 from __future__ import annotations
 
@@ -15,9 +12,9 @@ from zerosim.analysis.frames.layout import FROZEN, Layout
 from zerosim.analysis.frames.ledger import Ledger
 from zerosim.analysis.frames.reductions import Reductions
 from zerosim.analysis.frames.step import Step
-from zerosim.events import Event, Kind, Phase, Purpose
-from zerosim.manifest import BucketLayout
-from zerosim.memory import Role
+from zerosim.schema.events import Event, Kind, Phase, Purpose
+from zerosim.schema.manifest import BucketLayout
+from zerosim.schema.memory import Role
 
 
 class Rules:

@@ -4,7 +4,6 @@ Ranks that share parameters out (FSDP) are rows, ranks that compute layers toget
 parallel) are columns: a shard is where a row and a column meet. Replicas have the same shards.
 Source: S. Li et al., "PyTorch FSDP" (arXiv 2304.11277), section 3.2.2; M. Shoeybi et al.,
 "Megatron-LM" (arXiv 1909.08053), section 3.
-Imports the standard library, zerosim's L0, theory and its siblings.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from zerosim.analysis.frames.cuts import (
     parameters_in,
 )
 from zerosim.analysis.frames.layout import Division, Part
-from zerosim.strategies import Strategy, System
+from zerosim.schema.strategies import Strategy, System
 from zerosim.theory.programs.options import numbers, texts
 from zerosim.theory.programs.tensor_parallel import local_parameters
 

@@ -3,9 +3,8 @@
 Names of modules are those within a stage, so two stages have modules of one name. Here, and in the
 steps, a unit is called after its stage as well: "stage 1.blocks.0". Of a rank with several stages
 (Narayanan et al., arXiv 2104.04473, section 2.2) the tracer tells their modules apart by a label
-before the name, and the strategy which label is which stage.
-Source: Y. Huang et al., "GPipe" (arXiv 1811.06965), section 2.
-Imports the standard library, zerosim's L0, theory and its siblings.
+before the name, and the strategy which label is which stage. Source: Y. Huang et al., "GPipe"
+(arXiv 1811.06965), section 2.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from dataclasses import replace
 
 from zerosim.analysis.frames.cuts import OPTIMIZER, Cutting, NotShown, Program
 from zerosim.analysis.frames.layout import Calls, Division, Part
-from zerosim.events import Event, Purpose
-from zerosim.manifest import BucketLayout
-from zerosim.strategies import Strategy, System
+from zerosim.schema.events import Event, Purpose
+from zerosim.schema.manifest import BucketLayout
+from zerosim.schema.strategies import Strategy, System
 from zerosim.theory.programs.options import parameters_of, text, text_map
 
 Held = Mapping[int, Mapping[System, Strategy]]

@@ -1,14 +1,11 @@
-"""What a replay consists of: steps, each the same thing done by all ranks.
-
-Imports the standard library and zerosim's L0.
-"""
+"""What a replay consists of: steps, each the same thing done by all ranks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from zerosim.events import Event, Kind, Phase
+from zerosim.schema.events import Event, Kind, Phase
 
 
 @dataclass(frozen=True, slots=True)

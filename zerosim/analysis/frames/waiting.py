@@ -3,7 +3,6 @@
 A rank's own time goes through the steps as `Steps.local_times` says, so a wait is cut where the
 rank comes to its next step. It is never told of a step in which what it waits for is over
 everywhere: when a thread notices that a moment late, it still is the last hop that it waited for.
-Imports the standard library, zerosim's L0 and its sibling.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from zerosim.analysis.frames.step import Step, Wait
-from zerosim.events import Event
+from zerosim.schema.events import Event
 
 SHORTEST_WAIT_NS = 50_000
 """A wait that is shorter is not reported: nobody was stalled."""

@@ -1,10 +1,8 @@
 """The memory of one rank over time, tier by tier.
 
-    line        bytes by role at each sample, and what the allocator counted
-    samples     those of an iteration, of an update's beginning; what each one shows
-    peaks       the most that was alive, and how far roles and allocator are apart
-
-Imports numpy, zerosim's L0 and record. No torch.
+line        bytes by role at each sample, and what the allocator counted
+samples     those of an iteration, of an update's beginning; what each one shows
+peaks       the most that was alive, and how far roles and allocator are apart
 """
 
 from zerosim.analysis.memory.line import (

@@ -1,11 +1,10 @@
 """The memory of one rank in one tier over time: bytes by role at each sample, as arrays.
 
 A sample says what changed, so the state at a sample is the last word on each (role, unit).
-`timeline` turns a rank's samples into arrays, one column a sample, in linear time. Beside the
-roles of the device stands what PyTorch's allocator counted; what the roles do not explain of it is
+`timeline` turns a rank's samples into arrays, one column a sample, in linear time. Beside the roles
+of the device stands what PyTorch's allocator counted; what the roles do not explain of it is
 `other`. On a machine without a GPU that count is of the whole process: what is known to lie on the
-host is taken off it, and `other` may be on either.
-Imports numpy, zerosim's L0 and record. No torch.
+host is taken off it, and `other` may be on either. No torch.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from zerosim.events import Event, Kind
-from zerosim.memory import MODEL_STATES, MemorySample, Role
+from zerosim.base.tiers import Tier
 from zerosim.record import RankTrace
-from zerosim.tiers import Tier
+from zerosim.schema.events import Event, Kind
+from zerosim.schema.memory import MODEL_STATES, MemorySample, Role
 
 Bytes = NDArray[np.int64]
 Holders = dict[tuple[Role, str], int]

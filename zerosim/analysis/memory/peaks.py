@@ -1,8 +1,7 @@
 """The most that was alive, and how far the roles and the allocator are apart.
 
 `peak` is the one place that says what a rank's peak is, and where: the command line, the plot,
-Replay, Compare, the pytest plugin and lessons all ask it.
-Imports numpy, `zerosim.memory` and the line beside it. No torch.
+Replay, Compare, the pytest plugin and lessons all ask it. No torch.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from zerosim.analysis.memory.line import NOT_MEASURED, ROLES, Bytes, Timeline
-from zerosim.memory import Role
+from zerosim.schema.memory import Role
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,4 @@
-"""The samples of a line: those of an iteration or of an update's beginning, and what each shows.
-
-Imports numpy, zerosim's L0 and the line beside it. No torch.
-"""
+"""The samples of a line: those of an iteration or of an update's beginning, and what each shows."""
 
 from __future__ import annotations
 
@@ -11,8 +8,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from zerosim.analysis.memory.line import Bytes, Holders, Timeline
-from zerosim.events import STEP_PHASES, Phase
-from zerosim.memory import Moment, Role
+from zerosim.schema.events import STEP_PHASES, Phase
+from zerosim.schema.memory import Moment, Role
 
 
 def states(line: Timeline) -> Iterator[tuple[int, Holders]]:

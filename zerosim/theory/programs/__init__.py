@@ -9,8 +9,7 @@
     states         what a rank keeps of its model states, in all of them
     steps          all strategies of a rank together
 
-A plan is made of a trace's rows `Strategy` and of nothing that was intercepted. May import the
-standard library and layer L0.
+A plan is made of a trace's rows `Strategy` and of nothing that was intercepted.
 """
 
 from zerosim.theory.programs.hand_written import plan_hand_written

@@ -2,7 +2,6 @@
 
 Law: data parallel, 2 Psi a step. Source: S. Li et al., "PyTorch Distributed: Experiences on
 Accelerating Data Parallel Training" (arXiv 2006.15704), section 3.2; the law as in `theory.laws`.
-May import the standard library and layer L0.
 """
 
 from __future__ import annotations
@@ -10,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from zerosim.errors import ConfigError
-from zerosim.events import Op, Phase, Purpose
-from zerosim.quantities import PSI, format_exact
-from zerosim.strategies import Parameter, Strategy, System
+from zerosim.base.errors import ConfigError
+from zerosim.base.quantities import PSI, format_exact
+from zerosim.schema.events import Op, Phase, Purpose
+from zerosim.schema.strategies import Parameter, Strategy, System
 from zerosim.theory.causes import Cause, Deviation, Law
 from zerosim.theory.movement import Movement
 from zerosim.theory.programs.options import (

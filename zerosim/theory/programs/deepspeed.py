@@ -3,7 +3,6 @@
 Laws: those of ZeRO, 2 Psi for stages 0 and 1, g + 1 for stage 2, 3g for stage 3 with g micro-steps.
 Its stages 1 and 2 all-reduce gradients by default, and its stage 3 keeps and fetches ahead; how,
 docs/deepspeed.md says. Source of the laws: Rajbhandari et al. (arXiv 1910.02054), section 7.
-May import the standard library and layer L0.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from zerosim.errors import ConfigError, UnplannedError
-from zerosim.events import Op, Phase, Purpose
-from zerosim.quantities import PSI
-from zerosim.strategies import Parameter, Strategy, System
+from zerosim.base.errors import ConfigError, UnplannedError
+from zerosim.base.quantities import PSI
+from zerosim.schema.events import Op, Phase, Purpose
+from zerosim.schema.strategies import Parameter, Strategy, System
 from zerosim.theory.causes import Cause, Deviation, Law
 from zerosim.theory.laws import SOURCES
 from zerosim.theory.movement import Movement

@@ -5,9 +5,8 @@ parameters when it does. From the second on it follows that order: it fetches ah
 and does not let go what is needed again soon. A parameter that a module reads and another owns is
 external: it is gathered when the recording first meets it, and from then on with what the reader
 owns. With hpZ what was let go once since the update is gathered again from a secondary partition.
-docs/deepspeed.md has the rules in words.
-Source: DeepSpeed 0.19.8, `runtime/zero/partitioned_param_coordinator.py`.
-May import the standard library and layer L0.
+docs/deepspeed.md has the rules in words. Source: DeepSpeed 0.19.8,
+`runtime/zero/partitioned_param_coordinator.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from zerosim.events import Phase
+from zerosim.schema.events import Phase
 
 ROOT = "root"
 

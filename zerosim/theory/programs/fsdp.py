@@ -2,10 +2,9 @@
 
 Law: stage 3 of ZeRO, 3 Psi in each micro-step; on a 2-D mesh (HSDP) each rank's part of the
 gradients is all-reduced over the replicas as well: 2 Psi/N. FSDP2 divides each parameter along its
-first dimension, so each is padded by itself; FSDP1 pads a module's flat parameter.
-Source: Y. Zhao et al., "PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel"
-(arXiv 2304.11277), sections 3.2 and 4.
-May import the standard library and layer L0.
+first dimension, so each is padded by itself; FSDP1 pads a module's flat parameter. Source: Y. Zhao
+et al., "PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel" (arXiv 2304.11277),
+sections 3.2 and 4.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from zerosim.events import Op, Phase, Purpose
-from zerosim.quantities import PSI
-from zerosim.strategies import Bundle, Parameter, Strategy, System
+from zerosim.base.quantities import PSI
+from zerosim.schema.events import Op, Phase, Purpose
+from zerosim.schema.strategies import Bundle, Parameter, Strategy, System
 from zerosim.theory.causes import Cause, Deviation, Law
 from zerosim.theory.movement import Movement
 from zerosim.theory.programs.options import flag, number, numbers, passes, text

@@ -3,7 +3,6 @@
 There is no telling what its author planned, so what it calls is taken as given, and the closest
 known pattern is a resemblance and never a proof. It is judged by what was asked for, in which phase
 and by which operation; what the backend makes of that is a cause of its own.
-May import the standard library and layer L0.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from zerosim.events import Op, Phase
-from zerosim.language import term
-from zerosim.quantities import PSI
-from zerosim.strategies import Parameter, Strategy
+from zerosim.base.language import term
+from zerosim.base.quantities import PSI
+from zerosim.schema.events import Op, Phase
+from zerosim.schema.strategies import Parameter, Strategy
 from zerosim.theory.causes import Cause, Deviation, Law
 from zerosim.theory.movement import Movement
 from zerosim.theory.programs.fsdp import kept_after_forward

@@ -1,12 +1,9 @@
-"""Options of a strategy or a bundle, read as what they should be.
-
-May import the standard library and layer L0.
-"""
+"""Options of a strategy or a bundle, read as what they should be."""
 
 from __future__ import annotations
 
-from zerosim.errors import ConfigError
-from zerosim.strategies import Bundle, Parameter, Strategy
+from zerosim.base.errors import ConfigError
+from zerosim.schema.strategies import Bundle, Parameter, Strategy
 
 Held = Strategy | Bundle
 

@@ -2,10 +2,9 @@
 
 Law: b s h for each micro-batch and boundary, both ways. Its ranks stand idle while the pipeline
 fills and drains: (p-1)/(v m) of the time that the work alone takes, (p-1)/(v m + p - 1) of all the
-time, with v stages a rank. Source: Y. Huang et al., "GPipe" (arXiv 1811.06965), section 2.3;
-D. Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters"
-(arXiv 2104.04473), section 2.2.
-May import the standard library and layer L0.
+time, with v stages a rank. Source: Y. Huang et al., "GPipe" (arXiv 1811.06965), section 2.3; D.
+Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters" (arXiv
+2104.04473), section 2.2.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
-from zerosim.errors import ConfigError
-from zerosim.events import Op, Phase, Purpose
-from zerosim.quantities import format_exact
-from zerosim.strategies import Bundle, Strategy
+from zerosim.base.errors import ConfigError
+from zerosim.base.quantities import format_exact
+from zerosim.schema.events import Op, Phase, Purpose
+from zerosim.schema.strategies import Bundle, Strategy
 from zerosim.theory.causes import Cause, Deviation, Law
 from zerosim.theory.movement import Movement
 from zerosim.theory.programs.options import number, numbers, shapes, text, texts

@@ -3,7 +3,6 @@
 A system's plan has three parts that add up: the law; the causes, by which the ring shares of its
 calls differ from the law; and what the algorithm that carries the calls out makes of them. A ring
 share is what a rank of a ring sends in the mean: (N-1)/N of a buffer, twice that for an all-reduce.
-May import the standard library and layer L0.
 """
 
 from __future__ import annotations
@@ -13,16 +12,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from zerosim.errors import ConfigError
-from zerosim.events import Algorithm, Op, Phase, Purpose
-from zerosim.language import clauses, term
-from zerosim.quantities import format_decimal, format_exact_bytes
-from zerosim.strategies import Parameter, System
+from zerosim.base.errors import ConfigError
+from zerosim.base.language import clauses, term
+from zerosim.base.quantities import format_decimal, format_exact_bytes
+from zerosim.base.tiers import Link
+from zerosim.schema.events import Algorithm, Op, Phase, Purpose
+from zerosim.schema.strategies import Parameter, System
 from zerosim.theory.algorithms import is_more_than_asked
 from zerosim.theory.causes import Cause, Deviation, Law
 from zerosim.theory.movement import Movement
 from zerosim.theory.wording import said
-from zerosim.tiers import Link
 
 _ELEMENT_BYTES = {
     "float64": 8,

@@ -15,7 +15,7 @@ fp32 master copy. Which states an optimizer keeps no strategy tells: that is giv
     DeepSpeed, stage 3           equal parts of each parameter, padded, and the states of them
 
 Sources: S. Rajbhandari et al., "ZeRO" (arXiv 1910.02054), sections 3.1 and 5; Y. Zhao et al.,
-"PyTorch FSDP" (arXiv 2304.11277), sections 3.2 and 4. May import the standard library and layer L0.
+"PyTorch FSDP" (arXiv 2304.11277), sections 3.2 and 4.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from zerosim.errors import ConfigError
-from zerosim.language import term
-from zerosim.memory import MOMENTS, OPTIMIZER_STATES, Role
-from zerosim.quantities import format_exact
-from zerosim.strategies import Bundle, Parameter, Strategy, System
+from zerosim.base.errors import ConfigError
+from zerosim.base.language import term
+from zerosim.base.quantities import format_exact
+from zerosim.schema.memory import MOMENTS, OPTIMIZER_STATES, Role
+from zerosim.schema.strategies import Bundle, Parameter, Strategy, System
 from zerosim.theory.causes import Cause
 from zerosim.theory.memory import FP32_BYTES, Kept, ModelStates
 from zerosim.theory.programs.options import (

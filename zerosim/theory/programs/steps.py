@@ -1,15 +1,12 @@
-"""All strategies of a rank together: what each makes it call in one optimizer step.
-
-May import the standard library and layer L0.
-"""
+"""All strategies of a rank together: what each makes it call in one optimizer step."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from zerosim.quantities import PSI
-from zerosim.strategies import Strategy, System
+from zerosim.base.quantities import PSI
+from zerosim.schema.strategies import Strategy, System
 from zerosim.theory.programs.ddp import plan_ddp
 from zerosim.theory.programs.deepspeed import HeldAt, plan_deepspeed
 from zerosim.theory.programs.fsdp import plan_fsdp

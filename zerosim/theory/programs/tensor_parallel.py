@@ -1,11 +1,10 @@
 """Tensor parallel: a layer's matrices are divided, and activations are summed over the ranks.
 
-Law: 4 all-reduces of b s h a layer, two in forward and two in backward: a pair of a column-wise
-and a row-wise module sums its output in forward and the gradient of its input in backward. With
-sequence parallel each of them is a reduce-scatter and an all-gather, the same bytes.
-Source: M. Shoeybi et al., "Megatron-LM" (arXiv 1909.08053), section 3; V. Korthikanti et al.,
-"Reducing Activation Recomputation in Large Transformer Models" (arXiv 2205.05198), section 4.2.
-May import the standard library and layer L0.
+Law: 4 all-reduces of b s h a layer, two in forward and two in backward: a pair of a column-wise and
+a row-wise module sums its output in forward and the gradient of its input in backward. With
+sequence parallel each of them is a reduce-scatter and an all-gather, the same bytes. Source: M.
+Shoeybi et al., "Megatron-LM" (arXiv 1909.08053), section 3; V. Korthikanti et al., "Reducing
+Activation Recomputation in Large Transformer Models" (arXiv 2205.05198), section 4.2.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from zerosim.events import Op, Phase, Purpose
-from zerosim.language import enumerated
-from zerosim.strategies import Bundle, Parameter, Strategy
+from zerosim.base.language import enumerated
+from zerosim.schema.events import Op, Phase, Purpose
+from zerosim.schema.strategies import Bundle, Parameter, Strategy
 from zerosim.theory.causes import Cause, Deviation, Law
 from zerosim.theory.movement import Movement
 from zerosim.theory.programs.options import flag, number, shapes, text, texts

@@ -1,17 +1,15 @@
-"""The plan of zerosim's own engine: a system of the ZeRO family, as it was configured.
-
-May import the standard library and layer L0.
-"""
+"""The plan of zerosim's own engine: a system of the ZeRO family, as it was configured."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
 
-from zerosim.events import STEP_PHASES, Algorithm, Phase
-from zerosim.language import begun, term
-from zerosim.quantities import PSI, format_decimal, format_exact_bytes
-from zerosim.strategies import System
+from zerosim.base.language import begun, term
+from zerosim.base.quantities import PSI, format_decimal, format_exact_bytes
+from zerosim.base.tiers import Link
+from zerosim.schema.events import STEP_PHASES, Algorithm, Phase
+from zerosim.schema.strategies import System
 from zerosim.theory.causes import Deviation
 from zerosim.theory.deviations import deviations
 from zerosim.theory.laws import formula, law, system_name
@@ -20,7 +18,6 @@ from zerosim.theory.terms import Term
 from zerosim.theory.wording import said
 from zerosim.theory.workload import Workload
 from zerosim.theory.zero import step_terms
-from zerosim.tiers import Link
 
 COPIED = {Link.BUS: "copied-over-the-bus", Link.STORAGE: "copied-to-and-from-the-disk"}
 """The claim about what a rank copies over a link."""

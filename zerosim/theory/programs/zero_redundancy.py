@@ -2,7 +2,7 @@
 
 Law: stage 1 of ZeRO, 2 Psi a step: reduce-scatter of the gradients, all-gather of the updated
 parameters. PyTorch's optimizer works beside DDP, whose all-reduce gives every rank all sums, and
-then broadcasts: 3 Psi. May import the standard library and layer L0.
+then broadcasts: 3 Psi.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from zerosim.events import Op, Phase, Purpose
-from zerosim.quantities import PSI
-from zerosim.strategies import Bundle, Strategy, System
+from zerosim.base.quantities import PSI
+from zerosim.schema.events import Op, Phase, Purpose
+from zerosim.schema.strategies import Bundle, Strategy, System
 from zerosim.theory.causes import Cause, Deviation, Law
 from zerosim.theory.laws import SOURCES
 from zerosim.theory.movement import Movement

@@ -16,6 +16,4 @@ Everything here is a label: the operators are intercepted in `zerosim.trace.inte
 cannot be attributed stays unlabelled. Nothing of the program is changed: hooks of PyTorch that
 return nothing, and functions that pass everything on. The core of `zerosim.trace` knows of it what
 `zerosim.trace.labeler` says; `session` puts the two together.
-
-Imports torch, zerosim's L0 and trace; a framework is asked only if the program has imported it.
 """

@@ -1,7 +1,4 @@
-"""What a program calls by itself, on its parameters, its gradients and its loss.
-
-Imports torch and zerosim's L0.
-"""
+"""What a program calls by itself, on its parameters, its gradients and its loss."""
 
 from __future__ import annotations
 
@@ -11,8 +8,8 @@ from dataclasses import replace
 
 from torch import nn
 
-from zerosim.events import Op, Phase, Purpose
-from zerosim.strategies import Bundle, Strategy, System
+from zerosim.schema.events import Op, Phase, Purpose
+from zerosim.schema.strategies import Bundle, Strategy, System
 from zerosim.trace import labels
 from zerosim.trace.autolabel.systems.observed import parameters_of, ranks_of
 from zerosim.trace.autolabel.units import Units, qualified, unwrapped

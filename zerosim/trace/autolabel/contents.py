@@ -2,7 +2,6 @@
 
 Parameters are found in the models that computed, their gradients beside them, what optimizers keep
 in their states. Of what FSDP2 divides this rank's shard is a parameter, the whole a gathered one.
-Imports torch, zerosim's L0 and what FSDP2 keeps of a parameter.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Iterable, Iterator
 import torch
 from torch import nn
 
-from zerosim.memory import Role
+from zerosim.schema.memory import Role
 from zerosim.trace.autolabel.discovery import ROLE_OF_STATE, local_of
 from zerosim.trace.autolabel.systems.fsdp2 import groups_of
 from zerosim.trace.looking import Content

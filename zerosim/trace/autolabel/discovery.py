@@ -6,7 +6,6 @@
 
 Each is met when it is used: a module that computes, an optimizer that steps; in the next trace only
 if it is used there. An engine that says what it holds needs none of this.
-Imports torch, zerosim's L0 and what FSDP2 and DeepSpeed keep of a parameter.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from torch import nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.hooks import RemovableHandle
 
-from zerosim.memory import OUTSIDE_THE_MODEL, Role
+from zerosim.schema.memory import OUTSIDE_THE_MODEL, Role
 from zerosim.trace import labels
 from zerosim.trace.autolabel import modules
 from zerosim.trace.autolabel.systems.fsdp2 import groups_of

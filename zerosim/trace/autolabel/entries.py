@@ -1,7 +1,4 @@
-"""The functions of PyTorch that every training calls: autograd's engine and an optimizer's step.
-
-Imports torch.
-"""
+"""The functions of PyTorch that every training calls: autograd's engine and an optimizer's step."""
 
 from __future__ import annotations
 

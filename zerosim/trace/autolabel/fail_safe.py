@@ -3,7 +3,6 @@
 A label is a guess about someone else's code, made in the middle of it. If making one goes wrong,
 whoever made it says so once and makes no more: what follows is unlabelled, and recorded all the
 same. What zerosim says to its user (a full disk) passes through.
-Imports zerosim's L0, trace.eager and trace.guard.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import functools
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
-from zerosim.errors import ZerosimError, first_line
+from zerosim.base.errors import ZerosimError, first_line
 from zerosim.trace.eager import uncompiled
 from zerosim.trace.guard import say
 

@@ -6,7 +6,6 @@
     with the systems    what changed since the last look is written as rows `Strategy`
 
 An engine that speaks for itself needs none of it: then nothing is said here.
-Imports torch, zerosim's L0 and trace.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from zerosim.events import Op, Phase, Purpose
-from zerosim.memory import Role
+from zerosim.schema.events import Op, Phase, Purpose
+from zerosim.schema.memory import Role
 from zerosim.trace import labels
 from zerosim.trace.autolabel import modules
 from zerosim.trace.autolabel.by_hand import ByHand

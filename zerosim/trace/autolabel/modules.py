@@ -6,7 +6,6 @@ again when they come or go. A call that passes here is the same to it as one tha
 compiled graph there are no calls of modules, and none are seen.
 
 A module within another of which nobody wants to hear again passes by in well under a microsecond.
-Imports torch.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 A tensor is known by its storage, so that `p.data`, a view and a chunk are known as well; of several
 parameters in one storage those whose bytes it shares. A copy is somebody else's, and has no name.
-Imports torch and zerosim's L0.
 """
 
 from __future__ import annotations

@@ -10,12 +10,10 @@
 An iteration ends with its optimizer's step: the next forward, or the next backward that adds to
 gradients, begins another. A forward after a backward that added to gradients, with no step between
 them, begins another micro-step, unless these gradients were thrown away (`zero_grad`): then the
-iteration ended without an update. What is
-differentiated within a forward belongs to the forward, what is computed again within a backward to
-the backward; an optimizer that steps within a backward ends the iteration when that is over. A
-pipeline's stage says itself which micro-batch it works on. A module without parameters (a loss, a
-metric) begins nothing.
-Imports torch, zerosim's L0 and trace.labels.
+iteration ended without an update. What is differentiated within a forward belongs to the forward,
+what is computed again within a backward to the backward; an optimizer that steps within a backward
+ends the iteration when that is over. A pipeline's stage says itself which micro-batch it works on.
+A module without parameters (a loss, a metric) begins nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
-from zerosim.events import Phase
+from zerosim.schema.events import Phase
 from zerosim.trace import labels
 from zerosim.trace.autolabel import modules
 from zerosim.trace.autolabel.fail_safe import fail_safe

@@ -6,7 +6,7 @@ one that may be called for several purposes (DTensor's redistribution) only if n
 What no function of the table asked for is attributed to nothing.
 
 Nothing of a framework is imported or changed: a name that a version of it does not have is simply
-never met. Imports the standard library and zerosim's L0.
+never met.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any
 
-from zerosim.events import Phase, Purpose
+from zerosim.schema.events import Phase, Purpose
 
 UnitOf = Callable[[FrameType], str]
 
@@ -52,7 +52,7 @@ class Explanation:
     phase: Phase | None
 
 
-_OURS = ("/zerosim/trace/", "/zerosim/simulate/")
+_OURS = ("/zerosim/trace/", "/zerosim/predict/simulate/")
 _IN_BETWEEN = ("/torch/_ops.py", "/torch/_compile.py", "/torch/_dynamo/eval_frame.py")
 """Files of functions that pass a call on."""
 

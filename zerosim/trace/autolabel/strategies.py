@@ -1,7 +1,4 @@
-"""How a program divides its training, written as rows `Strategy` when that changes.
-
-Imports torch, zerosim's L0 and trace.
-"""
+"""How a program divides its training, written as rows `Strategy` when that changes."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from dataclasses import replace
 
 import torch.distributed as dist
 
-from zerosim.strategies import Strategy, System
+from zerosim.schema.strategies import Strategy, System
 from zerosim.trace import labels
 from zerosim.trace.autolabel.systems.observed import Observed
 from zerosim.trace.sink import Position

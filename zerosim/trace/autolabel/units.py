@@ -4,7 +4,6 @@ The units are the model's blocks. A block's forward is the call of its module; i
 when autograd comes to what made its output, or computes the block again, and ends when that of
 another block begins. Nothing is added to a graph but a hook that returns nothing. Units of a
 program's first model have their names in it, those of others the model's name before it.
-Imports torch, zerosim's L0, trace.blocks and trace.labels.
 """
 
 from __future__ import annotations

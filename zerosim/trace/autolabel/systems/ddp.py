@@ -5,7 +5,6 @@ all-reduce of its group that autograd asks for is a bucket's, if a bucket of thi
 Which parameters are in which bucket the reducer tells by handing out buckets of zeros; it is asked
 before a forward, when that memory is free, and again once after it has made its buckets anew.
 Whether gradients are reduced is settled in forward: `no_sync()` is looked at there.
-Imports torch and zerosim's L0.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ import torch
 from torch import nn
 from torch._C._distributed_c10d import GradBucket
 
-from zerosim.events import Op, Purpose
-from zerosim.strategies import Bundle, Strategy, System
+from zerosim.schema.events import Op, Purpose
+from zerosim.schema.strategies import Bundle, Strategy, System
 from zerosim.trace.autolabel.rules import Rule, code_of, in_autograd
 from zerosim.trace.autolabel.systems.observed import (
     dtype_name,

@@ -38,8 +38,6 @@ its `Strategy`:
                          external: of those that it reads and another module owns; returned: of
                          those that a module hands out, which stay until an update). A parameter of
                          several modules has one name in all of them
-
-Imports torch and zerosim's L0; DeepSpeed is asked only if the program has imported it.
 """
 
 from __future__ import annotations
@@ -51,8 +49,8 @@ from typing import Any
 
 from torch import nn
 
-from zerosim.events import Phase, Purpose
-from zerosim.strategies import Bundle, Strategy, System
+from zerosim.schema.events import Phase, Purpose
+from zerosim.schema.strategies import Bundle, Strategy, System
 from zerosim.trace.autolabel.rules import Rule
 from zerosim.trace.autolabel.systems.deepspeed_engine import (
     device_of,

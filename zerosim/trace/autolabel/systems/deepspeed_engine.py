@@ -1,7 +1,4 @@
-"""What an engine of DeepSpeed knows of its parameters and switches.
-
-Imports torch and zerosim's L0.
-"""
+"""What an engine of DeepSpeed knows of its parameters and switches."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from zerosim.strategies import Bundle, Parameter
+from zerosim.schema.strategies import Bundle, Parameter
 from zerosim.trace.autolabel.systems.observed import dtype_name, ranks_of
 
 

@@ -3,7 +3,6 @@
 It records forwards and backwards of modules alike. Which entries of backward are forwards is seen
 in the calls of modules: each call makes the next entry. One that ends early, as the recomputation
 of `checkpoint(use_reentrant=False)` does, raises and never lets its parameters go.
-Imports torch and zerosim's L0.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from zerosim.events import Phase
+from zerosim.schema.events import Phase
 from zerosim.trace import labels
 from zerosim.trace.autolabel import modules
 from zerosim.trace.autolabel.fail_safe import fail_safe

@@ -2,7 +2,6 @@
 
 A wrapped module's parameters are one flat parameter: padded so that each begins aligned (if the
 original parameters are kept, `use_orig_params`), and to a multiple of the ranks.
-Imports torch and zerosim's L0; FSDP1 is asked only if the program has imported it.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from typing import Any
 import torch.distributed as dist
 from torch import nn
 
-from zerosim.events import Phase, Purpose
-from zerosim.strategies import Bundle, Parameter, Strategy, System
+from zerosim.schema.events import Phase, Purpose
+from zerosim.schema.strategies import Bundle, Parameter, Strategy, System
 from zerosim.trace.autolabel.rules import Rule
 from zerosim.trace.autolabel.systems.observed import dtype_name, options_of, ranks_in_use, ranks_of
 from zerosim.trace.autolabel.units import Units, clean, qualified, unique, unwrapped

@@ -1,8 +1,6 @@
 """What `fully_shard` (FSDP2, and HSDP on a mesh of two dimensions) says of itself.
 
 The newer `replicate` is data parallel on the same machinery.
-
-Imports torch and zerosim's L0; FSDP2 is asked only if the program has imported it.
 """
 
 from __future__ import annotations
@@ -18,8 +16,8 @@ from typing import Any
 import torch.distributed as dist
 from torch import nn
 
-from zerosim.events import Purpose
-from zerosim.strategies import Bundle, Parameter, Strategy, System
+from zerosim.schema.events import Purpose
+from zerosim.schema.strategies import Bundle, Parameter, Strategy, System
 from zerosim.trace.autolabel.rules import Rule, find_frame
 from zerosim.trace.autolabel.systems.observed import (
     dtype_name,

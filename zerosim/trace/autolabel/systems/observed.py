@@ -1,7 +1,4 @@
-"""What is asked of each system that a program may divide its training with.
-
-Imports torch and zerosim's L0.
-"""
+"""What is asked of each system that a program may divide its training with."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from zerosim.strategies import Parameter, Strategy
+from zerosim.schema.strategies import Parameter, Strategy
 from zerosim.trace.autolabel.rules import Rule
 from zerosim.trace.autolabel.units import clean
 

@@ -3,7 +3,6 @@
 A schedule asks its stages for the operations of a micro-batch, and joins and delays them as it
 likes. So it is noted which tensor a stage named for what, when it was asked; the stage's own answer
 is passed on. What stages tell each other before that, shapes and votes, is set-up.
-Imports torch and zerosim's L0; a pipeline is asked only if the program has imported it.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from typing import Any
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
 
-from zerosim.events import Phase, Purpose
-from zerosim.strategies import Bundle, Strategy, System
+from zerosim.schema.events import Phase, Purpose
+from zerosim.schema.strategies import Bundle, Strategy, System
 from zerosim.trace.autolabel.rules import Rule, find_frame
 from zerosim.trace.autolabel.systems.observed import dtype_name, parameters_of
 from zerosim.trace.autolabel.units import Units

@@ -1,7 +1,7 @@
 """The layouts that `parallelize_module` gave to a module's inputs and outputs.
 
 A style leaves hooks on the module, and in them what it was given: it is read from there, and
-nothing is called. Imports torch; DTensor is asked only if the program has imported it.
+nothing is called.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 A style leaves hooks on the module that it divides, and in them the layouts that it was given: they
 are read from there. Shapes are those of the module's latest forward, whole, as if nothing were
 divided. What a layout makes a rank send is theory's to say.
-Imports torch and zerosim's L0; DTensor is asked only if the program has imported it.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves
 
-from zerosim.events import Op, Phase, Purpose
-from zerosim.strategies import Bundle, Parameter, Strategy, System
+from zerosim.schema.events import Op, Phase, Purpose
+from zerosim.schema.strategies import Bundle, Parameter, Strategy, System
 from zerosim.trace import labels
 from zerosim.trace.autolabel import modules
 from zerosim.trace.autolabel.fail_safe import fail_safe

@@ -1,4 +1,4 @@
-"""What `ZeroRedundancyOptimizer` says of itself. Imports torch and zerosim's L0."""
+"""What `ZeroRedundancyOptimizer` says of itself."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import weakref
 from collections.abc import Hashable, Iterator
 from typing import Any
 
-from zerosim.events import Phase, Purpose
-from zerosim.strategies import Bundle, Strategy, System
+from zerosim.schema.events import Phase, Purpose
+from zerosim.schema.strategies import Bundle, Strategy, System
 from zerosim.trace.autolabel.rules import Rule
 from zerosim.trace.autolabel.systems.observed import parameters_of, ranks_of
 from zerosim.trace.autolabel.units import Units, unique

@@ -1,0 +1,96 @@
+"""When a rank's phases began, and when its iterations were over.
+
+The kernel's counters and the memory are read whenever a phase begins, and those rows carry the
+time. A trace without them has the phases of its events, in the order in which they were asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from zerosim.record import Events, RankTrace, Trace
+from zerosim.schema.events import Event, Kind, Phase
+from zerosim.schema.memory import Moment
+
+_BETWEEN = (Phase.SETUP, Phase.OUTSIDE)
+
+
+@dataclass(frozen=True, slots=True)
+class Border:
+    """A phase of an iteration begins; `Phase.OUTSIDE` is the iteration's end."""
+
+    iteration: int
+    phase: Phase
+    time_ns: int
+
+
+def borders(rank: RankTrace, offset_ns: int) -> list[Border]:
+    """The borders of one rank's iterations in order; of a trace without iterations, its begin.
+
+    Args:
+        offset_ns: added to the rank's times.
+    """
+    seen = [(one.time_ns, one.iteration, one.micro_step, one.phase) for one in rank.wire_samples]
+    if not seen:
+        seen = [
+            (one.time_ns, one.iteration, one.micro_step, one.phase)
+            for one in rank.memory_samples
+            if one.moment is Moment.PHASE
+        ]
+    found = list(_iterations(sorted(seen, key=lambda one: one[0])))
+    if not any(border.phase not in _BETWEEN for border in found):
+        found = list(_from_events(rank.events))
+    return [Border(one.iteration, one.phase, one.time_ns + offset_ns) for one in found]
+
+
+def _iterations(seen: Iterable[tuple[int, int, int, Phase]]) -> Iterator[Border]:
+    """Those within iterations, and the first one after each."""
+    inside: tuple[int, int, Phase] | None = None
+    for time_ns, iteration, micro_step, phase in seen:
+        if phase not in _BETWEEN:
+            if inside is not None and inside[0] != iteration:
+                yield Border(inside[0], Phase.OUTSIDE, time_ns)
+            if inside != (iteration, micro_step, phase):
+                yield Border(iteration, phase, time_ns)
+            inside = (iteration, micro_step, phase)
+        elif inside is not None:
+            yield Border(inside[0], Phase.OUTSIDE, time_ns)
+            inside = None
+
+
+def _from_events(events: Events) -> Iterator[Border]:
+    """What events say of their phases; the end of the last one in an iteration is its end."""
+    others = (kind for kind in Kind if kind is not Kind.TRANSFER)
+    own = sorted((event for _, event in events.of_kind(*others)), key=_issue)
+    inside: tuple[int, int, Phase] | None = None
+    end_ns = 0
+    for event in own:
+        position = (event.iteration, event.micro_step, event.phase)
+        if position != inside:
+            if inside is not None and inside[0] != event.iteration:
+                yield Border(inside[0], Phase.OUTSIDE, min(end_ns, event.issue_ns))
+            yield Border(event.iteration, event.phase, event.issue_ns)
+            inside = position
+        end_ns = max(end_ns, event.issue_ns, event.start_ns or 0, event.end_ns or 0)
+    if inside is not None:
+        yield Border(inside[0], Phase.OUTSIDE, end_ns)
+
+
+def late_updates(trace: Trace, rank: RankTrace) -> dict[int, int]:
+    """Updates that were computed during the next iteration, by event id: that iteration.
+
+    A delayed update (ZeRO-Offload) has the label of the iteration whose gradients it applies, and
+    a thread of its own, which may begin before that iteration's end. Nothing without one.
+    """
+    if not trace.manifest.config.get("delayed_update"):
+        return {}
+    return {
+        event.id: event.iteration + 1
+        for _, event in rank.events.of_kind(Kind.COMPUTE)
+        if event.phase is Phase.UPDATE
+    }
+
+
+def _issue(event: Event) -> int:
+    return event.issue_ns

@@ -1,0 +1,24 @@
+"""How a value is refused."""
+
+from __future__ import annotations
+
+from zerosim.base.errors import ConfigError
+
+
+def require(holds: bool, what: str, value: object, expected: str) -> None:
+    """Refuse a value in one line.
+
+    Raises:
+        ConfigError: `holds` is false; the message says what was given and what was expected.
+    """
+    if not holds:
+        raise ConfigError(f"{what} is {value}: expected {expected}")
+
+
+def require_divisor(what: str, size: int, num_ranks: int) -> None:
+    """Refuse groups of a size that does not divide the number of ranks.
+
+    Raises:
+        ConfigError: it does not.
+    """
+    require(num_ranks % size == 0, what, size, f"a divisor of the {num_ranks} ranks")

@@ -1,0 +1,135 @@
+"""What can be chosen by name."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TypeVar
+
+from zerosim.base.errors import ConfigError
+from zerosim.base.tiers import Tier
+
+STAGES = (0, 1, 2, 3)
+STAGE_NAMES = {0: "data parallel", 1: "ZeRO-1", 2: "ZeRO-2", 3: "ZeRO-3"}
+
+E = TypeVar("E", bound=StrEnum)
+
+
+class DType(StrEnum):
+    """Compute dtype: parameters, gradients, activations."""
+
+    FP32 = "fp32"
+    BF16 = "bf16"
+    FP16 = "fp16"
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of one element: 4 for fp32, else 2."""
+        return 4 if self is DType.FP32 else 2
+
+
+class CollectivesKind(StrEnum):
+    """Who carries the engine's collectives out."""
+
+    RING = "ring"
+    NATIVE = "native"
+
+
+class ModelName(StrEnum):
+    """The built-in models."""
+
+    GPT_TINY = "gpt-tiny"
+    GPT_SMALL = "gpt-small"
+    MLP = "mlp"
+    GPT_2 = "gpt-2"
+    GPT_3 = "gpt-3"
+    ZERO_7_5B = "zero-7.5b"
+    ZERO_128B = "zero-128b"
+    ZERO_1T = "zero-1t"
+    LLAMA_3_8B = "llama-3-8b"
+    LLAMA_3_70B = "llama-3-70b"
+    LLAMA_3_405B = "llama-3-405b"
+
+    @property
+    def is_large(self) -> bool:
+        """True if no single machine trains it: it is for dry runs."""
+        return self not in _TRAINED_HERE
+
+
+_TRAINED_HERE = (ModelName.GPT_TINY, ModelName.GPT_SMALL, ModelName.MLP)
+
+
+class Implementation(StrEnum):
+    """Who else trains a built-in model, beside zerosim's engine."""
+
+    DDP = "ddp"
+    DDP_ZERO = "ddp-zero"
+    FSDP2 = "fsdp2"
+    FSDP2_KEPT = "fsdp2-kept"
+    FSDP2_BF16 = "fsdp2-bf16"
+    FSDP1 = "fsdp1"
+    HSDP = "hsdp"
+    TENSOR_PARALLEL = "tensor-parallel"
+    GPIPE = "gpipe"
+    ONE_F_ONE_B = "1f1b"
+    DEEPSPEED_0 = "deepspeed-0"
+    DEEPSPEED_1 = "deepspeed-1"
+    DEEPSPEED_2 = "deepspeed-2"
+    DEEPSPEED_3 = "deepspeed-3"
+
+
+class DeviceKind(StrEnum):
+    """Where the ranks compute."""
+
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
+class Offload(StrEnum):
+    """Where something is kept that would else be on the device."""
+
+    NONE = "none"
+    CPU = "cpu"
+    NVME = "nvme"
+
+    @property
+    def tier(self) -> Tier:
+        """The tier that this is."""
+        return _TIERS[self]
+
+
+class Owners(StrEnum):
+    """What one rank keeps whole of a unit in stage 3, where else each keeps a part."""
+
+    NONE = "none"
+    PARAMETERS = "parameters"
+    """Its parameters beside the device; gradients and optimizer states are divided."""
+    STATES = "states"
+    """All its model states, on the device: ZeRO-3 as its paper has it."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Owners | None:
+        """A trace of before there were two ways says whether there are owners, of parameters."""
+        if not isinstance(value, bool):
+            return None
+        return cls.PARAMETERS if value else cls.NONE
+
+
+_TIERS = {Offload.NONE: Tier.DEVICE, Offload.CPU: Tier.HOST, Offload.NVME: Tier.DISK}
+
+
+def choice(kind: type[E], value: str, what: str) -> E:
+    """Return the member of `kind` that `value` names.
+
+    Args:
+        kind: a closed set of names.
+        value: what the user gave.
+        what: the noun for the message, such as "model".
+
+    Raises:
+        ConfigError: no member has that name; the message lists them.
+    """
+    try:
+        return kind(value)
+    except ValueError:
+        known = ", ".join(kind)
+        raise ConfigError(f"unknown {what} {value!r}: expected one of {known}") from None

@@ -1,0 +1,120 @@
+"""What `zerosim run` adds to the engine's configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from zerosim.base.config.checks import require
+from zerosim.base.config.choices import DeviceKind, ModelName
+from zerosim.base.config.engine import ACTIVATIONS, TIERS
+from zerosim.base.config.option import (
+    AT_LEAST_ONE,
+    Configuration,
+    Range,
+    Spec,
+    at_least,
+    documented,
+)
+
+_SEEDS = 2**32
+_LONGEST_TIMEOUT_S = 86_400
+"""A day: clocks that wait longer do not exist everywhere."""
+_SECONDS = Range(lambda value: value > 0, "a positive number of seconds")
+_IN_SEEDS = Range(lambda value: 0 <= value < _SEEDS, f"0 to {_SEEDS - 1}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """Of a GPT, what is not as its name says; None where it is."""
+
+    layers: int | None = None
+    width: int | None = None
+    heads: int | None = None
+    context_length: int | None = None
+    vocabulary: int | None = None
+
+    @property
+    def is_usual(self) -> bool:
+        """True if all is as the name says."""
+        return self == Shape()
+
+
+@documented
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunConfig(Configuration):
+    """What `zerosim run` adds to the engine's configuration."""
+
+    model: Annotated[ModelName, Spec(f"{', '.join(ModelName)}.")] = ModelName.GPT_TINY
+    ranks: Annotated[int, Spec(range=AT_LEAST_ONE)] = 4
+    """Processes."""
+    steps: Annotated[int, Spec("Optimizer steps.", AT_LEAST_ONE)] = 10
+    batch: Annotated[
+        int,
+        Spec(
+            "Sequences in a micro-batch of one rank.",
+            AT_LEAST_ONE,
+            deepspeed="train_micro_batch_size_per_gpu",
+        ),
+    ] = 4
+    seed: Annotated[int, Spec("Of weights and data.", _IN_SEEDS)] = 0
+    device: Annotated[DeviceKind, Spec("cpu or cuda.")] = DeviceKind.CPU
+    timeout_s: Annotated[float, Spec(range=_SECONDS, called="timeout")] = 60.0
+    """A rank that is silent for so long is given up."""
+    memory: Annotated[bool, Spec("Record what is alive in memory, by role.")] = True
+    layers: Annotated[int | None, Spec("Of a GPT, in place of its own.", AT_LEAST_ONE)] = None
+    width: Annotated[int | None, Spec("Of a GPT, in place of its own.", AT_LEAST_ONE)] = None
+    heads: Annotated[int | None, Spec("Of a GPT, in place of its own.", AT_LEAST_ONE)] = None
+    context_length: Annotated[
+        int | None, Spec("Tokens of a sequence, in place of the GPT's own.", AT_LEAST_ONE)
+    ] = None
+    vocabulary: Annotated[
+        int | None, Spec("Tokens that a GPT knows, in place of its own.", at_least(256))
+    ] = None
+    tensor_parallel: Annotated[
+        int,
+        Spec(
+            "Ranks that compute each layer together.", panel=ACTIVATIONS, after="cpu_checkpointing"
+        ),
+    ] = 1
+    """The others are data parallel."""
+    tiles: Annotated[
+        int,
+        Spec("Cut large linear layers into so many.", AT_LEAST_ONE, panel=TIERS, after="resume"),
+    ] = 1
+    """Computed one after another (ZeRO-Infinity, memory-centric tiling)."""
+    device_bytes: Annotated[
+        int | None,
+        Spec(
+            "Limit of the device's memory: 48MB, 1GiB, 50000000.",
+            AT_LEAST_ONE,
+            panel=TIERS,
+            after="tiles",
+            metavar="BYTES",
+        ),
+    ] = None
+    resume: Annotated[
+        bool,
+        Spec(
+            "Go on from the last good state in --nvme-path.", panel=TIERS, after="owner_broadcast"
+        ),
+    ] = False
+
+    @property
+    def shape(self) -> Shape:
+        """What is asked for in place of the model's own."""
+        return Shape(
+            layers=self.layers,
+            width=self.width,
+            heads=self.heads,
+            context_length=self.context_length,
+            vocabulary=self.vocabulary,
+        )
+
+    def __post_init__(self) -> None:
+        Configuration.__post_init__(self)
+        divides = self.tensor_parallel >= 1 and self.ranks % self.tensor_parallel == 0
+        of_ranks = f"a divisor of the {self.ranks} ranks"
+        require(divides, "tensor-parallel", self.tensor_parallel, of_ranks)
+        in_time = self.timeout_s <= _LONGEST_TIMEOUT_S
+        require(in_time, "timeout", self.timeout_s, f"at most {_LONGEST_TIMEOUT_S} seconds")

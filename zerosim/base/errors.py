@@ -1,0 +1,91 @@
+"""Every error that zerosim raises on purpose.
+
+ZerosimError                   carries the exit code that the command line returns
+├── InputError (ValueError)    exit 2: what was given cannot be used
+│   ├── ConfigError            an option, a model name, a combination that does not exist
+│   │   └── UnplannedError     it exists, and theory has no plan for what it sends
+│   ├── UnknownValue           a program asked a dry run for what only a run for real knows
+│   ├── TraceError             a trace that is missing, damaged, truncated or unreadable
+│   └── EnvironmentFault       this machine lacks something: a port, a dtype, a folder
+├── ClaimFailed                exit 1: a claim was held against a measurement and is false
+└── RunError                   exit 3: a rank failed, was killed, or stopped answering
+    ├── CollectiveError        raised in a rank whose collective did not complete
+    ├── OutOfMemory            the device has no room for what was to be allocated
+    └── DiskError              a full disk, a file that is gone, short, or damaged
+
+A message is one line: what was given, what was expected, what to try.
+"""
+
+from __future__ import annotations
+
+
+class ZerosimError(Exception):
+    """Base of all errors meant for a user.
+
+    Attributes:
+        exit_code: the status that the command line returns for this error.
+    """
+
+    exit_code = 2
+
+
+class InputError(ZerosimError, ValueError):
+    """What was given cannot be used."""
+
+
+class ConfigError(InputError):
+    """An option, a name, or a combination of options that does not exist."""
+
+
+class UnplannedError(ConfigError):
+    """An option of a program's system that theory has no plan for."""
+
+
+class UnknownValue(InputError):
+    """A program asked a dry run for something that depends on computed values."""
+
+
+class TraceError(InputError):
+    """A trace that is missing, damaged, truncated, or written by another schema."""
+
+
+class EnvironmentFault(InputError):
+    """This machine cannot do what was asked."""
+
+
+class ClaimFailed(ZerosimError):
+    """A claim was held against a measurement and is false."""
+
+    exit_code = 1
+
+
+class RunError(ZerosimError):
+    """A rank failed, was killed, or stopped answering."""
+
+    exit_code = 3
+
+
+class CollectiveError(RunError):
+    """A collective did not complete on this rank: a peer is gone or silent."""
+
+
+class DiskError(RunError):
+    """What is kept on a disk could not be written, or is not what was written."""
+
+
+class OutOfMemory(RunError):
+    """The device's memory, or its limit, has no room for what this rank was to allocate."""
+
+
+def cannot_load(error: BaseException) -> str:
+    """That Python could not import or allocate what it needs, in one line."""
+    return (
+        f"this machine cannot load what is needed ({type(error).__name__}: {first_line(error)}): "
+        "expected PyTorch, and memory for it; see ulimit -v, and try zerosim doctor"
+    )
+
+
+def first_line(error: BaseException) -> str:
+    """What went wrong, in one line."""
+    lines = str(error).splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,245 @@
+"""The language that a person is spoken to in, and where the words for it are.
+
+What is said stands in TOML files beside the code that says it, in English. A second language is a
+file of the same name in a folder of the language's name beside it: `verify/words.toml` and
+`verify/zh/words.toml`. Both have the same keys and the same braces; numbers and formulas come from
+the same expressions. `tests/test_language.py` holds that.
+
+A process has a language, which its command line or environment chooses; a page is of the language
+that its reader chose (`speaking`). So what is said is worked out when it is asked for, and what is
+kept of it is kept for each language (`in_each_language`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache, wraps
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from zerosim.base.errors import ConfigError
+
+VARIABLE = "ZEROSIM_LANGUAGE"
+"""Of the environment: which language is spoken where the command line does not say."""
+_HAN = "\u3400-\u4dbf\u4e00-\u9fff"
+_MARKS = "\u3001\u3002\uff01\uff08\uff09\uff0c\uff1a\uff1b\uff1f"
+"""Characters of Chinese, and the marks between its sentences and their parts."""
+_LATIN = "A-Za-z0-9\u0370-\u03ff"
+_SPACE = re.compile(f"(?<=[{_HAN}])(?=[{_LATIN}])|(?<=[{_LATIN}%])(?=[{_HAN}])")
+_NO_SPACE = re.compile(
+    f"(?<=[{_HAN}{_MARKS}])[ \n](?=[{_HAN}{_MARKS}])"
+    f"|(?<=[{_MARKS}])[ \n](?=[{_LATIN}])|(?<=[{_LATIN}])[ \n](?=[{_MARKS}])"
+)
+_Given = ParamSpec("_Given")
+_Said = TypeVar("_Said")
+
+
+class Language(StrEnum):
+    """What zerosim speaks, as HTML's `lang` names it."""
+
+    ENGLISH = "en"
+    CHINESE = "zh"
+
+
+_spoken: ContextVar[Language | None] = ContextVar("language", default=None)
+_usual = [Language.ENGLISH]
+"""That of the process, also of threads that it starts."""
+
+
+def spoken() -> Language:
+    """The language of what is said now, by this thread or task."""
+    return _spoken.get() or _usual[0]
+
+
+def chosen(given: str | None = None) -> Language:
+    """The language of a name; if there is none, of that in the environment.
+
+    Raises:
+        ConfigError: there is no such language.
+    """
+    name = given if given is not None else os.environ.get(VARIABLE) or Language.ENGLISH
+    try:
+        return Language(name)
+    except ValueError:
+        what = VARIABLE if given is None else "language"
+        known = ", ".join(Language)
+        raise ConfigError(f"{what} is {name[:40]!r}: expected one of {known}") from None
+
+
+def speak(language: Language) -> None:
+    """Say what this process says from now on in this language."""
+    _usual[0] = language
+
+
+@contextmanager
+def speaking(language: Language) -> Iterator[None]:
+    """Say what is said within in this language, whatever the process speaks."""
+    token = _spoken.set(language)
+    try:
+        yield
+    finally:
+        _spoken.reset(token)
+
+
+def sibling(path: Path, language: Language | None = None) -> Path:
+    """Where a file of words is in a language; that which is spoken if none is named."""
+    language = spoken() if language is None else language
+    return path if language is Language.ENGLISH else path.parent / language / path.name
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What some code says, in the language that is spoken when it is asked.
+
+    Attributes:
+        path: of the English file.
+    """
+
+    path: Path
+
+    @classmethod
+    def beside(cls, file: str, name: str = "words") -> Words:
+        """The words that stand beside a module, which passes its `__file__`."""
+        return cls(Path(file).with_name(f"{name}.toml"))
+
+    @property
+    def table(self) -> Mapping[str, Any]:
+        """All of them."""
+        return _read(sibling(self.path))
+
+    def __call__(self, key: str, **values: object) -> str:
+        """One text, by its tables and name with dots between, with its braces filled in.
+
+        Raises:
+            KeyError: there is no such text, or it has a brace that was not given.
+        """
+        return fill(str(self._found(key)), values)
+
+    def each(self, key: str, **values: object) -> tuple[str, ...]:
+        """Several texts that stand in one place, likewise."""
+        return tuple(fill(str(one), values) for one in self._found(key))
+
+    def _found(self, key: str) -> Any:
+        found: Any = self.table
+        for part in key.split("."):
+            found = found[part]
+        return found
+
+
+def term(name: str) -> str:
+    """How something is called that a trace names: a phase, a role, an operation, a link.
+
+    Data keep the English name; this is for who reads it. What has no entry is called as it is.
+    """
+    return str(_TERMS.table.get(str(name), name))
+
+
+def terms() -> Mapping[str, str]:
+    """All that have an entry, for what draws elsewhere."""
+    return _TERMS.table
+
+
+def fill(text: str, fields: Mapping[str, object]) -> str:
+    """A text with its braces filled in."""
+    return typeset(text.format_map(fields))
+
+
+def begun(text: str) -> str:
+    """A text as a sentence begins: with a capital, if the language has them."""
+    return text if spoken() is Language.CHINESE else f"{text[:1].upper()}{text[1:]}"
+
+
+def listed(items: Sequence[str], last: str = "and") -> str:
+    """Some things in a sentence: "a, b and c"; `last` is how the last is joined: "and", "or",
+    or "and_does" where each is what something does.
+    """
+    *first, end = items or [""]
+    comma = LISTS.table["comma"]
+    return typeset(f"{comma.join(first)}{LISTS.table[last]}{end}" if first else end)
+
+
+def joined(sentences: Iterable[str]) -> str:
+    """Sentences one after the other, without those that are empty."""
+    return str(LISTS.table["sentence"]).join(filter(None, sentences))
+
+
+def clauses(items: Iterable[str]) -> str:
+    """Parts of a sentence that could be sentences: "a; b"."""
+    return str(LISTS.table["clause"]).join(items)
+
+
+def enumerated(items: Iterable[str]) -> str:
+    """Some things one beside the other: "a, b, c"."""
+    return typeset(str(LISTS.table["comma"]).join(items))
+
+
+def after_another(items: Iterable[str]) -> str:
+    """Some things in order: "a, then b, then c"."""
+    return typeset(str(LISTS.table["then"]).join(items))
+
+
+def typeset(text: str) -> str:
+    """A text of which parts were filled in, as its language is set.
+
+    In Chinese a space stands between a character and a Latin letter or digit, and nowhere else.
+    """
+    if spoken() is not Language.CHINESE:
+        return text
+    return _NO_SPACE.sub("", _SPACE.sub(" ", text))
+
+
+def in_each_language(say: Callable[_Given, _Said]) -> Callable[_Given, _Said]:
+    """Keep what a function returns, as `functools.cache` does, apart for each language."""
+    kept: Callable[..., _Said] = cache(lambda _, *args, **options: say(*args, **options))
+
+    @wraps(say)
+    def said(*args: _Given.args, **options: _Given.kwargs) -> _Said:
+        return kept(spoken(), *args, **options)
+
+    return said
+
+
+def overlaid(path: Path) -> dict[str, Any]:
+    """What a file of data says, with its texts as the sibling has them in the language spoken.
+
+    The sibling has only what a person reads: numbers and expressions are those of the English file.
+    What has no sibling is said in English.
+
+    Raises:
+        KeyError: the sibling has what the English file has not.
+    """
+    plain = dict(_read(path))
+    other = sibling(path)
+    return _laid(plain, _read(other)) if other != path and other.exists() else plain
+
+
+def _laid(under: Any, over: Any) -> Any:
+    if isinstance(under, dict):
+        unknown = over.keys() - under.keys()
+        if unknown:
+            raise KeyError(min(unknown))
+        return {
+            name: _laid(one, over[name]) if name in over else one for name, one in under.items()
+        }
+    if isinstance(under, list):
+        if len(under) != len(over):
+            raise KeyError(f"{len(over)} entries in place of {len(under)}")
+        return [_laid(one, other) for one, other in zip(under, over, strict=True)]
+    return over
+
+
+@cache
+def _read(path: Path) -> Mapping[str, Any]:
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+_TERMS = Words.beside(__file__, "terms")
+LISTS = Words.beside(__file__, "lists")
+"""How things are joined in a sentence, and counted."""

@@ -1,0 +1,278 @@
+"""Who goes next: steps of all ranks or of one, breakpoints, and what the ranks are asked.
+
+All ranks together go step by step: one is let through when all ranks that take part stand before
+it, and the next when they stand again. So at each stop nothing is under way but what a rank alone
+was let into, and what the ranks hold is a consistent cut.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from zerosim.base.errors import ConfigError
+from zerosim.debug.gathering import gather
+from zerosim.debug.goals import GOALS, Goal
+from zerosim.debug.link import Door, Standing
+from zerosim.debug.outcomes import Breakpoint, Outcome, Why
+from zerosim.debug.ranks import Ranks
+from zerosim.debug.replicas import Compared, compare, said_of_replicas
+from zerosim.debug.steps import History, LiveStep, steps_of
+from zerosim.debug.sums import Summed, compare_sums, read_values
+from zerosim.debug.waiting import taking_longer, why_waiting
+from zerosim.schema.events import Kind, Phase, Purpose
+from zerosim.schema.memory import Role
+from zerosim.schema.stands import FORWARD, Stand
+
+MOST_STEPS = 100_000
+_FOR_REPLICAS = "breakpoint 0:"
+
+
+class Controller(Ranks):
+    """Holds the ranks of one program, and says who goes next.
+
+    Attributes:
+        history: the steps of this iteration.
+        breakpoints: by number.
+        watches_replicas: ranks that run stop where what must be equal on all of them is not, which
+            is looked at as each forward begins.
+        longest_s: they stop if a collective takes longer; None for no limit.
+    """
+
+    def __init__(self, door: Door, *, attaches: bool = False) -> None:
+        """Begin with nobody.
+
+        Args:
+            attaches: the ranks were running before; they are to be held as an iteration begins.
+        """
+        super().__init__(door)
+        self._attaches = attaches
+        self.history = History()
+        self.breakpoints: dict[int, Breakpoint] = {}
+        self.watches_replicas = False
+        self.longest_s: float | None = None
+        self._numbers = 0
+        self._pause = threading.Event()
+        self._listeners: list[Callable[[Outcome], None]] = []
+        self._going = threading.Lock()
+
+    def program_ended(self, how: str) -> None:
+        """The program is over, however it ended."""
+        with self.door.changed:
+            self.over = how or "ended"
+            self.door.changed.notify_all()
+
+    def wait_until_over(self) -> None:
+        """Wait until the program is over, or nobody holds it."""
+        while self.problem() is None:
+            self.wait()
+
+    # steps
+
+    @property
+    def is_going(self) -> bool:
+        """Whether a step is being taken."""
+        return self._going.locked()
+
+    def listen(self, listener: Callable[[Outcome], None]) -> None:
+        """Tell somebody of each stop, whoever asked for the step."""
+        self._listeners.append(listener)
+
+    def begin(self) -> Outcome:
+        """Wait until all ranks stand before their first event, or that of their next iteration."""
+        return self._told(self._begin)
+
+    def step(self, goal: Goal, only: int | None = None) -> Outcome:
+        """Let the ranks go on to a goal, or to a breakpoint before.
+
+        Args:
+            only: this rank alone; None for all.
+
+        Raises:
+            ConfigError: there is no such rank, or nobody is held, or the ranks are going already.
+        """
+        return self._told(lambda: self._step(goal, only))
+
+    def run(self) -> Outcome:
+        """Let all ranks go at their own pace until one of them comes to a breakpoint.
+
+        `pause` ends it as well.
+
+        Raises:
+            ConfigError: nobody is held, or the ranks are going already.
+        """
+        return self._told(self._run)
+
+    def _told(self, go: Callable[[], Outcome]) -> Outcome:
+        if not self._going.acquire(blocking=False):
+            raise ConfigError("the ranks are going already: wait for them, or pause them")
+        try:
+            outcome = go()
+        finally:
+            self._going.release()
+        for listener in self._listeners:
+            listener(outcome)
+        return outcome
+
+    def _begin(self) -> Outcome:
+        while not self.is_whole():
+            if self.over:
+                return Outcome(Why.ENDED, self.over)
+            if self._pause.is_set():
+                self.detach()
+                return Outcome(Why.DETACHED, "interrupted before all ranks had come: none is held")
+            self.wait()
+        self.history = History(self.links[0].folder if self.links else None)
+        if self._attaches:
+            return gather(self, self._pause.is_set)
+        return self.settle(self.here) or Outcome(Why.REACHED)
+
+    def _step(self, goal: Goal, only: int | None) -> Outcome:
+        self._require_held(only)
+        self._pause.clear()
+        began: Stand | None = None
+        for _ in range(MOST_STEPS):
+            ranks = self.here if only is None else (only,)
+            problem = self.settle(ranks)
+            if problem is not None:
+                return problem
+            following = self._following(only)
+            if following is None:
+                return Outcome(Why.WAITS, self.why_waiting(ranks[0]))
+            if began is not None:
+                if GOALS[goal](began, following, self.history):
+                    return Outcome(Why.REACHED)
+                if why := self._breakpoint_at(following):
+                    return Outcome(Why.BREAKPOINT, why)
+                if self._pause.is_set():
+                    return Outcome(Why.PAUSED)
+            began = began or following.stand
+            self._let_through(following)
+        return Outcome(Why.PAUSED, f"after {MOST_STEPS:,} steps")
+
+    def _run(self) -> Outcome:
+        self._require_held(None)
+        self._pause.clear()
+        while True:
+            stopped = self._run_once()
+            if isinstance(stopped, Outcome):
+                return stopped
+            if not stopped.why.startswith(_FOR_REPLICAS):
+                return Outcome(Why.BREAKPOINT, f"rank {stopped.rank}, {stopped.why}")
+            differ = [one for one in self.compare_replicas() if one.differ]
+            if differ:
+                return Outcome(Why.BREAKPOINT, said_of_replicas(differ))
+
+    def _run_once(self) -> Outcome | Standing:
+        """Let all go until one stops; returns where, or why nobody need be let go again."""
+        self.let_run(self.links, self._plain())
+        hit: Standing | None = None
+        slow = ""
+        while hit is None and not slow and not self._pause.is_set():
+            problem = self.problem()
+            if problem is not None:
+                return problem
+            self.wait()
+            hit = next((one for one in self.standing() if one.why), None)
+            slow = taking_longer(self, self.longest_s)
+        self.stop()
+        problem = self.settle(self.here)
+        if problem is not None:
+            return problem
+        front = hit or self.front()
+        problem = None if front is None else self.align(front)
+        self.history = History(self.history.folder)
+        if hit is not None and problem is None:
+            # others may have come to it as well; the lowest rank is named
+            return next(one for one in self.standing() if one.why and self.is_same(one, hit))
+        return problem or Outcome(Why.BREAKPOINT if slow else Why.PAUSED, slow)
+
+    def compare_replicas(self) -> list[Compared]:
+        """What must be equal on all ranks, with what it is on each."""
+        answers = self.ask("tensors")
+        folder = self.history.folder
+        return [] if folder is None else compare(folder, answers)
+
+    def check_sum(self) -> Summed:
+        """Let the ranks go to the next phase, and hold a reduced gradient against the sum.
+
+        Raises:
+            ConfigError: they do not stand before a reduction of one unit's gradients, whose own
+                ones all of them hold; or they did not get there.
+        """
+        following = next(iter(self.steps()), None)
+        stand = None if following is None else following.stand
+        if stand is None or stand.purpose is not Purpose.REDUCE_GRADIENTS:
+            raise ConfigError(
+                "the ranks do not stand before a reduction of gradients: step there, as with "
+                'break purpose=="reduce gradients"'
+            )
+        role = Role.GRADIENTS.value
+        before = read_values(self.ask("values", role=role, unit=stand.unit))
+        outcome = self.step(Goal.PHASE)
+        if outcome.why is not Why.REACHED:
+            raise ConfigError(f"the ranks did not come to the next phase: {outcome.why}")
+        after = read_values(self.ask("values", role=role, unit=stand.unit))
+        return compare_sums(stand.unit, before, after)
+
+    def pause(self) -> None:
+        """Stop what runs, or steps far, at the next event."""
+        self._pause.set()
+        with self.door.changed:
+            self.door.changed.notify_all()
+
+    def detach(self) -> None:
+        """Open all gates: the program goes on as if nobody had held it."""
+        self.let_all_go()
+
+    def add_breakpoint(self, text: str) -> Breakpoint:
+        """Stop where a condition holds."""
+        self._numbers += 1
+        found = Breakpoint(self._numbers, text)
+        self.breakpoints[found.number] = found
+        return found
+
+    def why_waiting(self, rank: int) -> str:
+        """For whom a rank waits, as far as its calls say so."""
+        return why_waiting(self, rank)
+
+    # what is within
+
+    def _plain(self) -> list[dict[str, Any]]:
+        own = [Breakpoint(0, FORWARD)] if self.watches_replicas else []
+        return [one.to_plain() for one in (*own, *self.breakpoints.values())]
+
+    def _require_held(self, only: int | None) -> None:
+        if not self.is_attached:
+            raise ConfigError("the ranks were let go: nobody can hold them again")
+        if only is not None and only not in self.here:
+            raise ConfigError(
+                f"rank is {only}: expected one of {', '.join(map(str, self.here)) or 'none'}"
+            )
+
+    def _following(self, only: int | None) -> LiveStep | None:
+        """What is let through next; None if nobody stands anywhere who may go."""
+        if only is None:
+            return next(iter(self.steps()), None)
+        own = [one for one in self.standing() if one.rank == only]
+        return next(iter(steps_of(own, (only,))), None)
+
+    def _let_through(self, step: LiveStep) -> None:
+        self.history.add(step)
+        self.door.let_through(list(step.standing))
+
+    def _breakpoint_at(self, step: LiveStep) -> str:
+        """Which breakpoint one of the ranks has reached; "" if none."""
+        if self.watches_replicas and step.stand.kind is Kind.MARK:
+            differ = [one for one in self.compare_replicas() if one.differ]
+            if differ and step.stand.phase is Phase.FORWARD:
+                return said_of_replicas(differ)
+        if not self.breakpoints:
+            return ""
+        for one in step.standing:
+            answer = self.ask("check", (one.rank,), number=one.number, breakpoints=self._plain())
+            why = answer.get(one.rank, {}).get("why", "")
+            if why and not why.startswith(_FOR_REPLICAS):
+                return f"rank {one.rank}, {why}"
+        return ""

@@ -1,0 +1,49 @@
+"""Stopping ranks that were running: all of them as the same iteration begins.
+
+Each stops at its own next forward. A rank that others are waiting for, because they are an
+iteration further, goes on to the next one. There, what was asked for before is over, and all that
+the ranks count of an iteration they count from its beginning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from zerosim.debug.link import Standing
+from zerosim.debug.outcomes import Breakpoint, Outcome, Why
+from zerosim.debug.ranks import Ranks
+from zerosim.schema.events import Kind, Phase
+from zerosim.schema.stands import FORWARD
+
+_BEGINNING = [Breakpoint(0, FORWARD).to_plain()]
+
+
+def gather(ranks: Ranks, is_interrupted: Callable[[], bool]) -> Outcome:
+    """Wait until all ranks stand as the same iteration begins; they run until then.
+
+    Args:
+        is_interrupted: they are to stop at their next events instead, wherever these are.
+    """
+    while True:
+        problem = ranks.settle(ranks.here, is_interrupted)
+        if problem is not None:
+            return problem
+        if is_interrupted():
+            ranks.stop()
+            return ranks.settle(ranks.here) or Outcome(Why.PAUSED)
+        standing = ranks.standing()
+        begun = {one.rank: one.stand.iteration for one in standing if _is_beginning(one)}
+        if len(begun) == len(ranks.here) and len(set(begun.values())) == 1:
+            return Outcome(Why.REACHED)
+        others = [one for one in standing if not _is_beginning(one)]
+        if others:
+            ranks.door.let_through(others)
+            continue
+        behind = {rank for rank, number in begun.items() if number < max(begun.values())}
+        chosen = behind or set(begun)
+        ranks.let_run([link for link in ranks.links if link.rank in chosen], _BEGINNING)
+
+
+def _is_beginning(one: Standing) -> bool:
+    stand = one.stand
+    return stand.kind is Kind.MARK and stand.phase is Phase.FORWARD and not stand.micro_step

@@ -1,0 +1,177 @@
+"""The held ranks together: who is here, who stands before what, and that nothing else happens.
+
+A thread that stands nowhere waits for something, or computes: that it waits is what the kernel says
+(`SocketKeeper`), twice in a row on all ranks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from zerosim.base.errors import ConfigError
+from zerosim.debug.link import Door, Link, Standing
+from zerosim.debug.outcomes import Outcome, Why
+from zerosim.debug.steps import LiveStep, key_of, steps_of
+
+WAIT_S = 0.05
+_PATIENCE_S = 0.25
+"""How long a rank that stands nowhere must have done nothing until it counts as waiting."""
+
+
+class Ranks:
+    """All ranks of a program, as far as they have come in at a door.
+
+    Attributes:
+        is_attached: their gates are closed.
+        over: how the program ended; "" if it did not.
+    """
+
+    def __init__(self, door: Door) -> None:
+        self.door = door
+        self.is_attached = True
+        self.over = ""
+
+    @property
+    def links(self) -> list[Link]:
+        """The ranks that are here, in their order."""
+        return [link for _, link in sorted(self.door.links.items()) if link.is_here]
+
+    @property
+    def here(self) -> tuple[int, ...]:
+        """Their numbers."""
+        return tuple(link.rank for link in self.links)
+
+    @property
+    def num_ranks(self) -> int:
+        """As many as the program has; 0 until one came."""
+        return max((link.num_ranks for link in self.door.links.values()), default=0)
+
+    def standing(self) -> list[Standing]:
+        """All threads at closed gates, by rank, in the order in which they came."""
+        with self.door.changed:
+            found = [one for link in self.links for one in link.standing.values()]
+        return sorted(found, key=lambda one: (one.rank, one.arrival))
+
+    def steps(self) -> list[LiveStep]:
+        """What they stand before, the one that comes next first."""
+        return steps_of(self.standing(), self.here)
+
+    def is_whole(self) -> bool:
+        """Whether all ranks have come."""
+        return 0 < self.num_ranks == len(self.door.links)
+
+    def wait(self, seconds: float = WAIT_S) -> None:
+        """Wait until a rank says something, or so long."""
+        with self.door.changed:
+            self.door.changed.wait(seconds)
+
+    def ask(self, what: str, ranks: tuple[int, ...] = (), **more: Any) -> dict[int, dict[str, Any]]:
+        """Ask ranks, all by default; `SocketKeeper` says what can be asked.
+
+        Raises:
+            ConfigError: a rank cannot answer: what it was asked is wrong, or it stands nowhere.
+        """
+        answers = self.door.ask(what, list(ranks or self.here), **more)
+        for rank, answer in answers.items():
+            if error := answer.get("error"):
+                raise ConfigError(f"rank {rank} says: {error}")
+        return answers
+
+    def let_run(self, links: Iterable[Link], breakpoints: list[dict[str, Any]]) -> None:
+        """Let ranks go at their own pace until a breakpoint."""
+        chosen = list(links)
+        with self.door.changed:
+            for link in chosen:
+                link.standing.clear()
+        for link in chosen:
+            self.door.tell(link, "run", breakpoints=breakpoints)
+
+    def stop(self) -> None:
+        """Have ranks that run stop at their next events."""
+        for link in self.links:
+            self.door.tell(link, "stop")
+
+    def let_all_go(self) -> None:
+        """Open all gates."""
+        self.is_attached = False
+        self.door.lets_all_go = True
+        for link in self.links:
+            self.door.tell(link, "open")
+
+    def problem(self) -> Outcome | None:
+        """Why nothing can be held any more."""
+        links = list(self.door.links.values())
+        lost = [link for link in links if not link.is_here and not link.left_in_order]
+        if lost and self.is_attached:
+            self.let_all_go()
+            names = ", ".join(str(link.rank) for link in lost)
+            return Outcome(Why.LEFT, f"rank {names} is gone; all others were let go")
+        if self.over or (links and not self.links):
+            return Outcome(Why.ENDED, self.over)
+        return None if self.is_attached else Outcome(Why.DETACHED)
+
+    def settle(
+        self, ranks: Sequence[int], is_interrupted: Callable[[], bool] = lambda: False
+    ) -> Outcome | None:
+        """Wait until these ranks stand, or wait for something; returns why that cannot be."""
+        quiet_since: float | None = None
+        moves: dict[int, int] = {}
+        while True:
+            problem = self.problem()
+            if problem is not None or is_interrupted():
+                return problem
+            links = [link for link in self.links if link.rank in ranks]
+            with self.door.changed:
+                if all(link.standing and len(link.threads) == 1 for link in links):
+                    return None
+            answers = self.door.ask("settled", [link.rank for link in links])
+            now, all_stand = time.monotonic(), all(link.standing for link in links)
+            moved = {rank: answer["moves"] for rank, answer in answers.items()}
+            if not all(answer["quiet"] for answer in answers.values()) or moved != moves:
+                quiet_since = None
+            elif quiet_since is None:
+                quiet_since = now
+            if quiet_since is not None and (all_stand or now - quiet_since > _PATIENCE_S):
+                return None
+            moves = moved
+
+    def front(self) -> Standing | None:
+        """Who stands where no other rank has been."""
+        standing = self.standing()
+        for one in standing:
+            others = tuple(rank for rank in self.here if rank != one.rank)
+            met = self.ask("has_met", others, stand=one.stand.to_plain()) if others else {}
+            if not any(
+                answer["met"] and not self._is_at(rank, one) for rank, answer in met.items()
+            ):
+                return one
+        return standing[0] if standing else None
+
+    @staticmethod
+    def is_same(one: Standing, other: Standing) -> bool:
+        """Whether two ranks stand before the same."""
+        return key_of(one.rank, one.stand) == key_of(other.rank, other.stand)
+
+    def _is_at(self, rank: int, other: Standing) -> bool:
+        return any(self.is_same(one, other) for one in self.standing() if one.rank == rank)
+
+    def align(self, front: Standing) -> Outcome | None:
+        """Bring ranks that are behind to where one stands; those ahead stay."""
+        plain = front.stand.to_plain()
+        while True:
+            problem = self.settle(self.here)
+            if problem is not None:
+                return problem
+            behind = [
+                one
+                for one in self.standing()
+                if one.rank != front.rank and not self._is_at(one.rank, front)
+            ]
+            ranks = tuple(sorted({one.rank for one in behind}))
+            met = self.ask("has_met", ranks, stand=plain) if ranks else {}
+            behind = [one for one in behind if not met.get(one.rank, {"met": True})["met"]]
+            if not behind:
+                return None
+            self.door.let_through([min(behind, key=lambda one: one.arrival)])

@@ -1,0 +1,92 @@
+"""What is answered to a command: lines, and a table of what ranks hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_BARS = " ▁▂▃▄▅▆▇█"
+_FIRST_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Cells as they are shown; every row is as long as the heads."""
+
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def lines(self) -> list[str]:
+        """For a terminal."""
+        widths = [max(map(len, column)) for column in zip(self.heads, *self.rows, strict=True)]
+        return [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in (self.heads, *self.rows)
+        ]
+
+    def to_plain(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {"heads": list(self.heads), "rows": [list(row) for row in self.rows]}
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What there is to say after a command."""
+
+    said: Sequence[str] = ()
+    table: Table | None = None
+
+    def lines(self) -> list[str]:
+        """For a terminal."""
+        return [*self.said, *(self.table.lines() if self.table else ())]
+
+    def to_plain(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {
+            "lines": list(self.said),
+            "table": None if self.table is None else self.table.to_plain(),
+        }
+
+
+def table_of_tensors(rows: Iterable[Mapping[str, Any]]) -> Table:
+    """What one rank holds, a row for each role and unit."""
+    return Table(
+        ("role", "unit", "dtype", "shape", "bytes", "norm", "min", "max", "not finite"),
+        tuple(_cells(row) for row in rows),
+    )
+
+
+def table_across(found: Iterable[tuple[int, Mapping[str, Any]]]) -> Table:
+    """The same of several ranks beside each other."""
+    return Table(
+        ("rank", "dtype", "shape", "norm", "min", "max", "checksum", "histogram", "first"),
+        tuple(
+            (
+                str(rank),
+                *_cells(row)[2:4],
+                *_cells(row)[5:8],
+                row["checksum"],
+                _histogram(row["histogram"]),
+                " ".join(_number(one) for one in row["first"][:_FIRST_SHOWN]),
+            )
+            for rank, row in found
+        ),
+    )
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    shapes = row["shapes"]
+    shape = "x".join(map(str, shapes[0])) if len(shapes) == 1 else f"{len(shapes)} tensors"
+    numbers = [_number(row[name]) for name in ("norm", "min", "max")]
+    common = (row["role"], row["unit"], row["dtype"], shape or "1", f"{row['bytes']:,}")
+    return (*common, *numbers, str(row["non_finite"]))
+
+
+def _number(value: float | str | None) -> str:
+    return "" if value is None else value if isinstance(value, str) else f"{value:.4g}"
+
+
+def _histogram(counts: Sequence[int]) -> str:
+    most = max(counts, default=0)
+    return "".join(_BARS[-(-(len(_BARS) - 1) * one // most)] if most else " " for one in counts)

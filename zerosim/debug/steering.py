@@ -1,0 +1,133 @@
+"""One page steers and several watch: what pages may do with a controller, beside its terminal."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from typing import Any
+
+from zerosim.base.errors import ConfigError, InputError, ZerosimError
+from zerosim.debug.commands import Commands
+from zerosim.debug.controller import Controller
+from zerosim.debug.outcomes import Outcome, Why
+from zerosim.debug.replies import Reply
+from zerosim.debug.words import lines_of
+
+_KEY_BYTES = 24
+_LONGEST = 2_000
+"""Letters of a command."""
+_AWAY_S = 15.0
+"""A page that has not asked for so long steers no more."""
+
+
+class NotAllowedError(InputError):
+    """The key is wrong, or another one steers."""
+
+
+class Steering:
+    """What watchers see, and what the one of them that steers may do.
+
+    Attributes:
+        key: whoever has it may watch.
+    """
+
+    def __init__(self, controller: Controller) -> None:
+        self.key = secrets.token_urlsafe(_KEY_BYTES)
+        self._controller = controller
+        self._commands = Commands(controller, {"pause": self._pause, "detach": self._detach})
+        self._steers: tuple[str, float] = ("", 0.0)
+        self._lock = threading.Lock()
+        self._version = 0
+        self._lines = lines_of(controller, Outcome(Why.REACHED))
+        self._over = False
+        controller.listen(self._stopped)
+
+    def state(self, key: str, who: str) -> dict[str, Any]:
+        """What a page shows.
+
+        Raises:
+            NotAllowedError: the key is wrong.
+        """
+        self._require_key(key)
+        steers, _ = self._steers
+        if steers == who:
+            self._steers = who, time.monotonic()
+        history = self._controller.history
+        return {
+            "version": self._version,
+            "lines": self._lines,
+            "goes": self._controller.is_going,
+            "over": self._over or not self._controller.is_attached,
+            "steers": steers == who,
+            "others_steer": self._is_taken(who),
+            "ranks": list(self._controller.here),
+            "elsewhere": [one.rank for one in self._controller.links if one.is_elsewhere],
+            "stops": self._commands.stops(),
+            "iteration": history.iteration,
+            "beat": len(history.beats()),
+        }
+
+    def act(self, key: str, who: str, what: str) -> Reply:
+        """Do a command; a step goes on in the background, and the reply to it is empty.
+
+        Who only watches may ask, and do nothing else.
+
+        Raises:
+            NotAllowedError: the key is wrong, or another page steers.
+            ConfigError: there is no such command, or the ranks are going, so that nothing can be
+                asked.
+        """
+        self._require_key(key)
+        if len(what) > _LONGEST:
+            raise ConfigError(f"a command of {len(what):,} letters: expected {_LONGEST:,} at most")
+        asks = self._commands.only_asks(what)
+        if not asks:
+            self._steer(who)
+        elif self._controller.is_going:
+            raise ConfigError("the ranks are going: wait for them, or pause them")
+        if not self._commands.moves(what):
+            return self._commands.do(what)
+        threading.Thread(
+            target=self._go, args=(what,), name="zerosim-steering", daemon=True
+        ).start()
+        return Reply()
+
+    def _steer(self, who: str) -> None:
+        with self._lock:
+            if self._is_taken(who):
+                raise NotAllowedError("another page steers: this one watches until that is closed")
+            self._steers = who, time.monotonic()
+
+    def _pause(self, _: str) -> Reply:
+        self._controller.pause()
+        return Reply()
+
+    def _detach(self, _: str) -> Reply:
+        self._controller.detach()
+        self._over = True
+        return Reply()
+
+    def _go(self, what: str) -> None:
+        try:
+            said = [line for line in self._commands.do(what).lines() if line not in self._lines]
+        except ZerosimError as error:
+            said = [str(error)]
+        if said:  # more than of each stop
+            self._lines = [*said, *self._lines]
+            self._version += 1
+
+    def _stopped(self, outcome: Outcome) -> None:
+        self._lines = lines_of(self._controller, outcome)
+        self._over = self._over or outcome.is_last
+        self._version += 1
+
+    def _require_key(self, key: str) -> None:
+        if not secrets.compare_digest(key.encode(errors="replace"), self.key.encode()):
+            raise NotAllowedError(
+                "the key in the address is wrong: open the address as it was told"
+            )
+
+    def _is_taken(self, who: str) -> bool:
+        steers, since = self._steers
+        return steers not in ("", who) and time.monotonic() - since < _AWAY_S

@@ -1,0 +1,159 @@
+"""What if: the recorded times of a run, with some things changed.
+
+What moves bytes is taken apart into a latency and a time by byte, by a line through all that went
+over the same link in the same way; what single events took more or less than that stays in
+proportion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from zerosim.analysis.graph.table import Ints
+from zerosim.base.errors import ConfigError
+from zerosim.base.tiers import Link, link_of_copy, link_of_message
+from zerosim.predict.placement.costs import Recorded, Tasks
+from zerosim.predict.placement.fitting import fit_line
+from zerosim.predict.placement.network import Network
+from zerosim.predict.placement.schedule import overlapped, serial
+from zerosim.predict.placement.straggler import Straggler, find_straggler
+from zerosim.record import ranks_per_node
+from zerosim.schema.events import Phase, Purpose
+
+_OF_BATCH = (Phase.FORWARD, Phase.BACKWARD)
+_ACTIVATIONS = (
+    *(Purpose.ACTIVATIONS, Purpose.SEND_ACTIVATIONS, Purpose.SEND_GRADIENTS),
+    *(Purpose.GATHER_ACTIVATIONS, Purpose.OFFLOAD_ACTIVATIONS, Purpose.FETCH_ACTIVATIONS),
+)
+"""What grows with the sequences of a micro-batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """What would be different. Factors are 1 where nothing is.
+
+    Attributes:
+        compute: how many times as fast units compute.
+        batch: how many times as many sequences a micro-batch has: forward and backward take so many
+            times as long, activations so many times as many bytes; the trace keeps its bytes.
+        bandwidth: how many times as many bytes go between ranks in a second.
+        latency: how many times as long a message takes that carries nothing.
+        bus, disk: as bandwidth, between device and host, and to and from the disk.
+        without_straggler: whether the slowest rank would be as fast as the others.
+        overlap: True if communication were hidden where it can be, False if none were; None: as it
+            is.
+        slow: by rank, how many times as long it computes.
+        jitter: how much computations vary: the standard deviation of the logarithm of a factor.
+        seed: of that.
+    """
+
+    compute: float = 1.0
+    batch: float = 1.0
+    bandwidth: float = 1.0
+    latency: float = 1.0
+    bus: float = 1.0
+    disk: float = 1.0
+    without_straggler: bool = False
+    overlap: bool | None = None
+    slow: dict[int, float] = field(default_factory=dict)
+    jitter: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what is not there.
+
+        Raises:
+            ConfigError: a factor that is not above 0, or a jitter below it.
+        """
+        for name in ("compute", "batch", "bandwidth", "latency", "bus", "disk"):
+            _require_factor(name, getattr(self, name))
+        for rank, factor in self.slow.items():
+            _require_factor(f"slow of rank {rank}", factor)
+        if self.jitter < 0:
+            raise ConfigError(f"jitter is {self.jitter:g}: expected 0 or more")
+
+    @property
+    def schedule(self) -> Callable[[Network], Network] | None:
+        """What becomes of the order of things; None if they stay."""
+        if self.overlap is None:
+            return None
+        return overlapped if self.overlap else serial
+
+
+def _require_factor(name: str, factor: float) -> None:
+    if not 0 < factor < float("inf"):
+        raise ConfigError(f"{name} is {factor:g}: expected a factor above 0, such as x2 or x0.5")
+
+
+class Changed(Recorded):
+    """The recorded times with changes."""
+
+    def __init__(self, changes: Changes) -> None:
+        """Of whichever run is placed."""
+        self._changes = changes
+        self.straggler: Straggler | None = None
+
+    def lags(self, network: Network) -> Ints:
+        """The straggler's own code takes as long as that of others."""
+        if not self._changes.without_straggler:
+            return network.lag
+        self.straggler = find_straggler(network)
+        return self.straggler.lags(network)
+
+    def computations(self, tasks: Tasks) -> Ints:
+        """As fast as said; of the straggler as long as others took for the same."""
+        recorded = tasks.recorded if self.straggler is None else self.straggler.computations(tasks)
+        grows = np.array([one in _OF_BATCH for one in tasks.column("phase")], np.bool_)
+        times = np.where(grows, self._changes.batch, 1.0) / self._changes.compute
+        predicted: Ints = np.rint(recorded * times).astype(np.int64)
+        return predicted
+
+    def collectives(self, tasks: Tasks) -> Ints:
+        """Each by the line through those of its operation, algorithm and number of ranks."""
+        sizes = [len(ranks) for ranks in tasks.groups()]
+        return self._moved(
+            tasks, list(zip(tasks.column("op"), tasks.column("algorithm"), sizes, strict=True))
+        )
+
+    def messages(self, tasks: Tasks) -> Ints:
+        """Each by the line through those of its link."""
+        size = ranks_per_node(tasks.graph.trace)
+        pairs = zip(tasks.rank.tolist(), tasks.column("peers"), strict=True)
+        return self._moved(
+            tasks,
+            [link_of_message(rank, peers[0] if peers else rank, size) for rank, peers in pairs],
+        )
+
+    def copies(self, tasks: Tasks) -> Ints:
+        """Each by the line through those of its link."""
+        ways = list(zip(tasks.column("origin"), tasks.column("target"), strict=True))
+        return self._moved(tasks, [link_of_copy(*way) for way in ways])
+
+    def _moved(self, tasks: Tasks, kinds: list[object]) -> Ints:
+        payload = np.array(tasks.column("payload_bytes"), np.int64)
+        predicted = tasks.recorded.copy()
+        grows = np.array([one in _ACTIVATIONS for one in tasks.column("purpose")], np.bool_)
+        moved = payload * np.where(grows, self._changes.batch, 1.0)
+        numbers: dict[object, int] = {}
+        which = np.array([numbers.setdefault(kind, len(numbers)) for kind in kinds], np.int64)
+        for kind, number in numbers.items():
+            among = np.flatnonzero(which == number)
+            latency, speed = self._factors(kind)
+            if latency == speed == 1 and np.all(moved[among] == payload[among]):
+                continue
+            line = fit_line(payload[among], tasks.recorded[among])
+            now = line.latency_ns * latency + line.ns_per_byte * moved[among] / speed
+            was = np.maximum(line.at(payload[among]), 1e-9)
+            predicted[among] = np.rint(tasks.recorded[among] * (now / was))
+        return predicted
+
+    def _factors(self, kind: object) -> tuple[float, float]:
+        """Of the latency, and of the bandwidth."""
+        if kind is Link.BUS:
+            return 1.0, self._changes.bus
+        if kind is Link.STORAGE:
+            return 1.0, self._changes.disk
+        return self._changes.latency, self._changes.bandwidth

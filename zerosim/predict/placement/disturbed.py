@@ -1,0 +1,74 @@
+"""Ranks that are not alike: stragglers, and computations that vary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from zerosim.analysis.graph.table import Ints
+from zerosim.base.errors import ConfigError
+from zerosim.predict.placement.costs import Costs, Tasks
+from zerosim.predict.placement.network import Network
+from zerosim.predict.placement.sharing import Needs
+
+
+class Disturbed:
+    """Any costs, on ranks that are not alike."""
+
+    def __init__(
+        self, costs: Costs, slow: Mapping[int, float] | None = None, *, jitter: float, seed: int
+    ) -> None:
+        """Take the costs of ranks that are.
+
+        Args:
+            slow: by rank, how many times as long it computes.
+            jitter: the standard deviation of the logarithm of a factor on each computation.
+            seed: of that; the same one gives the same run.
+        """
+        self._costs, self._slow = costs, dict(slow or {})
+        self._jitter, self._seed = jitter, seed
+
+    def computations(self, tasks: Tasks) -> Ints:
+        """As they cost, times what the rank and the moment make of it.
+
+        Raises:
+            ConfigError: a rank is slow that is not there.
+        """
+        factors = np.ones(len(tasks.rows))
+        known = np.unique(tasks.rank).tolist()
+        for rank, factor in self._slow.items():
+            if rank not in known:
+                raise ConfigError(
+                    f"slow names rank {rank}: expected one of {', '.join(map(str, known))}"
+                )
+            factors[tasks.rank == rank] = factor
+        if self._jitter:
+            noise = np.random.default_rng(self._seed)
+            factors *= noise.lognormal(0, self._jitter, len(factors))
+        predicted: Ints = np.rint(self._costs.computations(tasks) * factors).astype(np.int64)
+        return predicted
+
+    def collectives(self, tasks: Tasks) -> Ints:
+        """As they cost."""
+        return self._costs.collectives(tasks)
+
+    def messages(self, tasks: Tasks) -> Ints:
+        """As they cost."""
+        return self._costs.messages(tasks)
+
+    def copies(self, tasks: Tasks) -> Ints:
+        """As they cost."""
+        return self._costs.copies(tasks)
+
+    def lags(self, network: Network) -> Ints:
+        """As they are."""
+        return self._costs.lags(network)
+
+    def offsets(self, network: Network) -> Ints:
+        """As they are."""
+        return self._costs.offsets(network)
+
+    def needs(self, tasks: Tasks, /) -> list[Needs] | None:
+        """As they are."""
+        return self._costs.needs(tasks)

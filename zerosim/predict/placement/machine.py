@@ -1,0 +1,285 @@
+"""A machine: what a rank computes and moves bytes with, each constant with where it comes from.
+
+One file a machine lies in `machines/`: an accelerator, or a system of nodes that names one. A
+constant is `{ value = ..., source = "..." }`; `zerosim calibrate` writes files of the same form.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+from zerosim.base.errors import ConfigError
+from zerosim.base.tiers import Link
+
+_TABLES = {
+    Link.NODE: "node",
+    Link.NETWORK: "network",
+    Link.BUS: "bus",
+    Link.STORAGE: "storage",
+}
+_OF_TABLES = {"compute", "memory", "native", "ask", *_TABLES.values()}
+
+FITTED = "fitted by"
+"""What the source of a constant begins with that a run says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fraction:
+    """Which part of a peak is reached, by the size of what is asked for.
+
+    Attributes:
+        points: size, and the part from there on; between two points it grows with the size's
+            logarithm.
+    """
+
+    points: tuple[tuple[float, float], ...]
+
+    def at(self, size: float) -> float:
+        """The part at one size."""
+        above = bisect_right(self.points, (size, float("inf")))
+        if above in (0, len(self.points)):
+            return self.points[min(above, len(self.points) - 1)][1]
+        (low, before), (high, after) = self.points[above - 1], self.points[above]
+        if low <= 0:
+            return before + (after - before) * size / high
+        share = log(size / low) / log(high / low)
+        return exp(log(before) + share * log(after / before))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkSpeed:
+    """A link as one rank sees it.
+
+    Attributes:
+        bytes_per_second: one way.
+        latency_ns: of a message or a copy that carries nothing.
+    """
+
+    bytes_per_second: float
+    latency_ns: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What ranks run on.
+
+    Attributes:
+        title: what it is, in a line.
+        ranks_per_node: None of an accelerator that is in no system: all ranks are in one node.
+        flops_per_second: the peak of 16-bit matrix multiplications, without sparsity.
+        flops_fraction: what of it is reached, by an operator's FLOPs.
+        memory_bytes: of a rank's device; None if it is not said.
+        memory_bytes_per_second: of that memory; memory_fraction: by an operator's bytes.
+        links: by link; those that are not said are not there.
+        generation: whose tables NCCL uses; "" if it has none.
+        nccl_channels, nccl_bytes_per_second: what its rings within a node reach.
+        nvls_bytes_per_second: what its switch reaches where it adds up; None if it does not.
+        native: a step of a backend's collective that is not NCCL's; None if it is as a message.
+        achieved: which part of that software reaches: a computation takes 1 / achieved of what its
+            operators would.
+        operator_ns: what each operator of a computation takes beside what it computes and moves.
+        cores: how many ranks of a node compute or carry messages at full speed; None if all do.
+        flops_per_second_fp32: the peak where elements have 32 bits; None if it is as with 16.
+        program_ns: what the program does by itself before each event.
+        ask: what it takes to ask for a collective or a copy of so many bytes; None: nothing.
+        handover_ns: until another thread takes up what it is asked for.
+        wake_ns: until a thread goes on that waited.
+        post_ns: until a ring's thread has posted its next message.
+        accelerator: of a system, which of the machines it is made of.
+        fitted: how many of these constants `zerosim calibrate` fitted to runs.
+    """
+
+    name: str
+    title: str
+    ranks_per_node: int | None
+    flops_per_second: float
+    flops_fraction: Fraction
+    memory_bytes: float | None
+    memory_bytes_per_second: float
+    memory_fraction: Fraction
+    links: Mapping[Link, LinkSpeed]
+    generation: str = ""
+    nccl_channels: int = 0
+    nccl_bytes_per_second: float = 0.0
+    nvls_bytes_per_second: float | None = None
+    native: LinkSpeed | None = None
+    achieved: float = 1.0
+    operator_ns: float = 0.0
+    cores: float | None = None
+    flops_per_second_fp32: float | None = None
+    program_ns: float = 0.0
+    ask: LinkSpeed | None = None
+    handover_ns: float = 0.0
+    wake_ns: float = 0.0
+    post_ns: float = 0.0
+    accelerator: str = ""
+    fitted: int = 0
+
+    def link(self, link: Link) -> LinkSpeed:
+        """How fast a link is.
+
+        Raises:
+            ConfigError: the machine does not say.
+        """
+        if link not in self.links:
+            also = "; dgx-h100 and the like do" if link is Link.NETWORK else ""
+            raise ConfigError(
+                f"machine {self.name!r} does not say how fast bytes go {_WAYS[link]}{also}: choose "
+                "another, or write a file with that constant"
+            )
+        return self.links[link]
+
+
+_WAYS = {
+    Link.NODE: "within a node",
+    Link.NETWORK: "between nodes",
+    Link.BUS: "between device and host",
+    Link.STORAGE: "to and from a disk",
+}
+
+
+def known_machines() -> tuple[str, ...]:
+    """Names of all machines that come with zerosim."""
+    names = (one.name for one in files("zerosim.predict.placement").joinpath("machines").iterdir())
+    return tuple(sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml")))
+
+
+def load_machine(name: str) -> Machine:
+    """A machine by name, or from a file.
+
+    Args:
+        name: one of `known_machines`, or the path of a file that ends in .toml.
+
+    Raises:
+        ConfigError: there is none, or its file is not one.
+    """
+    if name.endswith(".toml"):
+        path = Path(name)
+        try:
+            return _read(path.stem, path.read_text(encoding="utf-8"), name)
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise ConfigError(f"{name}: cannot be read: {reason}") from None
+    if name not in known_machines():
+        raise ConfigError(
+            f"there is no machine {name!r}: expected one of {', '.join(known_machines())}, or a "
+            "file that zerosim calibrate wrote (.toml)"
+        )
+    return _shipped(name)
+
+
+@cache
+def _shipped(name: str) -> Machine:
+    file = files("zerosim.predict.placement").joinpath("machines", f"{name}.toml")
+    return _read(name, file.read_text(encoding="utf-8"), f"{name}.toml")
+
+
+def _read(name: str, text: str, where: str) -> Machine:
+    try:
+        values = tomllib.loads(text)
+        accelerator = values.get("accelerator")
+        base = {} if accelerator is None else _values(str(accelerator))
+        return _machine(name, _over(base, values))
+    except (tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise ConfigError(
+            f"{where}: {reason}: expected a machine as zerosim calibrate writes it"
+        ) from None
+
+
+def _values(name: str) -> dict[str, Any]:
+    file = files("zerosim.predict.placement").joinpath("machines", f"{name}.toml")
+    values = tomllib.loads(file.read_text(encoding="utf-8"))
+    below = values.pop("accelerator", None)
+    return values if below is None else _over(_values(str(below)), values)
+
+
+def _over(base: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+    """What a file says goes before what it stands on says, constant by constant."""
+    found = dict(base)
+    for name, value in values.items():
+        below = found.get(name)
+        is_table = name in _OF_TABLES and isinstance(below, dict) and isinstance(value, dict)
+        found[name] = {**below, **value} if is_table and below is not None else value
+    return found
+
+
+def _machine(name: str, values: dict[str, Any]) -> Machine:
+    compute, memory, node = (_table(values, one) for one in ("compute", "memory", "node"))
+    return Machine(
+        name=name,
+        title=str(values.get("title", name)),
+        ranks_per_node=int(_constant(values, "ranks_per_node"))
+        if "ranks_per_node" in values
+        else None,
+        flops_per_second=float(_constant(compute, "flops_per_second")),
+        flops_fraction=_fraction(compute),
+        memory_bytes=float(_constant(memory, "bytes")) if "bytes" in memory else None,
+        memory_bytes_per_second=float(_constant(memory, "bytes_per_second")),
+        memory_fraction=_fraction(memory),
+        links={link: _speed(values[table]) for link, table in _TABLES.items() if table in values},
+        generation=str(values.get("generation", "")),
+        nccl_channels=int(_constant(node, "nccl_channels", 0)),
+        nccl_bytes_per_second=float(_constant(node, "nccl_bytes_per_second", 0)),
+        nvls_bytes_per_second=_optional(node, "nccl_nvls_bytes_per_second"),
+        native=_speed(values["native"]) if "native" in values else None,
+        achieved=float(_constant(values, "achieved", 1)),
+        operator_ns=float(_constant(values, "operator_ns", 0)),
+        cores=_optional(values, "cores"),
+        flops_per_second_fp32=_optional(compute, "flops_per_second_fp32"),
+        program_ns=float(_constant(values, "program_ns", 0)),
+        ask=_speed(values["ask"]) if "ask" in values else None,
+        handover_ns=float(_constant(values, "handover_ns", 0)),
+        wake_ns=float(_constant(values, "wake_ns", 0)),
+        post_ns=float(_constant(values, "post_ns", 0)),
+        accelerator=str(values.get("accelerator", "")),
+        fitted=_fitted(values),
+    )
+
+
+def _fitted(values: Mapping[str, Any]) -> int:
+    """Constants whose source is a fit."""
+    tables = [one for one in values.values() if isinstance(one, dict)]
+    own = sum(str(one.get("source", "")).startswith(FITTED) for one in tables)
+    return own + sum(_fitted(one) for one in tables)
+
+
+def _table(values: dict[str, Any], name: str) -> dict[str, Any]:
+    found = values[name]
+    if not isinstance(found, dict):
+        raise TypeError(f"{name} is {found!r}: expected a table of constants")
+    return found
+
+
+def _constant(table: Mapping[str, Any], name: str, default: Any = None) -> Any:
+    """The value of a constant, which must say where it comes from."""
+    if name not in table and default is not None:
+        return default
+    found = table[name]
+    if not isinstance(found, dict) or "value" not in found or not found.get("source"):
+        raise ValueError(f"{name} is {found!r}: expected a value and its source")
+    return found["value"]
+
+
+def _optional(table: Mapping[str, Any], name: str) -> float | None:
+    return float(_constant(table, name)) if name in table else None
+
+
+def _speed(table: dict[str, Any]) -> LinkSpeed:
+    return LinkSpeed(
+        bytes_per_second=float(_constant(table, "bytes_per_second")),
+        latency_ns=float(_constant(table, "latency_ns", 0)),
+    )
+
+
+def _fraction(table: dict[str, Any]) -> Fraction:
+    points = _constant(table, "fraction")
+    return Fraction(tuple((float(size), float(part)) for size, part in points))

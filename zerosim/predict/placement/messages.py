@@ -1,0 +1,134 @@
+"""What the messages of a call wait for, on their rank and on the other side.
+
+A rank goes through a call one message after another: it posts a receive or sends when what it did
+before is over. A receive is over some time after the message was sent and the receive was posted. A
+sender is free when the receiver has what it sent, unless that was over before anybody asked for it,
+as with what a socket's buffer holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from zerosim.analysis.graph import EventGraph, NodeKind
+from zerosim.analysis.graph.table import NONE, Ints, Mask
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Rows, and of which the end is meant where one has an end of its own."""
+
+    row: Ints
+    is_end: Mask
+
+    @classmethod
+    def begins(cls, rows: Ints) -> Moments:
+        """When these begin; of a receive, when it is over."""
+        return cls(rows, np.zeros(len(rows), np.bool_))
+
+    @classmethod
+    def ends(cls, rows: Ints) -> Moments:
+        """When these are over."""
+        return cls(rows, np.ones(len(rows), np.bool_))
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """What comes before, what after, and when it was ready, ns.
+
+    Attributes:
+        is_posting: whether what comes after is posted then.
+    """
+
+    before: Moments
+    after: Moments
+    ready: Ints
+    is_posting: bool = False
+
+
+class Messages:
+    """The messages of a graph.
+
+    Attributes:
+        meets: by row, of a send whether its end waits for the receiver.
+    """
+
+    def __init__(self, graph: EventGraph, parent: Ints) -> None:
+        """Take the messages that belong to a call; `parent` is its row, by row."""
+        self._graph = graph
+        self._parent = parent
+        inside = parent != NONE
+        kind = graph.is_kind(NodeKind.SEND)[: len(parent)]
+        self._sends = np.flatnonzero(inside & kind)
+        self._receives = np.flatnonzero(inside & ~kind)
+        sends, receives = graph.hops.sends, graph.hops.receives
+        meet = graph.end[sends] >= graph.start[receives]
+        self._met = sends[meet], receives[meet]
+        self.meets = np.zeros(len(parent), np.bool_)
+        self.meets[self._met[0]] = True
+
+    def edges(self) -> Iterator[Edges]:
+        """All but those of the graph itself, from a message to its receive and what it becomes."""
+        start, end = self._graph.start, self._graph.end
+        met, receives = self._met
+        ready = np.minimum(end[met], end[receives])
+        yield Edges(Moments.begins(receives), Moments.ends(met), ready)
+        yield self._own_receives()
+        posted = np.concatenate([self._sends, self._receives])
+        yield self._posted_after(posted)
+        yield Edges(Moments.begins(self._sends), Moments.ends(self._sends), start[self._sends])
+
+    def _own_receives(self) -> Edges:
+        """A sender that looks after its own receive sees its send end later."""
+        graph, parent = self._graph, self._parent
+        found = _latest(
+            (parent[self._sends], graph.end[self._sends]),
+            (parent[self._receives], graph.end[self._receives]),
+            np.zeros(len(self._receives), np.int8),
+        )
+        place = np.flatnonzero(found != NONE)
+        sends, receives = self._sends[place], self._receives[found[place]]
+        kept = graph.start[receives] < graph.end[sends]
+        sends, receives = sends[kept], receives[kept]
+        return Edges(Moments.begins(receives), Moments.ends(sends), graph.end[receives])
+
+    def _posted_after(self, posted: Ints) -> Edges:
+        """Messages follow what was over, or began, last on their rank within their call."""
+        graph, parent = self._graph, self._parent
+        calls = np.unique(parent[posted])
+        over = np.concatenate([self._sends, self._receives])
+        rows = np.concatenate([over, calls, self._sends])
+        is_end = np.arange(len(rows)) < len(self._sends)
+        times = np.concatenate([graph.end[over], graph.start[calls], graph.start[self._sends]])
+        above = np.concatenate([parent[over], calls, parent[self._sends]])
+        # nothing follows itself: what begins or takes no time counts for what comes later
+        late = np.ones(len(rows), np.bool_)
+        late[: len(over)] = graph.end[over] == graph.start[over]
+        late[len(over) : len(over) + len(calls)] = False
+        found = _latest((parent[posted], graph.start[posted]), (above, times), late * np.int8(2))
+        known = found != NONE
+        before = Moments(rows[found[known]], is_end[found[known]])
+        after = Moments.begins(posted[known])
+        return Edges(before, after, graph.start[posted[known]], is_posting=True)
+
+
+def _latest(wanted: tuple[Ints, Ints], known: tuple[Ints, Ints], turn: np.ndarray) -> Ints:
+    """Of each wanted (call, time), the last of the known ones that is not later; or `NONE`.
+
+    Args:
+        turn: of the known ones, 2 if one at the very time is too late.
+    """
+    count = len(wanted[0])
+    call, time = (np.concatenate(pair) for pair in zip(wanted, known, strict=True))
+    turns = np.concatenate([np.ones(count, np.int8), turn])
+    order = np.lexsort((turns, time, call))
+    last = np.maximum.accumulate(np.where(order >= count, np.arange(len(order)), NONE))
+    found = np.full(count, NONE, np.int64)
+    asks = np.flatnonzero((order < count) & (last != NONE))
+    candidate = order[last[asks]]
+    same = call[candidate] == call[order[asks]]
+    found[order[asks[same]]] = candidate[same] - count
+    return found

@@ -1,0 +1,233 @@
+"""What things cost on a machine.
+
+Computations against a roofline, operator by operator, with what is reached at its size; native
+collectives by NCCL's own model or by their algorithm's steps; messages and copies by bandwidth and
+latency. On a machine whose ranks share cores, those also carry the messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+
+from zerosim.analysis.graph import NodeKind
+from zerosim.analysis.graph.table import Ints
+from zerosim.base.errors import ConfigError
+from zerosim.base.tiers import Link, Tier, link_of_copy, link_of_message
+from zerosim.predict.placement.costs import Tasks
+from zerosim.predict.placement.fitting import Floats
+from zerosim.predict.placement.machine import Machine
+from zerosim.predict.placement.nccl import Layout, nccl_time
+from zerosim.predict.placement.network import Network
+from zerosim.predict.placement.owncode import OwnCode
+from zerosim.predict.placement.sharing import Needs, Resource
+from zerosim.predict.placement.steps import hierarchical, steps
+from zerosim.record import Trace, ranks_per_node
+from zerosim.schema.events import Algorithm, Op
+
+_IN_LEVELS = (Op.ALL_REDUCE, Op.ALL_GATHER, Op.REDUCE_SCATTER)
+_OF_NCCL = (*_IN_LEVELS, Op.BROADCAST, Op.REDUCE)
+
+
+class Operation(Protocol):
+    """What one operator of a computation has to do, so many times."""
+
+    @property
+    def calls(self) -> int:
+        """How often."""
+        ...
+
+    @property
+    def flops(self) -> int:
+        """Floating point operations of one call; a multiplication and an addition are two."""
+        ...
+
+    @property
+    def touched_bytes(self) -> int:
+        """What one call reads and writes."""
+        ...
+
+
+Work = Callable[[Tasks], Sequence[Sequence[Operation]]]
+
+
+def counted(tasks: Tasks) -> Sequence[Sequence[Operation]]:
+    """What a dry run counted of each of some computations."""
+    return tasks.column("work")
+
+
+def computes_wide(trace: Trace) -> bool:
+    """Whether matrices have 32 bits an element: as the engine was told, else as parameters are."""
+    said = trace.manifest.config.get("dtype")
+    if said is not None:
+        return bool(said == "fp32")
+    dtypes = {one for rank in trace.ranks[:1] for one in rank.events.column("dtype")}
+    return "float32" in dtypes and not dtypes & {"bfloat16", "float16"}
+
+
+def operation_ns(
+    machine: Machine, flops: float, touched_bytes: float, *, is_wide: bool = False
+) -> float:
+    """One operator, ns: what takes longer of computing and of reading and writing (roofline)."""
+    peak = machine.flops_per_second
+    if is_wide and machine.flops_per_second_fp32 is not None:
+        peak = machine.flops_per_second_fp32
+    computing = flops / (peak * machine.flops_fraction.at(flops))
+    speed = machine.memory_bytes_per_second * machine.memory_fraction.at(touched_bytes)
+    return max(computing, touched_bytes / speed) * 1e9
+
+
+def computation_ns(
+    machine: Machine, operations: Iterable[Operation], *, is_wide: bool = False
+) -> float:
+    """The sum over the operators of a computation, which do not overlap, ns."""
+    alone = sum(
+        one.calls
+        * (
+            operation_ns(machine, one.flops, one.touched_bytes, is_wide=is_wide)
+            + machine.operator_ns
+        )
+        for one in operations
+    )
+    return alone / machine.achieved
+
+
+def collective_ns(
+    machine: Machine, op: Op, algorithm: Algorithm, payload_bytes: int, layout: Layout
+) -> float:
+    """NCCL's by its model, over nodes in levels, others by their steps, ns."""
+    if layout.num_ranks < 2:
+        return 0.0
+    if machine.generation and op in _OF_NCCL:
+        return nccl_time(machine, op, layout, payload_bytes).time_us * 1000
+    within = machine.native or machine.link(Link.NODE)
+    if layout.num_nodes == 1:
+        found = steps(op, algorithm, layout.num_ranks)
+        return found.time_ns(payload_bytes, within.latency_ns, within.bytes_per_second)
+    across = machine.link(Link.NETWORK)
+    per_node = layout.num_ranks // layout.num_nodes
+    if op in _IN_LEVELS and per_node > 1:
+        inner, outer = hierarchical(op, per_node, layout.num_nodes)
+        time = inner.time_ns(payload_bytes, within.latency_ns, within.bytes_per_second)
+        return time + outer.time_ns(payload_bytes, across.latency_ns, across.bytes_per_second)
+    found = steps(op, algorithm, layout.num_ranks)
+    return found.time_ns(payload_bytes, across.latency_ns, across.bytes_per_second)
+
+
+def transfer_ns(machine: Machine, payload_bytes: int, link: Link) -> float:
+    """A message or a copy over a link, ns."""
+    speed = machine.link(link)
+    return speed.latency_ns + payload_bytes / speed.bytes_per_second * 1e9
+
+
+def ask_ns(machine: Machine, payload_bytes: Ints) -> Floats:
+    """What the program takes to ask for a collective or a copy of so many bytes, ns."""
+    if machine.ask is None:
+        return np.zeros(len(payload_bytes))
+    times: Floats = machine.ask.latency_ns + payload_bytes / machine.ask.bytes_per_second * 1e9
+    return times
+
+
+class Modelled:
+    """The costs of a machine."""
+
+    def __init__(self, machine: Machine, work: Work = counted) -> None:
+        """`work` says what computations have to do: by default what a dry run counted."""
+        self._machine, self._work = machine, work
+
+    def computations(self, tasks: Tasks) -> Ints:
+        """The sum over its operators, which do not overlap, by what software reaches of it."""
+        machine, is_wide = self._machine, computes_wide(tasks.graph.trace)
+
+        def cost(operations: Iterable[Operation]) -> float:
+            return computation_ns(machine, operations, is_wide=is_wide)
+
+        return tasks.each(cost, [tuple(operations) for operations in self._work(tasks)])
+
+    def collectives(self, tasks: Tasks) -> Ints:
+        """NCCL's by its model, over nodes in levels, others by their steps."""
+        size = ranks_per_node(tasks.graph.trace)
+        layouts = [layout_of(ranks, size) for ranks in tasks.groups()]
+        columns = (tasks.column(name) for name in ("op", "algorithm", "payload_bytes"))
+        return tasks.each(partial(collective_ns, self._machine), *columns, layouts)
+
+    def messages(self, tasks: Tasks) -> Ints:
+        """Over the link between the two ranks."""
+        size = ranks_per_node(tasks.graph.trace)
+        links = [
+            link_of_message(rank, peers[0] if peers else rank, size)
+            for rank, peers in zip(tasks.rank.tolist(), tasks.column("peers"), strict=True)
+        ]
+        return tasks.each(partial(transfer_ns, self._machine), tasks.column("payload_bytes"), links)
+
+    def copies(self, tasks: Tasks) -> Ints:
+        """Over the link between the two tiers."""
+        ways = zip(tasks.column("origin"), tasks.column("target"), strict=True)
+        links = [link_of_copy(*_tiers(way)) for way in ways]
+        return tasks.each(partial(transfer_ns, self._machine), tasks.column("payload_bytes"), links)
+
+    def lags(self, network: Network) -> Ints:
+        """What the machine says of a program's own code and of threads."""
+        machine, own = self._machine, OwnCode.of(network)
+        lags = np.zeros_like(network.lag)
+        lags[own.between] = round(machine.program_ns * self._crowd(network))
+        lags[own.taken_up] = round(machine.handover_ns)
+        return lags
+
+    def offsets(self, network: Network) -> Ints:
+        """What it says of asking, of waking and of a ring's next message."""
+        machine, own = self._machine, OwnCode.of(network)
+        offsets = np.zeros_like(network.offset)
+        taken = ask_ns(machine, own.asked_bytes) * self._crowd(network)
+        offsets[own.asks] = np.rint(own.before(taken))
+        offsets[own.onwards] = np.rint(own.spent(taken))
+        offsets[own.posts] = round(machine.post_ns)
+        offsets[own.wakes] = round(machine.wake_ns)
+        return offsets
+
+    def _crowd(self, network: Network) -> float:
+        """How many times as long own code takes: ranks take turns where there is no core for each.
+
+        A thread that was woken runs at once: a scheduler lets those go first that have slept.
+        """
+        size = ranks_per_node(network.graph.trace)
+        return max(1.0, size / (self._machine.cores or size))
+
+    def needs(self, tasks: Tasks, /) -> list[Needs] | None:
+        """Cores that ranks share, else the links of each rank."""
+        size = ranks_per_node(tasks.graph.trace)
+        if self._machine.cores is not None and tasks.kind is not NodeKind.COPY:
+            nodes = (tasks.rank // size).tolist()
+            goes_first = tasks.kind is not NodeKind.COMPUTE
+            return [(Resource("cores", node, self._machine.cores, goes_first),) for node in nodes]
+        if tasks.kind is NodeKind.CALL:
+            return [
+                () if len(ranks) < 2 else (Resource(_link_of(ranks, size), rank),)
+                for rank, ranks in zip(tasks.rank.tolist(), tasks.groups(), strict=True)
+            ]
+        if tasks.kind is NodeKind.COPY:
+            ways = zip(tasks.column("origin"), tasks.column("target"), strict=True)
+            return [
+                (Resource(link_of_copy(*_tiers(way)), rank),)
+                for rank, way in zip(tasks.rank.tolist(), ways, strict=True)
+            ]
+        return None
+
+
+def layout_of(ranks: tuple[int, ...], size: int) -> Layout:
+    """On how many nodes of `size` ranks each these ranks are."""
+    return Layout(len(ranks), len({rank // size for rank in ranks}) or 1)
+
+
+def _link_of(ranks: tuple[int, ...], size: int) -> Link:
+    return Link.NODE if layout_of(ranks, size).num_nodes == 1 else Link.NETWORK
+
+
+def _tiers(way: tuple[Tier | None, Tier | None]) -> tuple[Tier, Tier]:
+    origin, target = way
+    if origin is None or target is None:
+        raise ConfigError("a copy of this trace does not say from where to where it leads")
+    return origin, target

@@ -1,0 +1,41 @@
+"""Placing a run in time: a pure function of its trace and of what things cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from zerosim.analysis.graph import build_graph
+from zerosim.predict.placement.costs import Costs, Recorded
+from zerosim.predict.placement.durations import durations
+from zerosim.predict.placement.network import Network, make_network
+from zerosim.predict.placement.retimed import retimed
+from zerosim.predict.placement.solve import solve
+from zerosim.record import Trace
+from zerosim.record.collector import collector_paused
+
+
+def place(
+    trace: Trace,
+    costs: Costs | None = None,
+    schedule: Callable[[Network], Network] | None = None,
+) -> Trace:
+    """Give every event of all ranks the time that it would have.
+
+    What waits for what is that of the trace; how long things take is what `costs` says. With the
+    recorded times every event is where it was.
+
+    Args:
+        costs: the recorded times by default.
+        schedule: makes something else wait for something else (`placement.schedule`).
+
+    Returns:
+        The same events, bytes and memory, at other times.
+
+    Raises:
+        TraceError: the events wait for each other in a circle.
+    """
+    with collector_paused():
+        network = make_network(build_graph(trace))
+        network = network if schedule is None else schedule(network)
+        found = durations(network, Recorded() if costs is None else costs)
+        return retimed(network, found, solve(network, found))

@@ -1,0 +1,140 @@
+"""A trace with other times: every event, sample and row where a placement puts it.
+
+What belongs to no moment of the network, such as a memory sample or a metric, keeps its place
+between what its rank's main thread did before and after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from zerosim.analysis.graph import NodeKind, Reason
+from zerosim.analysis.graph.kinds import NODE_CODES
+from zerosim.analysis.graph.table import NONE, Ints
+from zerosim.predict.placement.durations import Durations
+from zerosim.predict.placement.network import Network
+from zerosim.record import RankTrace, Trace
+
+_LEAST = np.iinfo(np.int64).min
+"""In place of a time that there is not."""
+
+
+def retimed(network: Network, found: Durations, time: Ints) -> Trace:
+    """The trace of a network at other times.
+
+    Args:
+        time: by moment, ns on the graph's clock.
+    """
+    graph = network.graph
+    times = _event_times(network, found, time)
+    lanes = _lanes(network)
+    ranks = []
+    for place, rank in enumerate(graph.trace.ranks):
+        rows = slice(int(network.base[place]), int(network.base[place + 1]))
+        shift = graph.clocks.offset_ns(rank.rank)
+        clock = _Clock.of_rank(network, time, place, lanes[place])
+        ranks.append(_rank(rank, [one[rows] - shift for one in times], clock))
+    return replace(graph.trace, ranks=tuple(ranks))
+
+
+def _event_times(network: Network, found: Durations, time: Ints) -> tuple[Ints, Ints, Ints]:
+    """By row: when it was asked for, began and was over, ns."""
+    graph, count = network.graph, int(network.base[-1])
+    kind = graph.kind[:count]
+    start, end = time[:count].copy(), time[:count].copy()
+    has_end = network.end != NONE
+    end[has_end] = time[network.end[has_end]]
+    marks = kind == NODE_CODES[NodeKind.MARK]
+    end[marks] += (graph.end - graph.start)[:count][marks]
+    computed = network.rows(NodeKind.COMPUTE)
+    # as long after its last piece as it was: another one may have ended later
+    later = _column(network, "end_ns")[computed] - network.time[network.end[computed]]
+    end[computed] += np.maximum(later, 0)
+    # a wait or a receive is the moment at its end: it begins when its rank comes to it
+    late = np.isin(kind, [NODE_CODES[one] for one in (NodeKind.WAIT, NodeKind.RECEIVE)])
+    start[late] -= (graph.end - graph.start)[:count][late]
+    ready = time[network.source] + found.weight
+    begins = network.begins & (network.target < count)
+    rows = network.target[begins]
+    # one that began while something before it went on is ready only then
+    was_ready = (network.time[network.source] + network.offset)[begins]
+    early = np.where(was_ready <= graph.end[rows], was_ready - graph.start[rows], 0)
+    start[rows] = ready[begins] - early
+    issue = start + _column(network, "issue_ns") - graph.start[:count]
+    asks = network.is_reason(Reason.ASKED)
+    issue[network.target[asks]] = ready[asks]
+    start = np.minimum(start, end)
+    return np.minimum(issue, start), start, end
+
+
+def _column(network: Network, name: str) -> Ints:
+    """By row, a time as recorded, ns on the graph's clock; the least there is if it is not."""
+    graph, found = network.graph, []
+    for rank in graph.trace.ranks:
+        values = (_LEAST if value is None else value for value in rank.events.column(name))
+        times = np.fromiter(values, np.int64, len(rank.events))
+        found.append(times + (times != _LEAST) * graph.clocks.offset_ns(rank.rank))
+    return np.concatenate(found)
+
+
+def _lanes(network: Network) -> list[Ints]:
+    """By position in `trace.ranks`, the nodes of its main thread."""
+    graph = network.graph
+    # a wait may come elsewhere
+    nodes = np.flatnonzero(graph.is_kind(NodeKind.COMPUTE, NodeKind.PHASE))
+    nodes = nodes[np.argsort(graph.place[nodes], kind="stable")]
+    cuts = np.searchsorted(graph.place[nodes], np.arange(1, len(graph.trace.ranks)))
+    return np.split(nodes, cuts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Clock:
+    """What a rank's times become: those of its main thread, and in between in proportion."""
+
+    before: Ints
+    after: Ints
+
+    @classmethod
+    def of_rank(cls, network: Network, time: Ints, place: int, own: Ints) -> _Clock:
+        graph = network.graph
+        shift = graph.clocks.offset_ns(graph.trace.ranks[place].rank)
+        ends = network.piece_end[own]
+        own = np.concatenate([own, ends[ends != NONE]])
+        before, after = network.time[own] - shift, time[own] - shift
+        before, first = np.unique(before, return_index=True)
+        return cls(before, np.maximum.accumulate(after[first]))
+
+    def shown(self, time_ns: int) -> int:
+        """A time on it."""
+        if not len(self.before):
+            return time_ns
+        place = int(np.searchsorted(self.before, time_ns, side="right")) - 1
+        place = max(place, 0)
+        if time_ns < self.before[0] or place == len(self.before) - 1:
+            return max(0, time_ns + int(self.after[place] - self.before[place]))
+        low, high = int(self.before[place]), int(self.before[place + 1])
+        begin, end = int(self.after[place]), int(self.after[place + 1])
+        return begin + (time_ns - low) * (end - begin) // (high - low)
+
+
+def _rank(rank: RankTrace, times: list[Ints], clock: _Clock) -> RankTrace:
+    issue, start, end = (one.tolist() for one in times)
+
+    def shown(rows: Iterable[Any]) -> tuple[Any, ...]:
+        return tuple(replace(row, time_ns=clock.shown(row.time_ns)) for row in rows)
+
+    return replace(
+        rank,
+        header=replace(rank.header, clock_ns=clock.shown(rank.header.clock_ns)),
+        events=rank.events.retimed(issue, start, end),
+        wire_samples=shown(rank.wire_samples),
+        interfaces=shown(rank.interfaces),
+        memory_samples=shown(rank.memory_samples),
+        address_maps=shown(rank.address_maps),
+        metrics=shown(rank.metrics),
+        failure=None if rank.failure is None else shown([rank.failure])[0],
+    )

@@ -1,0 +1,156 @@
+"""All that took time in recorded runs, as points that constants are fitted to."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from zerosim.analysis.graph import EventGraph, NodeKind
+from zerosim.analysis.graph.table import Ints, Mask
+from zerosim.base.tiers import Link, link_of_copy
+from zerosim.predict.placement.costs import Recorded, Tasks
+from zerosim.predict.placement.modelled import Work, computes_wide
+from zerosim.predict.placement.network import Network
+from zerosim.predict.placement.owncode import OwnCode
+from zerosim.predict.placement.steps import steps
+from zerosim.schema.events import Op
+
+Points = list[tuple[float, float]]
+"""Sizes and times, ns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A computation: what its operators had to do, and how long it took.
+
+    Attributes:
+        is_wide: whether its elements have 32 bits.
+    """
+
+    flops: int
+    moved_bytes: int
+    operators: int
+    is_wide: bool
+    time_ns: int
+
+
+class Seen(Recorded):
+    """Looks at all that takes time in typical iterations of a run, and changes none of it.
+
+    Attributes:
+        work: what the computations of the run that is looked at had to do.
+        program, handover, wake, post: times of own code, ns, as `Machine` names it.
+    """
+
+    work: Work
+
+    def __init__(self) -> None:
+        """Nothing has been looked at."""
+        self.computed: list[Computed] = []
+        self.transfers: Points = []
+        self.steps: Points = []
+        self.copied: dict[Link, Points] = defaultdict(list)
+        self.asked: Points = []
+        self.program: list[int] = []
+        self.handover: list[int] = []
+        self.wake: list[int] = []
+        self.post: list[int] = []
+
+    def computations(self, tasks: Tasks) -> Ints:
+        """What their operators had to do, by what takes the time of each."""
+        is_wide = computes_wide(tasks.graph.trace)
+        columns = self.work(tasks), tasks.recorded.tolist(), _typical(tasks).tolist()
+        for operations, time, is_typical in zip(*columns, strict=True):
+            flops = sum(one.calls * one.flops for one in operations)
+            moved = sum(one.calls * one.touched_bytes for one in operations if not one.flops)
+            if is_typical and time > 0 and (flops or moved):
+                count = sum(one.calls for one in operations)
+                self.computed.append(Computed(flops, moved, count, is_wide, time))
+        return tasks.recorded
+
+    def collectives(self, tasks: Tasks) -> Ints:
+        """Each as one of its steps: the bytes of it, and its part of the time."""
+        names = ("op", "algorithm", "payload_bytes")
+        columns = [*(tasks.column(name) for name in names), tasks.groups(), tasks.recorded.tolist()]
+        for op, algorithm, payload, ranks, time, is_typical in zip(
+            *columns, _typical(tasks).tolist(), strict=True
+        ):
+            if len(ranks) < 2 or op in (Op.UNKNOWN, Op.SEND, Op.RECEIVE) or time <= 0:
+                continue
+            if is_typical:
+                taken = steps(op, algorithm, len(ranks))
+                moved = taken.payloads * payload / taken.messages
+                self.steps.append((moved, time / taken.messages))
+        return tasks.recorded
+
+    def messages(self, tasks: Tasks) -> Ints:
+        """From when both ends were ready."""
+        if tasks.kind is NodeKind.RECEIVE:
+            sizes = np.array(tasks.column("payload_bytes"), np.int64)
+            typical = _typical(tasks)
+            self.transfers += zip(
+                sizes[typical].tolist(), tasks.recorded[typical].tolist(), strict=True
+            )
+        return tasks.recorded
+
+    def copies(self, tasks: Tasks) -> Ints:
+        """By link."""
+        names = ("origin", "target", "payload_bytes")
+        columns = [*(tasks.column(name) for name in names), tasks.recorded.tolist()]
+        for origin, target, size, time, is_typical in zip(
+            *columns, _typical(tasks).tolist(), strict=True
+        ):
+            if is_typical:
+                self.copied[link_of_copy(origin, target)].append((size, time))
+        return tasks.recorded
+
+    def lags(self, network: Network) -> Ints:
+        """Own code before events, and until a thread takes something up."""
+        own, graph = OwnCode.of(network), network.graph
+        made = own.made()
+        asking = made[_is_typical(graph, network.target[own.asks])]
+        sizes = own.asked_bytes[_is_typical(graph, network.target[own.asks])]
+        self.asked += zip(sizes.tolist(), np.maximum(asking, 0).tolist(), strict=True)
+        left = network.lag[network.target[own.onwards]] - own.spent(made.astype(np.float64))
+        inside = own.within_iterations()
+        inside &= _is_typical(graph, network.target[own.onwards])
+        self.program += np.maximum(left[inside], 0).astype(np.int64).tolist()
+        taken = own.taken_up[_is_typical(graph, own.taken_up)]
+        self.handover += network.lag[taken].tolist()
+        return network.lag
+
+    def offsets(self, network: Network) -> Ints:
+        """Until a thread is woken, and until a message is posted."""
+        own, graph = OwnCode.of(network), network.graph
+        for edges, times in ((own.wakes, self.wake), (own.posts, self.post)):
+            offset = network.offset[edges[_is_typical(graph, network.target[edges])]]
+            times.extend(offset[offset > 0].tolist())
+        return network.offset
+
+
+def _typical(tasks: Tasks) -> Mask:
+    return _is_typical(tasks.graph, tasks.rows)
+
+
+def _is_typical(graph: EventGraph, nodes: Ints) -> Mask:
+    """Whether they are of a typical iteration.
+
+    A step is a sum, so constants are means; but what is predicted is an iteration as most are. So
+    they are means over the middle half of the iterations, by how long each took, and not over those
+    in which something rare took long; nor over the first, in which much is loaded and allocated.
+    """
+    known = np.unique(graph.iteration[graph.iteration >= 0])
+    warm = known[1:] if len(known) > 1 else known
+    took = np.array([np.ptp(_times_of(graph, one)) for one in warm])
+    order = warm[np.argsort(took, kind="stable")]
+    out = len(order) // 4
+    typical: Mask = np.isin(graph.iteration[nodes], order[out : len(order) - out])
+    return typical
+
+
+def _times_of(graph: EventGraph, iteration: int) -> Ints:
+    """When things of an iteration begin and end."""
+    among = graph.iteration == iteration
+    return np.concatenate([graph.start[among], graph.end[among]])

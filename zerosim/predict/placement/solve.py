@@ -1,0 +1,96 @@
+"""When every moment of a network happens: the longest way to it, where nothing has to be shared.
+
+What is shared makes things last longer while others use it, too, so these are taken in the order of
+time: whatever can begin without waiting for any of them has begun before the next one is over.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+
+import numpy as np
+
+from zerosim.analysis.graph.table import Ints
+from zerosim.base.errors import TraceError
+from zerosim.predict.placement.durations import Durations
+from zerosim.predict.placement.network import Network
+from zerosim.predict.placement.sharing import Underway
+
+
+def solve(network: Network, found: Durations) -> Ints:
+    """Times of all moments, ns; linear in the number of edges where nothing is shared.
+
+    Raises:
+        TraceError: moments wait for each other in a circle.
+    """
+    solver = _Solver(network, found)
+    solver.run()
+    if solver.left:
+        raise TraceError(
+            f"{network.graph.trace.folder}: {solver.left:,} events would wait for each other in a "
+            "circle, so they have no times: leave overlap or serial as it is, or see zerosim graph"
+        )
+    return np.array(solver.time, np.int64)
+
+
+class _Solver:
+    """Goes from moment to moment (Kahn 1962).
+
+    Attributes:
+        time: by moment, when it happens; before that, when the last of its edges known is ready.
+        left: how many moments have no time yet.
+    """
+
+    def __init__(self, network: Network, found: Durations) -> None:
+        count = len(network.time)
+        order = np.argsort(network.source, kind="stable")
+        self._target = network.target[order].tolist()
+        self._after = found.weight[order].tolist()
+        begin = np.searchsorted(network.source[order], np.arange(count + 1))
+        self._begin = begin.tolist()
+        missing = np.bincount(network.target, minlength=count)
+        self._missing = missing.tolist()
+        self._lag = found.lag.tolist()
+        self.time = np.where(missing == 0, network.time, np.iinfo(np.int64).min).tolist()
+        self._sharing = found.sharing
+        self._needs = None if found.sharing is None else found.sharing.of.tolist()
+        self._ready = np.flatnonzero(missing == 0).tolist()
+        self._waiting: list[tuple[int, int]] = []
+        self.left = count
+
+    def run(self) -> None:
+        """Until nothing can happen any more."""
+        underway = Underway()
+        self._go_on()
+        while self._waiting or underway.next_end() is not None:
+            end = underway.next_end()
+            if self._waiting and (end is None or self._waiting[0][0] <= end):
+                now, moment = heappop(self._waiting)
+                assert self._sharing is not None, "somebody waits for a share"
+                needs = self._sharing.needs[self._sharing.of[moment]]
+                underway.begin(moment, now, self._lag[moment], needs)
+                continue
+            moment, over = underway.finish()
+            self._happen(moment, round(over))
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """All that follows without a share of anything."""
+        while self._ready:
+            moment = self._ready.pop()
+            if self._needs is not None and self._needs[moment]:
+                heappush(self._waiting, (self.time[moment], moment))
+            else:
+                self._happen(moment, self.time[moment] + self._lag[moment])
+
+    def _happen(self, moment: int, now: int) -> None:
+        """A moment has its time; those for which it was the last edge are ready."""
+        time, target, after, missing = self.time, self._target, self._after, self._missing
+        time[moment] = now
+        self.left -= 1
+        for edge in range(self._begin[moment], self._begin[moment + 1]):
+            follower = target[edge]
+            time[follower] = max(time[follower], now + after[edge])
+            missing[follower] -= 1
+            if not missing[follower]:
+                self._ready.append(follower)

@@ -1,0 +1,104 @@
+"""How many messages follow each other in a collective, and how much of the payload a rank sends.
+
+The time of a collective is then latencies times the first and bytes times the second over the
+link's bandwidth (alpha and beta). Sources: Thakur, Rabenseifner and Gropp 2005; nccl-tests,
+doc/PERFORMANCE.md; for Gloo its own algorithms, as `theory.gloo` counts their bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from zerosim.base.errors import ConfigError
+from zerosim.schema.events import Algorithm, Op
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """What follows each other.
+
+    Attributes:
+        messages: one after another, so many latencies.
+        payloads: what the busiest rank sends, as a part of the payload.
+    """
+
+    messages: int
+    payloads: float
+
+    def time_ns(self, payload_bytes: float, latency_ns: float, bytes_per_second: float) -> float:
+        """Over one link, ns."""
+        return self.messages * latency_ns + self.payloads * payload_bytes / bytes_per_second * 1e9
+
+
+def steps(op: Op, algorithm: Algorithm, num_ranks: int) -> Steps:
+    """The steps of a collective; of what is not Gloo's, those of rings and of pairs.
+
+    Raises:
+        ConfigError: an operation that zerosim does not know.
+    """
+    if num_ranks == 1:
+        return Steps(0, 0.0)
+    own = _GLOO if algorithm is Algorithm.GLOO else {}
+    found = own.get(op, _USUAL.get(op))
+    if found is None:
+        raise ConfigError(f"how long {op} takes is not known: zerosim does not know what it sends")
+    return found(num_ranks)
+
+
+def hierarchical(op: Op, ranks_per_node: int, num_nodes: int) -> tuple[Steps, Steps]:
+    """A collective in two levels: within each node, and across them with what is left.
+
+    Each rank exchanges with those of its own number on other nodes a 1 / ranks_per_node part of the
+    payload, so all links between nodes are busy at once (scaling-book, gpus.md).
+
+    Args:
+        op: all-reduce, all-gather or reduce-scatter.
+
+    Returns:
+        Within a node, and across, both in parts of the whole payload.
+    """
+    across = steps(op, Algorithm.RING, num_nodes)
+    part = Steps(across.messages, across.payloads / ranks_per_node)
+    return steps(op, Algorithm.RING, ranks_per_node), part
+
+
+_Rule = Callable[[int], Steps]
+
+
+def _rounds(num_ranks: int) -> int:
+    return (num_ranks - 1).bit_length()
+
+
+def _passes(count: int) -> _Rule:
+    """So many times around a ring, with a part of the payload each hop."""
+    return lambda n: Steps(count * (n - 1), count * (n - 1) / n)
+
+
+def _chain(num_ranks: int) -> Steps:
+    """Around a ring, piece after piece: the last rank has it all soon after the first."""
+    return Steps(num_ranks - 1, 1.0)
+
+
+def _binomial(num_ranks: int) -> Steps:
+    return Steps(_rounds(num_ranks), _rounds(num_ranks))
+
+
+_USUAL: dict[Op, _Rule] = {
+    Op.ALL_REDUCE: _passes(2),
+    Op.ALL_GATHER: _passes(1),
+    Op.REDUCE_SCATTER: _passes(1),
+    Op.ALL_TO_ALL: _passes(1),
+    Op.GATHER: _passes(1),
+    Op.SCATTER: _passes(1),
+    Op.BROADCAST: _chain,
+    Op.REDUCE: _chain,
+    Op.SEND: lambda _: Steps(1, 1.0),
+    Op.RECEIVE: lambda _: Steps(1, 1.0),
+    Op.BARRIER: lambda n: Steps(_rounds(n), 0.0),
+}
+_GLOO: dict[Op, _Rule] = {
+    Op.REDUCE_SCATTER: _passes(2),  # it is a whole all-reduce
+    Op.BROADCAST: _binomial,
+    Op.REDUCE: lambda n: Steps(n, 2 * (n - 1) / n),  # a reduce-scatter, then a part from each rank
+}

@@ -1,0 +1,94 @@
+"""The slowest rank, and how long the same would take if it were like the others."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from zerosim.analysis.graph import NodeKind
+from zerosim.analysis.graph.table import NONE, Ints
+from zerosim.predict.placement.costs import Tasks
+from zerosim.predict.placement.network import Network
+from zerosim.record import iterations
+
+_OWN = (NodeKind.COMPUTE, NodeKind.PHASE, NodeKind.CALL)
+"""Between these, a rank's own code runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Straggler:
+    """A rank, or none where there is but one.
+
+    Attributes:
+        rank: which; `NONE` if there is none.
+        own_ns: what it computed and did by itself, and the others in the median, in all iterations
+            but the first.
+    """
+
+    rank: int
+    own_ns: tuple[int, int] = (0, 0)
+
+    def lags(self, network: Network) -> Ints:
+        """By moment; those of its own code are the median of the others'."""
+        graph = network.graph
+        lag = network.lag.copy()
+        nodes = np.flatnonzero(graph.is_kind(*_OWN))
+        keys = zip(
+            *(column[nodes].tolist() for column in (graph.kind, graph.iteration, graph.phase)),
+            strict=True,
+        )
+        lag[nodes] = self._as_others(graph.rank[nodes], lag[nodes], keys)
+        return lag
+
+    def computations(self, tasks: Tasks) -> Ints:
+        """Of each, ns; its own are the median of what others took for the same."""
+        names = ("iteration", "micro_step", "phase", "unit")
+        keys = zip(*(tasks.column(name) for name in names), strict=True)
+        return self._as_others(tasks.rank, tasks.recorded, keys)
+
+    def _as_others(self, ranks: Ints, times: Ints, keys: Iterable[Hashable]) -> Ints:
+        """The n-th of a rank's own with a key is what the n-th of others with it was."""
+        seen: dict[tuple[int, Hashable], int] = defaultdict(int)
+        others: dict[tuple[Hashable, int], list[int]] = defaultdict(list)
+        own: list[tuple[int, tuple[Hashable, int]]] = []
+        for place, (rank, key, time) in enumerate(
+            zip(ranks.tolist(), keys, times.tolist(), strict=True)
+        ):
+            turn = seen[rank, key]
+            seen[rank, key] += 1
+            if rank == self.rank:
+                own.append((place, (key, turn)))
+            else:
+                others[key, turn].append(time)
+        changed = times.copy()
+        for place, same in own:
+            if same in others:
+                changed[place] = np.median(others[same])
+        return changed
+
+
+def find_straggler(network: Network) -> Straggler:
+    """The rank that computes and does by itself most, once it is warm.
+
+    The first of several iterations says little: what is loaded and allocated then is nobody's pace.
+    """
+    graph = network.graph
+    ranks = [rank.rank for rank in graph.trace.ranks]
+    if len(ranks) < 2:
+        return Straggler(NONE)
+    first = min(iterations(graph.trace), default=0)
+    warm = graph.iteration > first
+    if not warm.any():
+        warm = graph.iteration == first
+    own = np.zeros(len(ranks), np.int64)
+    moments = np.flatnonzero(network.computes != NONE)
+    moments = moments[warm[network.computes[moments]]]
+    np.add.at(own, graph.place[network.computes[moments]], network.lag[moments])
+    nodes = np.flatnonzero(graph.is_kind(NodeKind.COMPUTE, NodeKind.PHASE) & warm)
+    np.add.at(own, graph.place[nodes], np.maximum(network.lag[nodes], 0))
+    slowest = int(np.argmax(own))
+    others = int(np.median(np.delete(own, slowest)))
+    return Straggler(ranks[slowest], (int(own[slowest]), others))

@@ -1,0 +1,100 @@
+"""What is predicted of one layout: whether it fits, how long a step takes, what limits it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from zerosim.predict.plan.prices import Prices
+from zerosim.predict.plan.question import Question
+from zerosim.predict.plan.schedule import Cause, Times, step_times
+from zerosim.theory.footprint import Footprint, peak
+from zerosim.theory.layout import Layout
+from zerosim.theory.transformer import BLOCK, model_flops
+
+_NS = 1e9
+_DAY_S = 86_400
+_LIMITS = {
+    Cause.COMPUTE: "compute",
+    Cause.AGAIN: "computing again, for memory",
+    Cause.UPDATE: "the update",
+    Cause.NODE: "network in the node",
+    Cause.NETWORK: "network between nodes",
+    Cause.BUS: "device and host",
+    Cause.STORAGE: "the disk",
+    Cause.BUBBLE: "pipeline bubble",
+}
+_MUCH = 0.25
+"""What takes so much of a step beside computing is its limit."""
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """One layout, with all that is predicted of it.
+
+    Attributes:
+        prices: of the machine.
+        footprint: a rank's peak, the margin included.
+    """
+
+    question: Question
+    layout: Layout
+    prices: Prices
+    footprint: Footprint
+
+    @cached_property
+    def times(self) -> Times:
+        """Of one optimizer step on one rank, ns by cause; worked out when somebody asks."""
+        return step_times(self.prices, self.layout)
+
+    @cached_property
+    def fits(self) -> bool:
+        """Whether the peak is within the card's memory."""
+        return self.footprint.bytes <= self.question.memory_bytes
+
+    @cached_property
+    def step_s(self) -> float:
+        """One optimizer step."""
+        return sum(self.times.values()) / _NS
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Of all GPUs."""
+        return self.layout.tokens / self.step_s
+
+    @property
+    def tokens_per_day(self) -> float:
+        """Of all GPUs."""
+        return self.tokens_per_second * _DAY_S
+
+    @property
+    def mfu(self) -> float:
+        """Model FLOPs utilization: what the model needs, over what the GPUs could do."""
+        peak_flops = self.question.machine.flops_per_second * self.layout.num_ranks
+        needed = model_flops(self.layout.shape, self.layout.tokens, self.layout.sequence)
+        return needed / (self.step_s * peak_flops)
+
+    @property
+    def limit(self) -> str:
+        """What takes most beside computing, if that is much; else computing."""
+        beside = [(ns, cause) for cause, ns in self.times.items() if cause is not Cause.COMPUTE]
+        most, cause = max(beside, default=(0.0, Cause.COMPUTE))
+        is_much = most >= _MUCH * sum(self.times.values())
+        return _LIMITS[cause if is_much else Cause.COMPUTE]
+
+
+def predict(prices: Prices, question: Question, layout: Layout) -> Predicted:
+    """All that is predicted of a layout."""
+    return Predicted(question, layout, prices, peak(layout, question.margin))
+
+
+def tokens_that_hide(prices: Prices, layout: Layout) -> float | None:
+    """Tokens of a micro-batch from which on a block's gather is over while the one before computes.
+
+    C / W: what a GPU computes over what it receives in the same time, both as the cost model has
+    them (scaling-book, gpus.md); None where nothing is gathered.
+    """
+    block = next(one for one in prices.units(layout, "last") if one.name == BLOCK)
+    if block.gather_forward is None or not block.forward:
+        return None
+    return layout.computing.tokens * block.gather_forward.ns / block.forward

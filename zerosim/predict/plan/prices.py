@@ -1,0 +1,277 @@
+"""What each unit of a layout costs on a machine: computing, communicating, copying, in ns.
+
+What is moved is what theory plans of one optimizer step (`theory.zero`), one unit of each kind;
+what it takes is asked of the cost model that places simulated runs (`placement.modelled`). So a
+plan and a simulated run differ only in how they put these times together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from zerosim.base.tiers import Link
+from zerosim.predict.placement.machine import Machine
+from zerosim.predict.placement.modelled import (
+    collective_ns,
+    computation_ns,
+    layout_of,
+    transfer_ns,
+)
+from zerosim.predict.placement.nccl import Layout as OnNodes
+from zerosim.schema.events import Algorithm, Op, Phase, Purpose
+from zerosim.theory.layout import Layout
+from zerosim.theory.movement import Movement
+from zerosim.theory.partition import shard_elements
+from zerosim.theory.saved import Recompute
+from zerosim.theory.transformer import (
+    BLOCK,
+    EMBEDDING,
+    HEAD,
+    Operator,
+    quantized_operators,
+    update_operators,
+)
+from zerosim.theory.workload import Workload
+from zerosim.theory.zero import SUMS_A_PASS, planned
+
+_Why = tuple[str, Phase, Purpose]
+"""Which unit is moved, when, and what for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What takes a link, and how long."""
+
+    ns: float
+    link: Link
+
+    def times(self, factor: float) -> Moved:
+        """So many times that."""
+        return Moved(self.ns * factor, self.link)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """What one unit takes in a micro-batch, and in the update.
+
+    Attributes:
+        forward, backward: computing, ns.
+        again: of backward, computing forward once more.
+        sums_forward, sums_backward: of tensor parallel ranks, during which nothing is computed.
+        fetch: from the host or a disk, before each gather.
+        elements: parameters of a rank.
+        gather_forward, gather_backward, reduce: with all ranks that the states are divided among;
+            reduce is of a whole bucket, if buckets have a size of their own.
+        offload: of reduced gradients to the host.
+        update: computing, ns.
+        returned: copies of updated parameters.
+        share: the gather of updated parameters.
+    """
+
+    name: str
+    elements: int
+    forward: float
+    backward: float
+    again: float
+    sums_forward: Moved | None
+    sums_backward: Moved | None
+    fetch: tuple[Moved, ...]
+    gather_forward: Moved | None
+    gather_backward: Moved | None
+    reduce: tuple[Moved, ...]
+    offload: tuple[Moved, ...]
+    update: float
+    states: tuple[Moved, ...]
+    returned: tuple[Moved, ...]
+    share: Moved | None
+
+
+class Prices:
+    """The costs of a machine, each asked once."""
+
+    def __init__(self, machine: Machine) -> None:
+        """`machine` is what the ranks run on."""
+        self.machine = machine
+        self._collectives: dict[tuple[Op, int, OnNodes], float] = {}
+        self._computations: dict[tuple[Operator, ...], float] = {}
+        self._of_computing: dict[tuple[object, str], tuple[float, float]] = {}
+        self._on_nodes: dict[tuple[tuple[int, ...], int], OnNodes] = {}
+        self._units: dict[object, tuple[Unit, ...]] = {}
+        self._planned: dict[Workload, dict[_Why, list[Movement]]] = {}
+        self.algorithm = Algorithm.NCCL if machine.generation else Algorithm.GLOO
+
+    def computing(self, operators: tuple[Operator, ...]) -> float:
+        """Some operators one after another, ns."""
+        found = self._computations.get(operators)
+        if found is None:
+            found = self._computations[operators] = computation_ns(self.machine, operators)
+        return found
+
+    def collective(self, op: Op, payload_bytes: int, where: OnNodes) -> Moved:
+        """A collective of ranks that lie so on nodes."""
+        asked = (op, payload_bytes, where)
+        found = self._collectives.get(asked)
+        if found is None:
+            found = collective_ns(self.machine, op, self.algorithm, payload_bytes, where)
+            self._collectives[asked] = found
+        return Moved(found, Link.NODE if where.num_nodes == 1 else Link.NETWORK)
+
+    def copy(self, payload_bytes: int, link: Link) -> Moved:
+        """A copy between tiers, or a message."""
+        return Moved(transfer_ns(self.machine, payload_bytes, link), link)
+
+    def on_nodes(self, ranks: tuple[int, ...], size: int) -> OnNodes:
+        """How ranks lie on nodes of `size`."""
+        found = self._on_nodes.get((ranks, size))
+        if found is None:
+            found = self._on_nodes[ranks, size] = layout_of(ranks, size)
+        return found
+
+    def units(self, layout: Layout, place: str) -> tuple[Unit, ...]:
+        """The kinds of units of one stage of a layout's pipeline, in forward order."""
+        workload = layout.workload(place)
+        asked = (workload.config, workload.num_ranks, workload.units, workload.ranks_per_node)
+        key = (asked, layout.computing, layout.recompute, layout.config.bucket_elements)
+        found = self._units.get(key)
+        if found is None:
+            found = self._units[key] = tuple(_Pricing(self, layout, place).units())
+        return found
+
+    def planned(self, workload: Workload) -> dict[_Why, list[Movement]]:
+        """What an optimizer step moves of each unit; of layouts it is the same in many."""
+        found = self._planned.get(workload)
+        if found is None:
+            found = self._planned[workload] = {}
+            for one in planned(workload):
+                found.setdefault((one.unit, one.phase, one.purpose), []).append(one)
+        return found
+
+    def computed(self, layout: Layout, name: str) -> tuple[float, float]:
+        """Forward and backward of one unit, ns."""
+        computing = layout.computing
+        found = self._of_computing.get((computing, name))
+        if found is None:
+            found = (
+                self.computing(computing.forward(name)),
+                self.computing(computing.backward(name)),
+            )
+            self._of_computing[computing, name] = found
+        return found
+
+
+class _Pricing:
+    """Of one layout."""
+
+    def __init__(self, prices: Prices, layout: Layout, place: str) -> None:
+        self._prices, self._layout = prices, layout
+        self._workload = layout.workload(place)
+        self._size = layout.ranks_per_node or layout.num_ranks
+        self._moves = prices.planned(self._workload)
+
+    def units(self) -> list[Unit]:
+        """One of each kind."""
+        return [self._unit(one.name, one.elements) for one in self._workload.units]
+
+    def _unit(self, name: str, elements: int) -> Unit:
+        layout, prices, config = self._layout, self._prices, self._layout.config
+        bits = prices.computing(quantized_operators(elements)) if config.quantizes else 0.0
+        forward, backward = prices.computed(layout, name)
+        again = forward if layout.recompute is Recompute.FULL and name == BLOCK else 0.0
+        rows = 1 if config.stage else layout.data
+        row = shard_elements(elements, layout.data)
+        sums, size = self._sums(name), config.dtype.element_bytes
+        return Unit(
+            name=name,
+            elements=elements,
+            forward=forward + bits * config.quantize_weights,
+            backward=backward
+            + again
+            + bits * (config.quantize_weights and not config.has_secondary)
+            + bits * config.quantize_gradients,
+            again=again,
+            sums_forward=sums,
+            sums_backward=sums.times(2 if again else 1) if sums else None,
+            fetch=self._all(name, Phase.FORWARD, Purpose.FETCH_PARAMETERS),
+            gather_forward=self._one(name, Phase.FORWARD, Purpose.GATHER_PARAMETERS),
+            gather_backward=self._one(name, Phase.BACKWARD, Purpose.GATHER_PARAMETERS),
+            reduce=self._reduced(name, elements),
+            offload=self._all(name, Phase.BACKWARD, Purpose.OFFLOAD_GRADIENTS),
+            update=prices.computing(update_operators(row, rows, size)),
+            states=self._all(name, Phase.UPDATE, Purpose.FETCH_STATES)
+            + self._all(name, Phase.UPDATE, Purpose.STORE_STATES),
+            returned=self._all(name, Phase.UPDATE, Purpose.RETURN_PARAMETERS)
+            + self._all(name, Phase.UPDATE, Purpose.STORE_PARAMETERS),
+            share=self._one(name, Phase.UPDATE, Purpose.GATHER_PARAMETERS),
+        )
+
+    def _priced(self, one: Movement) -> Moved:
+        if one.op is None:
+            assert one.link is not None, "a copy leads from one tier to another"
+            return self._prices.copy(one.buffer_bytes, one.link)
+        where = self._prices.on_nodes(one.ranks, self._size)
+        return self._prices.collective(one.op, one.buffer_bytes, where)
+
+    def _all(self, *of: *tuple[str, Phase, Purpose]) -> tuple[Moved, ...]:
+        return tuple(self._priced(one) for one in self._moves.get(of, ()))
+
+    def _one(self, *of: *tuple[str, Phase, Purpose]) -> Moved | None:
+        return next(iter(self._all(*of)), None)
+
+    def _reduced(self, name: str, elements: int) -> tuple[Moved, ...]:
+        """A unit's gradient at once; or one bucket of it, as many times as it fills."""
+        bucket = self._layout.config.bucket_elements
+        found = []
+        for one in self._moves.get((name, Phase.BACKWARD, Purpose.REDUCE_GRADIENTS), ()):
+            if bucket is None or one.op is None:
+                found.append(self._priced(one))
+                continue
+            where = self._prices.on_nodes(one.ranks, self._size)
+            size = max(1, one.buffer_bytes * bucket // elements)
+            found.append(self._prices.collective(one.op, size, where))
+        return tuple(found)
+
+    def _sums(self, name: str) -> Moved | None:
+        """Of a block two in each direction; of a table that is cut one, in one direction.
+
+        With sequence parallelism each is a reduce-scatter and an all-gather (Korthikanti et al.
+        2022, section 4.2.2).
+        """
+        layout = self._layout
+        cut, computing = layout.cut, layout.computing
+        if cut.tensor == 1 or name not in (EMBEDDING, BLOCK, HEAD):
+            return None
+        count = SUMS_A_PASS if name == BLOCK else 0.5 * cut.ends
+        size = computing.tokens * layout.shape.width * computing.element_bytes
+        ops = (Op.REDUCE_SCATTER, Op.ALL_GATHER) if cut.sequence else (Op.ALL_REDUCE,)
+        parts = [self._prices.collective(op, size, self._tensor_group) for op in ops]
+        return Moved(count * sum(one.ns for one in parts), parts[0].link)
+
+    @cached_property
+    def _tensor_group(self) -> OnNodes:
+        return self._prices.on_nodes(tuple(range(self._layout.cut.tensor)), self._size)
+
+
+def sent_between_stages(prices: Prices, layout: Layout) -> Moved:
+    """Activations from one stage to the next, in one direction (Narayanan et al. 2021, 3.2)."""
+    computing = layout.computing
+    size = computing.between_elements * computing.element_bytes
+    group = layout.data * layout.cut.tensor
+    node = layout.ranks_per_node or layout.num_ranks
+    return prices.copy(
+        size, Link.NODE if layout.num_ranks <= node or 2 * group <= node else Link.NETWORK
+    )
+
+
+def number(prices: Prices, layout: Layout) -> Moved:
+    """What the ranks agree on in an update: one number each."""
+    moves = [
+        one
+        for (_, _, purpose), found in prices.planned(layout.workload()).items()
+        if purpose is Purpose.AVERAGE_LOSS
+        for one in found
+    ]
+    if not moves or moves[0].op is None:
+        return Moved(0.0, Link.NODE)
+    where = prices.on_nodes(moves[0].ranks, layout.ranks_per_node or layout.num_ranks)
+    return prices.collective(moves[0].op, moves[0].buffer_bytes, where)

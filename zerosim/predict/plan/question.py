@@ -1,0 +1,178 @@
+"""What a plan is asked for: a model, a number of GPUs, a machine, the tokens of a batch."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from math import log
+
+from zerosim.base.config.shapes import Transformer, shape_of
+from zerosim.base.errors import ConfigError
+from zerosim.base.quantities import format_exact
+from zerosim.predict.placement.machine import Machine, known_machines, load_machine
+
+MARGIN = Fraction(1, 20)
+"""For what no law counts: an assumption."""
+MOST_GPUS = 16_384
+_BITS = 3
+"""Of a number of sequences of a GPU that are kept."""
+_ONE_NODE = 8
+"""GPUs that an accelerator of no system may have beside each other."""
+_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmMbBgG]?)", re.ASCII)
+_TIMES = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a plan is made for.
+
+    Attributes:
+        model: the name of the shape.
+        gpus: all of them.
+        sequences: of one optimizer step, all ranks together.
+        sequence: s, tokens of each.
+        asked_tokens: of one optimizer step, as they were asked for.
+        margin: of memory, for what no law counts, as a part of the rest.
+    """
+
+    model: str
+    shape: Transformer
+    machine: Machine
+    gpus: int
+    sequences: int
+    sequence: int
+    asked_tokens: int
+    margin: Fraction = MARGIN
+
+    @property
+    def tokens(self) -> int:
+        """Of one optimizer step."""
+        return self.sequences * self.sequence
+
+    @property
+    def node(self) -> int:
+        """Ranks of a node."""
+        return min(self.gpus, self.machine.ranks_per_node or self.gpus)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Of one card."""
+        assert self.machine.memory_bytes is not None, "checked when it was asked"
+        return int(self.machine.memory_bytes)
+
+
+def ask(
+    model: str,
+    gpus: int,
+    machine: str,
+    tokens: int,
+    *,
+    sequence: int | None = None,
+    margin: Fraction = MARGIN,
+) -> Question:
+    """See that a plan can be made.
+
+    Args:
+        machine: a name of `known_machines`, an accelerator of one of them, or a file.
+        tokens: of one optimizer step; the nearest number of sequences that all GPUs share is taken.
+        sequence: tokens of a sequence; by default the model's own.
+
+    Raises:
+        ConfigError: something of this is not known, or does not go together.
+    """
+    shape = shape_of(model)
+    if not 1 <= gpus <= MOST_GPUS:
+        raise ConfigError(f"gpus is {gpus}: expected 1 to {format_exact(MOST_GPUS)}")
+    length = shape.context if sequence is None else sequence
+    if not 1 <= length <= shape.context:
+        raise ConfigError(
+            f"sequence is {length}: expected 1 to {format_exact(shape.context)} tokens, which is "
+            f"what {model} reads"
+        )
+    if not 0 <= margin < 1:
+        raise ConfigError(f"margin is {float(margin):g}: expected 0 or more, and below 1")
+    if tokens < length:
+        raise ConfigError(
+            f"tokens-per-batch is {format_exact(tokens)}: expected at least one sequence of "
+            f"{format_exact(length)} tokens"
+        )
+    costs = system_of(machine, gpus)
+    return Question(
+        model=model,
+        shape=shape,
+        machine=costs,
+        gpus=gpus,
+        sequences=_sequences(tokens, length, gpus),
+        sequence=length,
+        asked_tokens=tokens,
+        margin=margin,
+    )
+
+
+def _sequences(tokens: int, length: int, gpus: int) -> int:
+    """The nearest number that GPUs can share, and cut into micro-batches.
+
+    Each has as many, of which 8 and more are a multiple of a power of two: 60 are 64, 488 are 512.
+    Of fewer sequences than GPUs, the nearest of gpus / 2, gpus / 4 ...
+    """
+    if tokens >= length * gpus:
+        share = Fraction(tokens, length * gpus)
+        grain = 1 << max(0, int(share).bit_length() - _BITS)
+        return gpus * grain * round(share / grain)
+    asked = tokens / length
+    shared = [gpus >> power for power in range(gpus.bit_length()) if gpus % (1 << power) == 0]
+    return min(shared, key=lambda one: abs(log(one / asked)))
+
+
+def system_of(name: str, gpus: int) -> Machine:
+    """A machine that says how its nodes are connected, by its name or by its accelerator's.
+
+    Raises:
+        ConfigError: there is none, it does not say how much memory a GPU has, or these GPUs do not
+            fill its nodes.
+    """
+    machine = load_machine(name)
+    if machine.ranks_per_node is None and name in known_machines():
+        machine = next((one for one in _systems() if one.accelerator == name), machine)
+    if machine.memory_bytes is None:
+        raise ConfigError(
+            f"machine {name!r} does not say how much memory a GPU has: expected [memory] bytes"
+        )
+    size = machine.ranks_per_node
+    if size is None and gpus > _ONE_NODE:
+        raise ConfigError(
+            f"gpus is {gpus} and {name} is no system of nodes: expected at most {_ONE_NODE}, or a "
+            "system such as dgx-h100"
+        )
+    if size and gpus > size and gpus % size:
+        raise ConfigError(
+            f"gpus is {gpus} on {machine.name}: expected at most {size}, or a multiple of {size}, "
+            "the GPUs of a node"
+        )
+    return machine
+
+
+@cache
+def _systems() -> tuple[Machine, ...]:
+    """Those that come with zerosim, the usual ones first."""
+    names = sorted(known_machines(), key=lambda name: (not name.startswith("dgx"), name))
+    return tuple(one for one in map(load_machine, names) if one.ranks_per_node)
+
+
+def parse_tokens(text: str) -> int:
+    """Read an amount of tokens: `4M` is 4,000,000, `512k` 512,000.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    match = _AMOUNT.fullmatch(text.strip().replace(",", "").replace("_", ""))
+    if match is None:
+        raise ConfigError(
+            f"tokens-per-batch is {text[:40]!r}: expected an amount such as 4M, 512k or 4194304"
+        )
+    value = Fraction(match[1]) * _TIMES[match[2].lower()]
+    if value.denominator != 1:
+        raise ConfigError(f"tokens-per-batch is {text[:40]!r}: expected a whole number of tokens")
+    return value.numerator

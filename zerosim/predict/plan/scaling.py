@@ -1,0 +1,85 @@
+"""One layout at many numbers of GPUs, with the same tokens in a step: where communication shows.
+
+A GPU that has fewer tokens computes less while as many parameters are gathered. From C / W tokens
+on a block's gather is over while another computes; with fewer of them the step waits.
+
+Source: scaling-book, gpus.md (J. Austin et al. 2025): data parallel training is bound by computing
+if a GPU has more than C / W tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from zerosim.base.errors import ConfigError
+from zerosim.predict.plan.predict import Predicted, predict, tokens_that_hide
+from zerosim.predict.plan.prices import Prices
+from zerosim.predict.plan.question import Question
+from zerosim.theory.layout import Layout
+
+MOST_SHOWN = 4096
+"""GPUs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A layout at one number of GPUs.
+
+    Attributes:
+        tokens_per_gpu: of one micro-batch.
+        hiding_tokens: how many of them hide a gather; None where nothing is gathered.
+    """
+
+    predicted: Predicted
+    tokens_per_gpu: int
+    hiding_tokens: float | None
+
+    @property
+    def gpus(self) -> int:
+        """All of them."""
+        return self.predicted.layout.num_ranks
+
+    @property
+    def hides(self) -> bool:
+        """Whether a block's gather is over while another computes."""
+        return self.hiding_tokens is None or self.tokens_per_gpu >= self.hiding_tokens
+
+
+def scaled(prices: Prices, question: Question, layout: Layout) -> tuple[Point, ...]:
+    """A layout on 1, 2, 4 ... GPUs, as far as its batch can be shared and its ranks divide them.
+
+    The micro-batch is the layout's, or what there is for a GPU if that is less.
+    """
+    return tuple(_points(prices, question, layout))
+
+
+def _points(prices: Prices, question: Question, layout: Layout) -> Iterator[Point]:
+    size = question.machine.ranks_per_node or MOST_SHOWN
+    gpus = layout.cut.tensor * layout.pipeline
+    while gpus <= MOST_SHOWN:
+        data = gpus // (layout.cut.tensor * layout.pipeline)
+        share, left = divmod(question.sequences, data)
+        if not left and share and (gpus <= size or gpus % size == 0):
+            point = _point(prices, question, layout, gpus, share)
+            if point is not None:
+                yield point
+        gpus *= 2
+
+
+def _point(
+    prices: Prices, question: Question, layout: Layout, gpus: int, share: int
+) -> Point | None:
+    """None where the layout's groups do not divide so few."""
+    batch = min(layout.batch, share)
+    if share % batch:
+        return None
+    node = min(gpus, question.machine.ranks_per_node or gpus)
+    config = replace(layout.config, accumulate=share // batch)
+    data = gpus // (layout.cut.tensor * layout.pipeline)
+    try:
+        here = replace(layout, config=config, data=data, batch=batch, ranks_per_node=node)
+        found = predict(prices, replace(question, gpus=gpus), here)
+    except ConfigError:
+        return None
+    return Point(found, batch * layout.sequence, tokens_that_hide(prices, here))

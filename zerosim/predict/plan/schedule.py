@@ -1,0 +1,314 @@
+"""One optimizer step of one rank in time: what it computes, and what it waits for.
+
+Three things go on beside each other, as in zerosim's engine: the program computes, one thread
+communicates in the order in which it is asked, another copies. A unit is gathered `prefetch` units
+ahead, its gradients are reduced when its backward is over, and the program waits only for what it
+is about to use. Blocks are alike, so after a few of them each takes as long as the one before: the
+rest is not gone through.
+
+A pipeline's rank does its micro-batches one after another and stands idle for p - 1 of them (the
+schedules of Narayanan et al. 2021, section 2.2, without interleaving).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import partial
+
+from zerosim.base.tiers import Link
+from zerosim.predict.plan.prices import Moved, Prices, Unit, number, sent_between_stages
+from zerosim.theory.layout import LAST, Layout
+from zerosim.theory.transformer import BLOCK, ROOT
+
+
+class Cause(StrEnum):
+    """What a step's time goes to; each moment has one."""
+
+    COMPUTE = "computing"
+    AGAIN = "computing again"
+    UPDATE = "updating"
+    NODE = "waiting: within the node"
+    NETWORK = "waiting: between nodes"
+    BUS = "waiting: device and host"
+    STORAGE = "waiting: disk"
+    BUBBLE = "pipeline bubble"
+
+
+WAITS = {
+    Link.NODE: Cause.NODE,
+    Link.NETWORK: Cause.NETWORK,
+    Link.BUS: Cause.BUS,
+    Link.STORAGE: Cause.STORAGE,
+}
+Times = dict[Cause, float]
+"""ns by cause."""
+_SETTLES = 3
+"""Blocks beside those ahead after which each takes as long as the one before."""
+
+
+@dataclass(slots=True)
+class _Clock:
+    """When each of the three is free, ns, and what the program waited for."""
+
+    now: float = 0.0
+    talks: float = 0.0
+    copies: float = 0.0
+    spent: defaultdict[Cause, float] = field(default_factory=lambda: defaultdict(float))
+
+    def compute(self, ns: float, cause: Cause = Cause.COMPUTE) -> None:
+        self.now += ns
+        self.spent[cause] += ns
+
+    def ask(self, moved: Moved, since: float = 0.0) -> float:
+        """A collective is asked for; when it is over."""
+        self.talks = max(self.now, self.talks, since) + moved.ns
+        return self.talks
+
+    def copy(self, moved: Moved, since: float = 0.0) -> float:
+        """Likewise a copy."""
+        self.copies = max(self.now, self.copies, since) + moved.ns
+        return self.copies
+
+    def wait(self, until: float, link: Link) -> None:
+        if until > self.now:
+            self.spent[WAITS[link]] += until - self.now
+            self.now = until
+
+    def skip(self, other: _Clock, times: float) -> None:
+        """As much again, so many times, as went by since `other`."""
+        self.now += times * (self.now - other.now)
+        self.talks += times * (self.talks - other.talks)
+        self.copies += times * (self.copies - other.copies)
+        for cause, ns in self.spent.items():
+            self.spent[cause] = ns + times * (ns - other.spent.get(cause, 0.0))
+
+    def copied(self) -> _Clock:
+        return _Clock(self.now, self.talks, self.copies, self.spent.copy())
+
+
+def step_times(prices: Prices, layout: Layout) -> Times:
+    """What one optimizer step takes, by cause, ns; of a pipeline the stage that has the head."""
+    return _Step(prices, layout, LAST).times()
+
+
+class _Step:
+    """One optimizer step of one stage."""
+
+    def __init__(self, prices: Prices, layout: Layout, place: str) -> None:
+        self._prices, self._layout, self._config = prices, layout, layout.config
+        self._ahead = self._config.prefetch
+        units = {one.name: one for one in prices.units(layout, place)}
+        self._root = units.get(ROOT)
+        self._blocks = next(one.times for one in layout.pieces(place) if one.name == BLOCK)
+        self._shown = min(self._blocks, 2 * (_SETTLES + self._ahead) + 1)
+        if self._config.bucket_elements:  # several blocks together may fill one
+            self._shown = self._blocks
+        self._units: list[Unit] = []
+        for name, unit in units.items():
+            if name != ROOT:
+                self._units += [unit] * (self._shown if name == BLOCK else 1)
+        self._block = units[BLOCK]
+        self._each_reduces = self._config.stage >= 2
+        self._message = sent_between_stages(prices, layout) if layout.pipeline > 1 else None
+
+    def times(self) -> Times:
+        """By cause."""
+        clock, layout = _Clock(), self._layout
+        count = layout.micro_batches
+        middle = count - 1
+        if middle:
+            before = clock.copied()
+            for _ in range(min(2, middle)):  # the second one meets what the first left behind
+                before = clock.copied()
+                ends = self._micro_batch(clock, reduces=self._each_reduces)
+                clock.wait(ends.reduced, ends.link)
+            clock.skip(before, max(0, middle - 2))
+        if layout.pipeline > 1:
+            alone = _Clock()
+            self._micro_batch(alone, reduces=False)
+            clock.compute((layout.pipeline - 1) * alone.now, Cause.BUBBLE)
+        ends = self._micro_batch(clock, reduces=True)
+        self._update(clock, ends)
+        return dict(clock.spent)
+
+    def _micro_batch(self, clock: _Clock, *, reduces: bool) -> _Ends:
+        if self._message:
+            clock.wait(clock.now + self._message.ns, self._message.link)
+        self._forward(clock)
+        if self._message:
+            clock.wait(clock.now + self._message.ns, self._message.link)
+        return self._backward(clock, reduces=reduces)
+
+    # ------------------------------------------------------------------- forward and backward
+
+    def _forward(self, clock: _Clock) -> None:
+        units, ask = self._units, partial(self._gather, clock)
+        gathers = _Gathers(clock, units, [one.gather_forward for one in units], ask)
+        if self._root and self._root.gather_forward:
+            until = ask(self._root, self._root.gather_forward)
+            gathers.ask_up_to(self._ahead - 1)
+            clock.wait(until, self._root.gather_forward.link)
+        self._through(clock, gathers, is_forward=True)
+
+    def _backward(self, clock: _Clock, *, reduces: bool) -> _Ends:
+        units, ask = self._units[::-1], partial(self._gather, clock)
+        gathers = _Gathers(clock, units, [one.gather_backward for one in units], ask)
+        if self._root and self._root.gather_backward:
+            until = ask(self._root, self._root.gather_backward)
+            clock.wait(until, self._root.gather_backward.link)
+        ends = _Ends()
+        self._through(clock, gathers, is_forward=False, ends=ends if reduces else None)
+        if reduces and self._root:
+            self._reduce(clock, self._root, ends)
+        self._rest(clock, ends)
+        return ends
+
+    def _gather(self, clock: _Clock, unit: Unit, moved: Moved) -> float:
+        """A unit's own part is fetched first, if it is elsewhere."""
+        since = 0.0
+        for way in unit.fetch:
+            since = clock.copy(way, since)
+        return self._talk(clock, moved, since)
+
+    def _talk(self, clock: _Clock, moved: Moved, since: float = 0.0) -> float:
+        """A collective is asked for; without overlap the program waits for it at once."""
+        until = clock.ask(moved, since)
+        if not self._config.overlap:
+            clock.wait(until, moved.link)
+        return until
+
+    def _through(
+        self, clock: _Clock, gathers: _Gathers, *, is_forward: bool, ends: _Ends | None = None
+    ) -> None:
+        """All units in order; of blocks that are not shown, as much again as the last one took."""
+        settled = _SETTLES + self._ahead
+        hidden = self._blocks - self._shown
+        blocks = 0
+        for place, unit in enumerate(gathers.units):
+            before = (
+                clock.copied() if hidden and unit is self._block and blocks == settled else None
+            )
+            self._turn(clock, gathers, place, is_forward=is_forward, ends=ends)
+            if before:
+                gathers.later(hidden * (clock.talks - before.talks))
+                clock.skip(before, hidden)
+            blocks += unit is self._block
+
+    def _turn(
+        self,
+        clock: _Clock,
+        gathers: _Gathers,
+        place: int,
+        *,
+        is_forward: bool,
+        ends: _Ends | None,
+    ) -> None:
+        unit = gathers.units[place]
+        gathers.ask_up_to(place + self._ahead)
+        gathers.wait_for(place)
+        sums = unit.sums_forward if is_forward else unit.sums_backward
+        if sums:
+            clock.wait(clock.now + sums.ns, sums.link)
+        if is_forward:
+            clock.compute(unit.forward)
+            return
+        clock.compute(unit.again, Cause.AGAIN)
+        clock.compute(unit.backward - unit.again)
+        if ends is not None:
+            self._reduce(clock, unit, ends)
+
+    def _reduce(self, clock: _Clock, unit: Unit, ends: _Ends) -> None:
+        for moved in unit.reduce:
+            for part in self._full(moved, unit, ends):
+                ends.reduced, ends.link = self._talk(clock, part), part.link
+        for moved in unit.offload:
+            ends.offloaded = clock.copy(moved, ends.reduced)
+
+    def _full(self, moved: Moved, unit: Unit, ends: _Ends) -> Iterator[Moved]:
+        """A bucket each time that one is full; without buckets the unit itself."""
+        size = self._config.bucket_elements
+        if size is None:
+            yield moved
+            return
+        ends.bucket = moved
+        ends.filled += unit.elements
+        while ends.filled >= size:
+            ends.filled -= size
+            yield moved
+
+    def _rest(self, clock: _Clock, ends: _Ends) -> None:
+        """What is left in the last bucket."""
+        size = self._config.bucket_elements
+        if size and ends.bucket and ends.filled:
+            ends.reduced = self._talk(clock, ends.bucket.times(ends.filled / size))
+
+    # ------------------------------------------------------------------- the update
+
+    def _update(self, clock: _Clock, ends: _Ends) -> None:
+        """Unit after unit: states are fetched, updated, handed on, while the next is updated."""
+        clock.wait(ends.reduced, ends.link)
+        clock.wait(ends.offloaded, Link.BUS)
+        agreed = number(self._prices, self._layout)
+        shared, returned, links = 0.0, 0.0, (Link.NODE, Link.BUS)
+        count = self._blocks / self._shown
+        for unit in (*filter(None, [self._root]), *self._units):
+            times = count if unit is self._block else 1
+            for moved in unit.states:
+                returned, links = clock.copy(moved.times(times)), (links[0], moved.link)
+            clock.compute(times * unit.update, Cause.UPDATE)
+            for moved in unit.returned:
+                returned = clock.copy(moved.times(times))
+            if unit.share:
+                shared = self._talk(clock, unit.share.times(times), returned)
+                links = (unit.share.link, links[1])
+        clock.wait(shared, links[0])
+        clock.wait(returned, links[1])
+        clock.wait(clock.now + agreed.ns, agreed.link)
+
+
+@dataclass(slots=True)
+class _Ends:
+    """When the last gradient is reduced, and on the host.
+
+    Attributes:
+        filled: elements of the bucket that is not full as yet.
+        bucket: what a full one takes.
+    """
+
+    reduced: float = 0.0
+    link: Link = Link.NODE
+    offloaded: float = 0.0
+    filled: int = 0
+    bucket: Moved | None = None
+
+
+class _Gathers:
+    """Which units are asked for, and when each is there."""
+
+    def __init__(
+        self,
+        clock: _Clock,
+        units: Sequence[Unit],
+        moved: Sequence[Moved | None],
+        ask: Callable[[Unit, Moved], float],
+    ) -> None:
+        self.units = units
+        self._clock, self._moved, self._ask = clock, moved, ask
+        self._ends: list[float] = []
+
+    def ask_up_to(self, place: int) -> None:
+        for at in range(len(self._ends), min(place + 1, len(self.units))):
+            moved = self._moved[at]
+            self._ends.append(self._ask(self.units[at], moved) if moved else 0.0)
+
+    def wait_for(self, place: int) -> None:
+        moved = self._moved[place]
+        if moved:
+            self._clock.wait(self._ends[place], moved.link)
+
+    def later(self, ns: float) -> None:
+        """What was asked for is asked for that much later: units before it are not gone through."""
+        self._ends = [end + ns for end in self._ends]

@@ -1,0 +1,413 @@
+"""Every layout that is tried, and which of them is fastest.
+
+What is tried: tensor parallel within a node, pipelines whose stages are equal, micro-batches of
+powers of two, stages 0 to 3, with ZeRO++ where a group spans nodes, with the optimizer or all of it
+on the host, with buckets of three sizes, and with all of a block computed again or nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any
+
+from zerosim.base.config import STAGE_NAMES, STAGES, EngineConfig, Offload
+from zerosim.base.config.shapes import LlamaConfig
+from zerosim.base.errors import ConfigError
+from zerosim.base.quantities import format_bytes
+from zerosim.base.tiers import Link
+from zerosim.predict.plan.predict import Predicted, predict
+from zerosim.predict.plan.prices import Prices
+from zerosim.predict.plan.question import Question
+from zerosim.theory.layout import Layout, native
+from zerosim.theory.saved import Keeping, Recompute
+from zerosim.theory.transformer import Cut, require_cut
+
+LARGEST_BATCH = 16
+"""Sequences of a micro-batch."""
+BUCKETS = (None, 500_000_000, 50_000_000)
+"""Elements: a unit; what DeepSpeed takes by default; a tenth of it."""
+
+
+class Variant(StrEnum):
+    """What is built on a stage."""
+
+    PLAIN = "plain"
+    PLUS = "zero++"
+    OFFLOAD = "offload"
+    INFINITY = "infinity"
+
+
+_OPTIONS: dict[Variant, tuple[Mapping[str, Any], ...]] = {
+    Variant.PLAIN: ({},),
+    Variant.PLUS: (
+        {"quantize_weights": True},
+        {"secondary": True},
+        {"quantize_gradients": True},
+        {"quantize_weights": True, "secondary": True, "quantize_gradients": True},
+    ),
+    Variant.OFFLOAD: ({"offload_optimizer": Offload.CPU},),
+    Variant.INFINITY: ({"offload_optimizer": Offload.CPU, "offload_param": Offload.CPU},),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fixed:
+    """What is not to be chosen; None and () are.
+
+    Attributes:
+        config: of a DeepSpeed file: stage, buckets, offload, ZeRO++ as they stand there.
+        needed: blocks are computed again only where the same layout does not fit without that,
+            which is faster wherever it fits.
+    """
+
+    stages: tuple[int, ...] = STAGES
+    tensor: int | None = None
+    pipeline: int | None = None
+    batch: int | None = None
+    recompute: Recompute | None = None
+    variant: Variant | None = None
+    buckets: tuple[int | None, ...] = BUCKETS
+    config: EngineConfig | None = None
+    needed: bool = False
+
+
+FREE = Fixed()
+
+
+def layouts(question: Question, fixed: Fixed = FREE) -> Iterator[Layout]:
+    """All that is tried, in no order of their worth."""
+    for tensor, pipeline, data in _grids(question, fixed):
+        share, left = divmod(question.sequences, data)
+        if left:
+            continue
+        for batch in _batches(share, fixed):
+            steps = share // batch
+            if pipeline > 1 and steps < pipeline:
+                continue  # more idle than not
+            for config in _configs(question, fixed, tensor, pipeline, data):
+                for recompute in [fixed.recompute] if fixed.recompute else [*_RECOMPUTES]:
+                    yield Layout(
+                        shape=question.shape,
+                        config=_engine(config, steps, recompute),
+                        data=data,
+                        cut=Cut(tensor, sequence=tensor > 1),
+                        pipeline=pipeline,
+                        batch=batch,
+                        sequence=question.sequence,
+                        ranks_per_node=question.node,
+                        keeping=Keeping(recompute),
+                    )
+
+
+_RECOMPUTES = (Recompute.NONE, Recompute.FULL)
+"""Attention keeps no scores here, so that there is nothing for a selective one to leave out."""
+
+
+def _grids(question: Question, fixed: Fixed) -> Iterator[tuple[int, int, int]]:
+    """Tensor x pipeline x data parallel."""
+    gpus, shape = question.gpus, question.shape
+    heads = shape.key_heads if isinstance(shape, LlamaConfig) else shape.heads
+    tensors = [fixed.tensor] if fixed.tensor else _powers_within(question.node)
+    for tensor in tensors:
+        if gpus % tensor or heads % tensor:
+            continue
+        pipelines = [fixed.pipeline] if fixed.pipeline else _powers_within(gpus // tensor)
+        for pipeline in pipelines:
+            if gpus % (tensor * pipeline) == 0 and shape.layers % pipeline == 0:
+                yield tensor, pipeline, gpus // (tensor * pipeline)
+
+
+def _powers_within(most: int) -> list[int]:
+    return [2**power for power in range(most.bit_length())]
+
+
+def _batches(share: int, fixed: Fixed) -> list[int]:
+    if fixed.batch:
+        return [fixed.batch] if share % fixed.batch == 0 else []
+    return [one for one in _powers_within(min(share, LARGEST_BATCH)) if share % one == 0]
+
+
+def _configs(
+    question: Question, fixed: Fixed, tensor: int, pipeline: int, data: int
+) -> Iterator[EngineConfig]:
+    if fixed.config is not None:
+        yield fixed.config
+        return
+    is_alone = tensor == pipeline == 1
+    for stage in fixed.stages:
+        if (data == 1 and stage) or (pipeline > 1 and stage > 1):
+            continue
+        variants = [
+            values
+            for variant in ([fixed.variant] if fixed.variant else Variant)
+            if variant is Variant.PLAIN or (is_alone and _goes(question, variant, stage, data))
+            for values in _OPTIONS[variant]
+        ]
+        for bucket in fixed.buckets if stage < 3 and data > 1 else BUCKETS[:1]:
+            for values in variants:
+                yield _config(stage, bucket, question.node, tuple(values.items()))
+
+
+def _goes(question: Question, variant: Variant, stage: int, data: int) -> bool:
+    """Whether a stage has this, and the machine what it needs."""
+    if variant is Variant.PLUS:
+        return stage == 3 and data > question.node > 1
+    least = 3 if variant is Variant.INFINITY else 1
+    return stage >= least and Link.BUS in question.machine.links
+
+
+@lru_cache(maxsize=1024)
+def _config(
+    stage: int, bucket: int | None, node: int, values: tuple[tuple[str, Any], ...]
+) -> EngineConfig:
+    given = dict(values)
+    if given.pop("secondary", False):
+        given["secondary_partition"] = node
+    return native(EngineConfig(stage=stage, bucket_elements=bucket, **given))
+
+
+@lru_cache(maxsize=8192)
+def _engine(config: EngineConfig, steps: int, recompute: Recompute) -> EngineConfig:
+    checkpoints = recompute is Recompute.FULL
+    return replace(config, accumulate=steps, checkpoint_activations=checkpoints)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that was tried, the fastest that fits first, then what does not fit by its peak.
+
+    Attributes:
+        fixed: what was not to be chosen.
+    """
+
+    question: Question
+    fixed: Fixed
+    tried: tuple[Predicted, ...]
+
+    @property
+    def fitting(self) -> tuple[Predicted, ...]:
+        """Those that fit, the fastest first."""
+        return tuple(one for one in self.tried if one.fits)
+
+    def fastest(self, count: int) -> tuple[Predicted, ...]:
+        """So many of those that fit; of layouts that differ in their buckets alone, the first."""
+        found: dict[Layout, Predicted] = {}
+        for one in self.fitting:
+            config = replace(one.layout.config, bucket_elements=None)
+            found.setdefault(replace(one.layout, config=config), one)
+            if len(found) == count:
+                break
+        return tuple(found.values())
+
+    @property
+    def best(self) -> Predicted:
+        """The fastest that fits.
+
+        Raises:
+            ConfigError: nothing does.
+        """
+        best = self.tried[0]
+        if best.fits:
+            return best
+        machine = self.question.machine
+        raise ConfigError(
+            f"{self.question.model} fits in no layout on {_gpus(self.question.gpus)} of "
+            f"{machine.name} with {format_bytes(self.question.memory_bytes)}: the smallest peak is "
+            f"{format_bytes(best.footprint.bytes)}, predicted ({name_of(best.layout)}); try more "
+            "GPUs or fewer tokens a sequence"
+        )
+
+    @property
+    def fastest_too_large(self) -> Predicted | None:
+        """What would be faster than the best, if there were more memory."""
+        if not self.tried[0].fits:
+            return None
+        faster = [one for one in self.tried if not one.fits and one.step_s < self.tried[0].step_s]
+        return min(faster, key=lambda one: one.step_s, default=None)
+
+    def kinds(self) -> dict[str, Predicted]:
+        """Of each kind of layout the fastest that fits, or the one that needs least."""
+        found: dict[str, Predicted] = {}
+        for one in self.tried:
+            found.setdefault(kind_of(one.layout), one)
+        return {kind: found[kind] for kind in KINDS if kind in found}
+
+
+def make_plan(question: Question, fixed: Fixed = FREE) -> Plan:
+    """Try all layouts.
+
+    Raises:
+        ConfigError: what is fixed does not go together with the model, the GPUs or the batch.
+    """
+    require_possible(question, fixed)
+    prices = Prices(question.machine)
+    tried: list[Predicted] = []
+    for layout in layouts(question, fixed):
+        again = layout.recompute is Recompute.FULL and not fixed.recompute
+        if not (fixed.needed and again and tried[-1].fits):
+            tried.append(predict(prices, question, layout))
+    if not tried:
+        raise ConfigError(_nothing(question, fixed))
+    return Plan(question, fixed, ordered(tried))
+
+
+def narrowed(plan: Plan, fixed: Fixed) -> Plan:
+    """Of a plan what is left when more is fixed.
+
+    Raises:
+        ConfigError: nothing is.
+    """
+    left = tuple(one for one in plan.tried if _is_of(one.layout, fixed))
+    if not left:
+        raise ConfigError(
+            f"no layout of {plan.question.model} on {_gpus(plan.question.gpus)} of "
+            f"{plan.question.machine.name} is all of that: take one of these choices back"
+        )
+    return replace(plan, fixed=fixed, tried=left)
+
+
+def variant_of(layout: Layout) -> Variant:
+    """What is built on a layout's stage."""
+    config = layout.config
+    if config.quantizes or config.has_secondary:
+        return Variant.PLUS
+    if config.offload_param is not Offload.NONE:
+        return Variant.INFINITY
+    return Variant.OFFLOAD if config.offloads_optimizer else Variant.PLAIN
+
+
+def _is_of(layout: Layout, fixed: Fixed) -> bool:
+    asked = (
+        (fixed.tensor, layout.cut.tensor),
+        (fixed.pipeline, layout.pipeline),
+        (fixed.batch, layout.batch),
+        (fixed.recompute, layout.recompute),
+        (fixed.variant, variant_of(layout)),
+    )
+    return layout.config.stage in fixed.stages and all(
+        wanted is None or wanted == is_so for wanted, is_so in asked
+    )
+
+
+def ordered(tried: Iterable[Predicted]) -> tuple[Predicted, ...]:
+    """The fastest that fits first; what does not fit by how much it needs.
+
+    Of those whose steps are alike in three digits, the one with the fewest options, then the one
+    that needs least memory: a prediction cannot tell them apart.
+    """
+
+    def rank(one: Predicted) -> tuple[bool, float, int, int]:
+        if not one.fits:
+            return True, one.footprint.bytes, 0, 0
+        alike = float(f"{one.step_s:.2e}")
+        return False, alike, _num_options(one.layout), one.footprint.bytes
+
+    return tuple(sorted(tried, key=rank))
+
+
+def _num_options(layout: Layout) -> int:
+    return len(_options(layout)) + (layout.cut.tensor > 1) + (layout.pipeline > 1)
+
+
+def require_possible(question: Question, fixed: Fixed) -> None:
+    """See that what is fixed goes together with the model and the GPUs.
+
+    Raises:
+        ConfigError: it does not.
+    """
+    tensor, pipeline = fixed.tensor or 1, fixed.pipeline or 1
+    require_cut(question.model, question.shape, tensor)
+    if tensor > question.node:
+        raise ConfigError(
+            f"tensor-parallel is {tensor}: expected at most {question.node}, the GPUs of a node"
+        )
+    if question.gpus % (tensor * pipeline):
+        raise ConfigError(
+            f"gpus is {question.gpus}: expected a multiple of tensor-parallel {tensor} x "
+            f"pipeline-parallel {pipeline}"
+        )
+    if question.shape.layers % pipeline:
+        raise ConfigError(
+            f"pipeline-parallel is {pipeline}: expected a divisor of {question.model}'s "
+            f"{question.shape.layers} layers"
+        )
+
+
+def _nothing(question: Question, fixed: Fixed) -> str:
+    """Why there is not even one layout."""
+    data = question.gpus // ((fixed.tensor or 1) * (fixed.pipeline or 1))
+    batch = fixed.batch or 1
+    return (
+        f"{question.sequences} sequences of {question.sequence} tokens cannot be shared by "
+        f"{question.gpus} GPUs as asked (data parallel {data}, micro-batch {batch}): expected a "
+        f"multiple of {data * batch} sequences, {data * batch * question.sequence:,} tokens"
+    )
+
+
+# ------------------------------------------------------------------- names
+
+KINDS = (
+    "data parallel",
+    "ZeRO-1",
+    "ZeRO-2",
+    "ZeRO-3",
+    "ZeRO++",
+    "ZeRO-Offload",
+    "ZeRO-Infinity",
+    "tensor parallel",
+    "pipeline parallel",
+)
+
+
+def kind_of(layout: Layout) -> str:
+    """Which of `KINDS` a layout is of."""
+    if layout.pipeline > 1:
+        return "pipeline parallel"
+    if layout.cut.tensor > 1:
+        return "tensor parallel"
+    variant = variant_of(layout)
+    return STAGE_NAMES[layout.config.stage] if variant is Variant.PLAIN else _KINDS[variant]
+
+
+_KINDS = {
+    Variant.PLUS: "ZeRO++",
+    Variant.OFFLOAD: "ZeRO-Offload",
+    Variant.INFINITY: "ZeRO-Infinity",
+}
+
+
+def name_of(layout: Layout) -> str:
+    """A layout in one line."""
+    return " · ".join(words_of(layout))
+
+
+def words_of(layout: Layout) -> Sequence[str]:
+    """The parts of its name: stage and options, ranks, batch."""
+    stage = STAGE_NAMES[layout.config.stage]
+    grid = f"{layout.cut.tensor} x {layout.pipeline} x {layout.data}"
+    batch = f"{layout.batch} x {layout.micro_batches}"
+    return (", ".join([stage, *_options(layout)]), grid, batch)
+
+
+def _options(layout: Layout) -> list[str]:
+    config = layout.config
+    return [
+        *(["qwZ"] if config.quantize_weights else []),
+        *([f"hpZ {config.secondary_partition}"] if config.has_secondary else []),
+        *(["qgZ"] if config.quantize_gradients else []),
+        *(["optimizer on the host"] if config.offloads_optimizer else []),
+        *(["parameters on the host"] if config.offload_param is not Offload.NONE else []),
+        *([_bucket(config.bucket_elements)] if config.bucket_elements else []),
+        *(["blocks computed again"] if layout.recompute is Recompute.FULL else []),
+    ]
+
+
+def _gpus(count: int) -> str:
+    return "1 GPU" if count == 1 else f"{count:,} GPUs"
+
+
+def _bucket(elements: int) -> str:
+    return f"buckets of {elements / 1e6:g}M"

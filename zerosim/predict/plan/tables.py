@@ -1,0 +1,135 @@
+"""A plan as tables, from which figures are drawn and which a page or a terminal shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from zerosim.base.quantities import format_exact
+from zerosim.base.tables import Cell, Column, Evidence, Table
+from zerosim.predict.plan.predict import Predicted
+from zerosim.predict.plan.scaling import Point
+from zerosim.predict.plan.schedule import Cause
+from zerosim.predict.plan.search import name_of, words_of
+
+_PREDICTED = Evidence.PREDICTED
+
+
+def layouts_table(predicted: Iterable[Predicted], title: str) -> Table:
+    """Layouts in their order."""
+    names = ("peak_bytes", "fits", "step_s", "tokens_per_day", "mfu", "limit")
+    columns = [Column("layout"), Column("tensor x pipeline x data"), Column("micro-batch x steps")]
+    columns += [Column(name, _PREDICTED) for name in names]
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (
+            *words_of(one.layout),
+            one.footprint.bytes,
+            one.fits,
+            one.step_s,
+            one.tokens_per_day,
+            one.mfu,
+            one.limit,
+        )
+        for one in predicted
+    )
+    return Table(title, tuple(columns), rows)
+
+
+def memory_table(predicted: Predicted) -> Table:
+    """The parts of a rank's peak, each with its formula and its source."""
+    columns = (
+        Column("part"),
+        Column("bytes", _PREDICTED),
+        Column("role"),
+        Column("formula"),
+        Column("source"),
+    )
+    rows = tuple(
+        (part.name, part.bytes, part.role and part.role.value, part.formula, part.source)
+        for part in predicted.footprint.parts
+    )
+    found = predicted.footprint
+    where = f", {found.place}" if found.place else ""
+    return Table(f"Predicted peak of a GPU: {found.moment}{where}", columns, rows)
+
+
+def memories_table(predicted: Sequence[tuple[str, Predicted]], title: str) -> Table:
+    """The parts of several peaks, one below the other."""
+    columns = (Column("layout"), Column("part"), Column("bytes", _PREDICTED), Column("role"))
+    rows = tuple(
+        (name, part.name, part.bytes, part.role and part.role.value)
+        for name, one in predicted
+        for part in one.footprint.parts
+    )
+    return Table(title, columns, rows)
+
+
+def times_table(predicted: Sequence[tuple[str, Predicted]], title: str) -> Table:
+    """What the time of one step goes to, by cause."""
+    columns = (Column("layout"), Column("cause"), Column("seconds", _PREDICTED))
+    rows = tuple(
+        (name, cause.value, one.times[cause] / 1e9)
+        for name, one in predicted
+        for cause in Cause
+        if one.times.get(cause)
+    )
+    return Table(title, columns, rows)
+
+
+def scaling_table(curves: Sequence[tuple[str, Sequence[Point]]], title: str) -> Table:
+    """Layouts over the number of GPUs."""
+    named = ("layout", "gpus", "tokens_per_gpu")
+    names = ("tokens_per_second_per_gpu", "mfu", "hiding_tokens", "hides", "fits")
+    columns = (*map(Column, named), *(Column(name, _PREDICTED) for name in names))
+    rows = tuple(
+        (
+            name,
+            point.gpus,
+            point.tokens_per_gpu,
+            point.predicted.tokens_per_second / point.gpus,
+            point.predicted.mfu,
+            point.hiding_tokens,
+            point.hides,
+            point.predicted.fits,
+        )
+        for name, points in curves
+        for point in points
+    )
+    return Table(title, columns, rows)
+
+
+def grid_table(predicted: Iterable[Predicted], title: str) -> Table:
+    """The fastest layout of each grid of tensor x pipeline parallel ranks that fits.
+
+    Of a grid in which nothing fits, the smallest peak, and no number of tokens.
+    """
+    best: dict[tuple[int, int], Predicted] = {}
+    for one in predicted:
+        best.setdefault((one.layout.cut.tensor, one.layout.pipeline), one)
+    names = ("tokens_per_second_per_gpu", "mfu", "peak_bytes")
+    columns = (
+        Column("tensor"),
+        Column("pipeline"),
+        *(Column(name, _PREDICTED) for name in names),
+        Column("layout"),
+    )
+    rows = tuple(
+        (
+            tensor,
+            pipeline,
+            one.tokens_per_second / one.layout.num_ranks if one.fits else None,
+            one.mfu if one.fits else None,
+            one.footprint.bytes,
+            name_of(one.layout),
+        )
+        for (tensor, pipeline), one in sorted(best.items())
+    )
+    return Table(title, columns, rows)
+
+
+def title_of(predicted: Predicted) -> str:
+    """Whom a prediction is of, in a line."""
+    question = predicted.question
+    return (
+        f"{question.model} on {format_exact(question.gpus)} GPUs of {question.machine.name}, "
+        f"{format_exact(question.tokens)} tokens a step"
+    )

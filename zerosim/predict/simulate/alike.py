@@ -1,0 +1,59 @@
+"""Which ranks do the same, so that one dry run stands for them."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from zerosim.base.config import EngineConfig, Implementation, RunConfig
+from zerosim.predict.simulate.mode import without_memory
+from zerosim.predict.simulate.work import WorkCounter
+from zerosim.schema.manifest import EACH, Alike
+from zerosim.train.models import build
+
+_BY_WHOLE_WORLD = {
+    *(Implementation.DDP, Implementation.TENSOR_PARALLEL, Implementation.FSDP1),
+    *(Implementation.FSDP2, Implementation.FSDP2_KEPT, Implementation.FSDP2_BF16),
+}
+_BY_ROWS = {Implementation.FSDP2, Implementation.FSDP2_KEPT, Implementation.FSDP2_BF16}
+"""They divide each parameter by its first dimension."""
+
+
+def alike_of(
+    run: RunConfig, who: EngineConfig | Implementation, each: int = EACH
+) -> tuple[Alike, ...]:
+    """Which ranks others stand for, where there are many and they do the same.
+
+    Calls of the backend's own by the whole world say the same on every rank, and so do those of
+    tensor parallel groups, of which each rank is in one, if all lie on nodes in the same way. A
+    ring's messages go to other peers on each; of an owner, a node or a pipeline not all are
+    members. FSDP2 cuts a parameter's first dimension in N pieces, of which the last ones may be
+    shorter or empty: ranks with the same pieces are alike.
+    """
+    if run.ranks <= each or _differ(run, who):
+        return ()
+    if who not in _BY_ROWS:
+        return (Alike(rank=0, first=1, last=run.ranks - 1),)
+    with without_memory(WorkCounter()):
+        model = build(run.model, run.seed, shape=run.shape)
+    rows = sorted({parameter.shape[0] for parameter in model.parameters()})
+    pieces = groupby(range(run.ranks), key=lambda rank: _pieces(rows, run.ranks, rank))
+    spans = [list(ranks) for _, ranks in pieces]
+    return tuple(
+        Alike(rank=span[0], first=span[1], last=span[-1]) for span in spans if len(span) > 1
+    )
+
+
+def _differ(run: RunConfig, who: EngineConfig | Implementation) -> bool:
+    if not isinstance(who, EngineConfig):
+        return who not in _BY_WHOLE_WORLD
+    node, together = who.ranks_per_node or run.ranks, run.tensor_parallel
+    return not who.asks_alike or bool(node % together and together % node)
+
+
+def _pieces(rows: list[int], num_ranks: int, rank: int) -> tuple[int, ...]:
+    """How many rows a rank has of parameters with so many, as `torch.chunk` cuts them."""
+    found = []
+    for num_rows in rows:
+        size = -(-num_rows // num_ranks)
+        found.append(max(0, min(size, num_rows - rank * size)))
+    return tuple(found)

@@ -1,0 +1,143 @@
+"""What a program that is not ours may know in a dry run: what decides, not what is computed.
+
+A program counts, indexes and shuffles, and PyTorch's systems tell each other sizes and names,
+before anything is computed. Those are whole numbers, and single numbers that the program made
+itself. They are there as in a run for real; tensors of floating point numbers, and all that comes
+of them, have shapes alone. What was written from these into a tensor that was there is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+from weakref import WeakSet
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from zerosim.base.errors import UnknownValue
+from zerosim.trace.holdings import storage_of
+from zerosim.trace.source import caller, is_asked_by_framework
+
+_MOST_KEPT = 1 << 24
+"""Elements of a tensor of whole numbers; of a longer one nobody reads each."""
+
+
+class Known:
+    """Which tensors have values.
+
+    Attributes:
+        asked: what the program asked for that is not known, by line: what it was told.
+    """
+
+    def __init__(self) -> None:
+        self._lost: WeakSet[torch.UntypedStorage] = WeakSet()
+        self.asked: dict[str, str] = {}
+
+    def has(self, tensor: torch.Tensor) -> bool:
+        """Whether this tensor's values are there."""
+        return type(tensor) is not FakeTensor and storage_of(tensor) not in self._lost
+
+    def lose(self, tensor: torch.Tensor) -> None:
+        """Something was written into this tensor that is not known."""
+        storage = storage_of(tensor)
+        if type(tensor) is not FakeTensor and storage is not None:
+            self._lost.add(storage)
+
+    def call(
+        self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[bool, Any]:
+        """Call an operator for real if what it needs is known and what it gives is kept.
+
+        Returns:
+            Whether it was, and what it returned.
+        """
+        given = list(tensors_of((args, kwargs)))
+        if given:
+            return (True, for_real(operator, args, kwargs)) if all(map(self.has, given)) else NOT
+        foreseen = operator(*args, **kwargs)
+        if isinstance(foreseen, torch.Tensor) and not _is_kept(foreseen):
+            return True, foreseen
+        return True, for_real(operator, args, kwargs)
+
+    def wrote(self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
+        """An operator was called without values: what it wrote is lost.
+
+        Returns:
+            What it returns: what it wrote in place is the tensor that it was given.
+        """
+        for place, name in _written(operator):
+            target = args[place] if place < len(args) else kwargs.get(name)
+            for tensor in tensors_of(target):
+                self.lose(tensor)
+            if isinstance(out, torch.Tensor) and isinstance(target, torch.Tensor):
+                out = target
+        return out
+
+    def value_of(self, tensor: torch.Tensor) -> float | int | bool:
+        """What is answered where a value is asked for that is not known.
+
+        PyTorch's own code, which asks whether a number overflowed, is told 0. A program that asks
+        for a number to print is told that it is none, and where it asks is kept.
+        """
+        if is_asked_by_framework():
+            return zero_of(tensor)
+        told = float("nan") if tensor.is_floating_point() else zero_of(tensor)
+        self.asked.setdefault(caller(), f"{told}")
+        return told
+
+
+NOT = (False, None)
+
+
+def for_real(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call an operator on tensors that have values."""
+    with torch._C._DisableTorchDispatch():
+        return operator(*args, **kwargs)
+
+
+def no_shape(operator: Any) -> UnknownValue:
+    """What is said where a shape depends on values."""
+    return UnknownValue(
+        f"{caller()} makes a tensor whose shape depends on computed values ({operator}), which a "
+        "dry run does not have: try a shape that does not, or zerosim trace with real ranks"
+    )
+
+
+def tensors_of(value: Any) -> Iterator[torch.Tensor]:
+    """The tensors among arguments and in their lists."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from tensors_of(one)
+    elif isinstance(value, dict):
+        for one in value.values():
+            yield from tensors_of(one)
+
+
+def zero_of(tensor: torch.Tensor) -> float | int | bool:
+    """Nothing, of a tensor's kind."""
+    if tensor.dtype is torch.bool:
+        return False
+    return 0.0 if tensor.is_floating_point() else 0
+
+
+def _is_kept(made: torch.Tensor) -> bool:
+    if made.device.type != "cpu" or made.layout is not torch.strided:
+        return False
+    if made.dim() == 0:
+        return True
+    is_whole = not made.is_floating_point() and not made.is_complex()
+    return is_whole and made.numel() <= _MOST_KEPT
+
+
+@cache
+def _written(operator: Any) -> tuple[tuple[int, str], ...]:
+    """Which arguments an operator writes."""
+    return tuple(
+        (place, argument.name)
+        for place, argument in enumerate(operator._schema.arguments)
+        if argument.alias_info is not None and argument.alias_info.is_write
+    )

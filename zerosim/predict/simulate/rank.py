@@ -1,0 +1,237 @@
+"""One of N ranks, in a process that is alone: its groups, its environment, its clock."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+import torch
+import torch.distributed as dist
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.distributed import distributed_c10d
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+from zerosim.predict.simulate.backend import sending_nothing
+from zerosim.predict.simulate.known import Known
+from zerosim.predict.simulate.mode import without_memory
+from zerosim.predict.simulate.post import Letters, Post
+from zerosim.predict.simulate.work import WorkCounter
+from zerosim.schema.events import OperatorWork, Phase
+from zerosim.schema.manifest import Alike
+from zerosim.trace import dry, labels
+from zerosim.trace.holdings import holdings, is_same_memory
+from zerosim.trace.sink import Description
+from zerosim.train.launch import parallel
+
+_init_process_group = dist.init_process_group
+"""PyTorch's own: a program is given another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which rank is stood in for, and where it would be.
+
+    Attributes:
+        ranks_per_node: how many share a node, which are filled one after another.
+        backend: that would carry out its collectives: "gloo" or "nccl".
+        machine: the name of what it would run on.
+        alike: which ranks' files stand for others.
+    """
+
+    rank: int
+    num_ranks: int
+    ranks_per_node: int
+    backend: str
+    machine: str
+    alike: tuple[Alike, ...] = ()
+
+    def environment(self) -> dict[str, str]:
+        """What its launcher would have told it."""
+        return {
+            "RANK": str(self.rank),
+            "WORLD_SIZE": str(self.num_ranks),
+            "LOCAL_RANK": str(self.rank % self.ranks_per_node),
+            "LOCAL_WORLD_SIZE": str(self.ranks_per_node),
+            "GROUP_RANK": str(self.rank // self.ranks_per_node),
+        }
+
+
+class OrderClock:
+    """Tells no time, only what came before what: times are predicted when all is known.
+
+    Within a computation it goes on with what operators have to do, so that what is asked for in its
+    midst is asked for after the part that was done before.
+    """
+
+    def __init__(self) -> None:
+        self._now = 0
+
+    def now_ns(self) -> int:
+        """A nanosecond later each time."""
+        self._now += 1
+        return self._now
+
+    def passes(self, amount: int) -> None:
+        """Something was done."""
+        self._now += amount
+
+    def wall_ns(self) -> int:
+        """The same."""
+        return self._now
+
+
+@dataclass(slots=True)
+class DryRank:
+    """A rank that is stood in for. Implements `trace.dry.DryRun`."""
+
+    place: Place
+    known: Known | None = None
+    clock: OrderClock = field(default_factory=OrderClock)
+    work: WorkCounter = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.work = WorkCounter(self.clock.passes)
+
+    def without_memory(self) -> AbstractContextManager[None]:
+        """Tensors that are made inside have shapes and storages, and no memory."""
+        return without_memory(self.work, self.known)
+
+    @property
+    def backend(self) -> str:
+        """Of its place."""
+        return self.place.backend
+
+    @property
+    def machine(self) -> str:
+        """Of its place."""
+        return self.place.machine
+
+    @property
+    def alike(self) -> tuple[Alike, ...]:
+        """Of its place."""
+        return self.place.alike
+
+    def begin_work(self) -> None:
+        """A computation begins."""
+        self.work.begin()
+
+    def take_work(self) -> tuple[OperatorWork, ...]:
+        """What it asked of operators; it is over."""
+        return self.work.take()
+
+    def aside(self) -> AbstractContextManager[None]:
+        """What is asked inside is none of the computation that is open."""
+        return self.work.aside()
+
+
+@contextmanager
+def stand_in(place: Place, letters: Letters | None = None) -> Iterator[DryRank]:
+    """Be one of several ranks, none of which is there: what is sent to them arrives at once.
+
+    Args:
+        letters: what the others have said, of a program that is not ours: it may know values.
+
+    Yields:
+        The rank, for `without_memory`.
+    """
+    with prepared(place, letters) as run:
+        join(place)
+        yield run
+
+
+def join(place: Place) -> None:
+    """Be a rank of a group that sends nothing."""
+    _init_process_group(
+        dry.FAKE_BACKEND, rank=place.rank, world_size=place.num_ranks, store=FakeStore()
+    )
+
+
+@contextmanager
+def prepared(place: Place, letters: Letters | None) -> Iterator[DryRank]:
+    """Likewise, but who does the rank's part joins its group (`join`)."""
+    known = None if letters is None else Known()
+    post = None
+    if letters is not None and known is not None:
+        post = Post(letters, known, place.rank, is_alone=bool(place.alike))
+    run = DryRank(place, known)
+    with _told(place.environment()), dry.installed_as(run), holdings.apart():
+        gc.freeze()  # what was there before is not looked through
+        labels.describe(Description())  # nor is an engine that this process holds
+        try:
+            with sending_nothing(post), nullcontext() if post is None else _as_with_memory():
+                yield run
+        finally:
+            if dist.is_initialized():
+                dist.destroy_process_group()
+            labels.describe(Description())
+            labels.enter(-1, Phase.OUTSIDE)
+            parallel.forget()
+            _forget_meshes()
+            # a model and its hooks refer to each other; the next rank has neither
+            gc.collect()
+            gc.unfreeze()
+
+
+def _forget_meshes() -> None:
+    """DTensor keeps what it found for a mesh, whose groups are of the rank that was stood in for.
+
+    Two meshes are one to it that have the same ranks in the same order.
+    """
+    tensors: Any = sys.modules.get("torch.distributed.tensor")
+    if tensors is None:
+        return
+    vars(torch._C)["_clear_DTensor_sharding_propagator_cache"]()
+    tensors.DTensor._op_dispatcher.sharding_propagator.propagate_op_sharding.cache_clear()
+    redistribute: Any = sys.modules["torch.distributed.tensor._redistribute"]
+    redistribute._gen_transform_infos.cache_clear()
+    redistribute.clear_redistribute_planner_cache()
+
+
+@contextmanager
+def _as_with_memory() -> Iterator[None]:
+    """What PyTorch's own code asks of addresses is answered as if there were any.
+
+    Objects that it sends have values: their bytes come from no tensor. FSDP2 compares addresses to
+    see whether a parameter still lies where it was put; if it does there is nothing to do.
+    """
+    from torch.distributed.fsdp._fully_shard._fsdp_param import FSDPParam
+
+    to_tensor: Any = distributed_c10d._object_to_tensor
+    reset: Any = FSDPParam.reset_sharded_param
+
+    def object_to_tensor(*args: Any) -> Any:
+        with unset_fake_temporarily():
+            return to_tensor(*args)
+
+    def reset_sharded_param(parameter: Any) -> None:
+        known = parameter._module_info
+        now = getattr(known.module, known.param_name)
+        data = parameter._sharded_param_data
+        if now is not parameter.sharded_param or not is_same_memory(data, now._local_tensor):
+            reset(parameter)
+
+    with (
+        mock.patch.object(distributed_c10d, "_object_to_tensor", object_to_tensor),
+        mock.patch.object(FSDPParam, "reset_sharded_param", reset_sharded_param),
+    ):
+        yield
+
+
+@contextmanager
+def _told(variables: dict[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

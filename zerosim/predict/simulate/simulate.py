@@ -1,0 +1,155 @@
+"""A job done dry: each rank in turn does what it would do among N, then all are placed in time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+from zerosim.base.config import EngineConfig, Implementation
+from zerosim.base.errors import ConfigError, OutOfMemory, RunError
+from zerosim.predict.placement import place
+from zerosim.predict.placement.machine import Machine, load_machine
+from zerosim.predict.simulate.alike import alike_of
+from zerosim.predict.simulate.lasting import Lasting
+from zerosim.predict.simulate.post import Letters
+from zerosim.predict.simulate.rank import Place, stand_in
+from zerosim.predict.simulate.turns import in_turn
+from zerosim.record import load, write
+from zerosim.schema.manifest import EACH
+from zerosim.systems import Step, make_step, unavailable
+from zerosim.trace import trace
+from zerosim.train.device import device_memory
+from zerosim.train.engine import Engine
+from zerosim.train.launch import parallel
+from zerosim.train.launch.job import Job
+from zerosim.train.launch.training import batches_of, make_engine, train_engine, train_other
+from zerosim.train.models import context_of
+
+
+def simulate_job(job: Job, machine: str) -> None:
+    """Do each run of a job dry, on all its ranks, and write when things would happen.
+
+    Args:
+        machine: by whose constants the times are predicted, as of `load_machine`.
+    """
+    costs = load_machine(machine)
+    for who, folder in job.engines:
+        with TemporaryDirectory(prefix="zerosim-dry-") as dry:
+            run_dry(job, who, Path(dry), costs)
+            write(place(load(dry, strict=True), Lasting(costs)), folder)
+
+
+def require_simulated(job: Job, machine: str) -> None:
+    """See that a job can be done dry.
+
+    Raises:
+        ConfigError: there is no such machine, its nodes are not filled, the ranks cannot compute
+            the model together, or something was asked for that needs a run for real.
+    """
+    costs, run = load_machine(machine), job.run
+    for who, _ in job.engines:
+        if isinstance(who, EngineConfig):
+            parallel.require_divisible(run, who)
+        elif why := unavailable(who, run):
+            raise ConfigError(f"{who} cannot be done dry: {why}")
+    if run.resume:
+        raise ConfigError("resume is asked for of a dry run, which keeps nothing: leave it out")
+    require_nodes(costs, run.ranks)
+
+
+def require_nodes(costs: Machine, num_ranks: int) -> None:
+    """See that ranks fill the nodes of a machine.
+
+    Raises:
+        ConfigError: they do not.
+    """
+    size = costs.ranks_per_node
+    if size and num_ranks > size and num_ranks % size:
+        raise ConfigError(
+            f"ranks is {num_ranks} on {costs.name}: expected at most {size}, or a multiple of "
+            f"{size}, the ranks of a node"
+        )
+
+
+def run_dry(
+    job: Job,
+    who: EngineConfig | Implementation,
+    folder: Path,
+    machine: Machine,
+    each: int = EACH,
+) -> None:
+    """Do one run on all ranks, one after another; its times say nothing but what came before.
+
+    Args:
+        each: so many ranks each have a file; of more, one stands for all that do the same.
+    """
+    num_ranks = job.run.ranks
+    if isinstance(who, EngineConfig):
+        who = _on_nodes(who, num_ranks, machine)
+        size = who.ranks_per_node or num_ranks
+    else:
+        size = min(num_ranks, machine.ranks_per_node or num_ranks)
+    backend = "nccl" if machine.generation else "gloo"
+    alike = alike_of(job.run, who, each)
+    others = {rank for one in alike for rank in range(one.first, one.last + 1)}
+
+    def do(rank: int, letters: Letters) -> None:
+        where = Place(rank, num_ranks, size, backend, machine.name, alike)
+        try:
+            run_rank(job, who, folder, where, letters)
+        except OutOfMemory as error:
+            raise RunError(f"rank {rank} failed: {type(error).__name__}: {error}") from None
+
+    in_turn([rank for rank in range(num_ranks) if rank not in others], folder, do)
+
+
+def _on_nodes(config: EngineConfig, num_ranks: int, machine: Machine) -> EngineConfig:
+    """A file that stands for others says nothing of their nodes: the configuration does."""
+    size = config.ranks_per_node or min(num_ranks, machine.ranks_per_node or num_ranks)
+    return replace(config, ranks_per_node=size) if size < num_ranks else config
+
+
+def run_rank(
+    job: Job,
+    who: EngineConfig | Implementation,
+    folder: Path,
+    where: Place,
+    letters: Letters | None = None,
+) -> None:
+    """Do one run on one rank; its file's times say nothing but what came before.
+
+    Args:
+        letters: what the others have said so far; the first rank's need none.
+    """
+    run = job.run
+    ours = isinstance(who, EngineConfig)
+    with stand_in(where, None if ours else letters or Letters()) as dry_rank:
+        # the groups' own tensors have values
+        data = parallel.data_group(run)
+        trained: Engine | Step | None = None
+        with (
+            dry_rank.without_memory(),
+            device_memory(run.device_bytes, torch.device("cpu")),
+            trace(
+                folder,
+                program="zerosim simulate" if ours else f"zerosim simulate: {who}",
+                run=run.to_plain(),
+                memory=run.memory,
+            ),
+        ):
+            if isinstance(who, EngineConfig):
+                trained = make_engine(job, who, torch.device("cpu"), data)
+                shape = run.batch, context_of(run.model, run.shape) + 1
+                train_engine(
+                    trained,
+                    run.steps,
+                    read=lambda *_: torch.empty(shape, dtype=torch.int64),
+                    advance=lambda _: None,
+                )
+            else:
+                trained = make_step(who, run, batches_of(run, data))
+                train_other(trained, run.steps, who, lambda _: None)
+        del trained

@@ -1,8 +1,0 @@
-"""What is said of runs, in the language that is spoken. Imports `zerosim.language`."""
-
-from __future__ import annotations
-
-from zerosim.language import Words
-
-said = Words.beside(__file__)
-"""A sentence, or a part of one, by its key in `words.toml`."""

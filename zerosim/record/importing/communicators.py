@@ -1,0 +1,135 @@
+"""What recorders of NCCL itself tell: calls of communicators, which know no ranks of the program.
+
+A communicator has a hash, a number of ranks, and each process a rank in it. The largest that a
+process is in gives its rank, if all processes agree; other communicators' ranks follow where each
+was seen. Sizes are in bytes, of what type of elements is not told.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from zerosim.base.errors import TraceError
+from zerosim.record.bounds import MOST_RANKS
+from zerosim.record.importing.calls import MESSAGE_BYTES
+from zerosim.record.importing.kineto import RECORD, Profile
+from zerosim.record.importing.spans import Span, in_order, nest
+
+COLLECTIVES = {
+    "AllReduce": "allreduce",
+    "AllGather": "_allgather_base",
+    "ReduceScatter": "_reduce_scatter_base",
+    "Broadcast": "broadcast",
+    "Reduce": "reduce",
+    "AllToAll": "all_to_all",
+    "AlltoAll": "all_to_all",
+    "Gather": "gather",
+    "Scatter": "scatter",
+    "Send": "send",
+    "Recv": "recv",
+}
+"""What NCCL calls an operation, and what a record of PyTorch's calls it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Process:
+    """What one process told.
+
+    Attributes:
+        member: its rank in each communicator, and how many ranks that has.
+        spans: its calls as records of a profile, and annotations of the program.
+        kernels, launches: as a profile has them.
+    """
+
+    path: Path
+    host: str
+    pid: int
+    member: dict[str, tuple[int, int]] = field(default_factory=dict)
+    spans: list[Span] = field(default_factory=list)
+    kernels: list[Span] = field(default_factory=list)
+    launches: dict[int, Span] = field(default_factory=dict)
+
+    def call(
+        self, name: str, communicator: str, size: int | None, begin_ns: int, end_ns: int
+    ) -> Span:
+        """Note a call, in a profile's words."""
+        args = {"Collective name": COLLECTIVES.get(name), MESSAGE_BYTES: size}
+        span = Span(
+            RECORD, (self.pid, 0), begin_ns, end_ns, {**args, "Process Group Name": communicator}
+        )
+        self.spans.append(span)
+        return span
+
+
+def profiles_of(processes: Sequence[Process], *, is_timed: bool, note: str) -> list[Profile]:
+    """The accounts of ranks.
+
+    Args:
+        note: what else is to be said of such a recording.
+
+    Raises:
+        TraceError: it is not told which ranks the processes are.
+    """
+    sizes = Counter(
+        {name: size for one in processes for name, (_, size) in one.member.items()}
+    ).most_common(1)
+    path = processes[0].path
+    world, num_ranks = sizes[0] if sizes else ("", 0)
+    ranks = {id(one): one.member[world][0] for one in processes if world in one.member}
+    fits = all(0 <= rank < num_ranks <= MOST_RANKS for rank in ranks.values())
+    if not fits or len(ranks) < len(processes) or not ranks:
+        raise TraceError(
+            f"{path}: it does not say which ranks its processes are: no communicator has all of "
+            "them; record from before the communicators are made"
+        )
+    seen: dict[str, dict[int, int]] = defaultdict(dict)
+    for one in processes:
+        for name, (place, size) in one.member.items():
+            if 0 <= place < size <= num_ranks:
+                seen[name][place] = ranks[id(one)]
+    counts = {name: size for one in processes for name, (_, size) in one.member.items()}
+    groups = {
+        name: tuple(places[place] for place in range(counts[name]))
+        for name, places in seen.items()
+        if len(places) == counts[name] and len(set(places.values())) == counts[name]
+    }
+    groups[world] = tuple(range(num_ranks))
+    return [
+        _profile(one, ranks[id(one)], num_ranks, groups, is_timed=is_timed, note=note)
+        for one in processes
+    ]
+
+
+def _profile(
+    process: Process,
+    rank: int,
+    num_ranks: int,
+    groups: dict[str, tuple[int, ...]],
+    *,
+    is_timed: bool,
+    note: str,
+) -> Profile:
+    spans = sorted(process.spans, key=in_order)
+    nest(spans)
+    return Profile(
+        path=process.path,
+        rank=rank,
+        num_ranks=num_ranks,
+        backend="nccl",
+        host=process.host,
+        pid=process.pid,
+        groups=groups,
+        backends=dict.fromkeys(groups, "nccl"),
+        begin_ns=min((one.start_ns for one in spans), default=0),
+        end_ns=max((one.end_ns for one in (*spans, *process.kernels)), default=0),
+        spans=tuple(spans),
+        differentiated_ns=(),
+        kernels=tuple(sorted(process.kernels, key=in_order)),
+        launches=process.launches,
+        hidden=(),
+        is_timed=is_timed,
+        notes=(note,),
+    )

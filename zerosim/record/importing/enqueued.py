@@ -1,0 +1,282 @@
+"""What Flight Recorder kept of a rank's calls, as a profile of the rank.
+
+Each call becomes a record of PyTorch's profiler with the annotations that its lines of code amount
+to. No dump knows a step of an optimizer: where the lines tell forward from backward, one of each is
+an iteration.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from zerosim.record.bounds import MOST_RANKS
+from zerosim.record.importing.calls import SOURCE
+from zerosim.record.importing.dumps import Dump, Entry
+from zerosim.record.importing.kineto import RECORD, ZERO, Profile
+from zerosim.record.importing.spans import Span, in_order, nest
+from zerosim.record.importing.stacks import annotated, is_backward, is_forward
+from zerosim.record.text import as_text
+from zerosim.schema.events import Op
+
+_RECORDED = {
+    Op.ALL_REDUCE: "allreduce",
+    Op.ALL_GATHER: "_allgather_base",
+    Op.REDUCE_SCATTER: "_reduce_scatter_base",
+    Op.BROADCAST: "broadcast",
+    Op.REDUCE: "reduce",
+    Op.ALL_TO_ALL: "all_to_all",
+    Op.GATHER: "gather",
+    Op.SCATTER: "scatter",
+    Op.BARRIER: "barrier",
+    Op.SEND: "send",
+    Op.RECEIVE: "recv",
+}
+"""What a record of PyTorch's calls an operation."""
+_COALESCED = "coalesced"
+"""Of an entry that holds others together, which have entries of their own."""
+_LINK = "External id"
+_LATEST_NS = 2**62
+_LEVELS = 16
+"""A span and those around it, a nanosecond apart; an entry has fewer annotations."""
+_LEAST = 2
+"""So many rounds alike show that they are rounds."""
+_ROUNDS = (
+    "Flight Recorder knows no step of an optimizer: a forward with its backward is taken for an "
+    "iteration; with accumulated gradients it is a micro-step of one"
+)
+_NO_ROUNDS = (
+    "Flight Recorder knows no step of an optimizer, and lines of code do not tell forwards from "
+    "backwards: of which iteration a call is, is not recorded"
+)
+_NOTICED = "begin and end of a call are when PyTorch's watchdog noticed, which looks now and then"
+_GLOO = (
+    "Gloo's recorder keeps what was enqueued, in order: not when it began or ended, nor messages "
+    "between two ranks"
+)
+
+
+def enqueued(dumps: Sequence[Dump]) -> list[Profile]:
+    """The accounts of all ranks that have a dump."""
+    num_ranks = _num_ranks(dumps)
+    windows = _windows(dumps)
+    ranks = [_Rank.of(dump, windows) for dump in dumps]
+    rounds = [_round_ends(one.noted, is_from_start=one.is_from_start) for one in ranks]
+    if None in rounds:  # iterations would not be the same on all
+        rounds = [None] * len(rounds)
+    return [_profile(one, num_ranks, ends) for one, ends in zip(ranks, rounds, strict=True)]
+
+
+def _windows(dumps: Sequence[Dump]) -> dict[str, tuple[int, int]]:
+    """Of each group the calls that all dumps reach, which are not of one moment: first and last."""
+    seen: dict[str, list[list[int]]] = defaultdict(list)
+    for dump in dumps:
+        mine: dict[str, list[int]] = defaultdict(list)
+        for one in dump.entries:
+            if not one.is_message and one.sequence is not None:
+                mine[one.group].append(one.sequence)
+        for name, numbers in mine.items():
+            seen[name].append(numbers)
+    return {
+        name: (max(map(min, numbers)), min(map(max, numbers))) for name, numbers in seen.items()
+    }
+
+
+def _num_ranks(dumps: Sequence[Dump]) -> int:
+    """As many as are named, have a dump, or gave a part to what all gathered."""
+    named = [rank for dump in dumps for ranks in dump.groups.values() for rank in ranks]
+    found = max((*named, *(dump.rank for dump in dumps))) + 1
+    gathers = (
+        (sum(one.given), sum(one.gotten))
+        for dump in dumps
+        for one in dump.entries
+        if one.op is Op.ALL_GATHER and one.is_default and one.given and one.gotten
+    )
+    parts = (whole // part for part, whole in gathers if part)
+    return max(found, *(one for one in parts if one <= MOST_RANKS), 0)
+
+
+@dataclass(slots=True)
+class _Noted:
+    """An entry with what its lines of code say."""
+
+    entry: Entry
+    names: list[str]
+
+    @property
+    def kind(self) -> tuple[Op, str, tuple[int, ...] | None]:
+        """What it has in common with the same call of another iteration."""
+        return self.entry.op, self.entry.group, self.entry.given
+
+
+@dataclass(frozen=True, slots=True)
+class _Rank:
+    """What one rank enqueued, as far as all dumps reach, in order; and how much more."""
+
+    dump: Dump
+    noted: list[_Noted]
+    num_more: int
+
+    @classmethod
+    def of(cls, dump: Dump, windows: dict[str, tuple[int, int]]) -> _Rank:
+        entries = [
+            one
+            for one in dump.entries
+            if 0 < one.created_ns < _LATEST_NS and not one.name.endswith(f":{_COALESCED}")
+        ]
+        kept = [one for one in entries if _is_within(one, windows)]
+        kept.sort(key=lambda one: (one.created_ns, one.number))
+        return cls(dump, [_Noted(one, annotated(one)) for one in kept], len(entries) - len(kept))
+
+    @property
+    def is_from_start(self) -> bool:
+        """Whether nothing came before what is kept."""
+        return bool(self.noted) and self.noted[0].entry.number == 0
+
+
+def _is_within(entry: Entry, windows: dict[str, tuple[int, int]]) -> bool:
+    if entry.is_message or entry.sequence is None:
+        return True
+    first, last = windows[entry.group]
+    return first <= entry.sequence <= last
+
+
+def _profile(rank: _Rank, num_ranks: int, ends: list[int] | None) -> Profile:
+    dump, noted = rank.dump, rank.noted
+    entries = [one.entry for one in noted]
+    groups = _groups(dump, num_ranks)
+    spans = [span for place, one in enumerate(noted) for span in _spans(one, place)]
+    spans += [
+        Span(f"{ZERO}of a round", (0, -1), end, end, {})
+        for end in (_ends_of_backwards(noted) if ends is None else ends)
+    ]
+    spans.sort(key=in_order)
+    nest(spans)
+    kernels = [span for place, one in enumerate(entries) for span in _carried(one, place)]
+    return Profile(
+        path=dump.path,
+        rank=dump.rank,
+        num_ranks=num_ranks,
+        backend=dump.backend or "not recorded",
+        host="",
+        pid=0,
+        groups=groups,
+        backends=dict.fromkeys(groups, dump.backend),
+        begin_ns=min((one.start_ns for one in spans), default=0),
+        end_ns=max((one.end_ns for one in (*spans, *kernels)), default=0),
+        spans=tuple(spans),
+        differentiated_ns=(),
+        kernels=tuple(sorted(kernels, key=in_order)),
+        launches={},
+        hidden=tuple(
+            Span(as_text(one.name), (0, 0), one.created_ns, one.created_ns, {})
+            for one in entries
+            if one.op not in _RECORDED
+        ),
+        counts_iterations=ends is not None,
+        unsized="dumps say types from PyTorch 2.4 on, and one for a call",
+        apart="Gloo's dumps do not say whom a group has",
+        notes=tuple(_notes(rank, num_ranks, counts=ends is not None, is_noticed=bool(kernels))),
+    )
+
+
+def _groups(dump: Dump, num_ranks: int) -> dict[str, tuple[int, ...]]:
+    """Of Gloo it is known that the default group has all ranks."""
+    everybody = tuple(range(num_ranks))
+    return {one.group: everybody for one in dump.entries if one.is_default} | dump.groups
+
+
+def _spans(noted: _Noted, place: int) -> Iterator[Span]:
+    """A call as a record, and the annotations around it, on a thread of their own."""
+    entry = noted.entry
+    if entry.op not in _RECORDED:
+        return
+    end = entry.created_ns + _LEVELS
+    for level, name in enumerate(noted.names):
+        yield Span(name, (0, place), entry.created_ns, end - level, {})
+    yield Span(RECORD, (0, place), entry.created_ns, entry.created_ns + 1, _args(entry, place))
+
+
+def _args(entry: Entry, place: int) -> dict[str, Any]:
+    gotten = entry.given if entry.op is Op.RECEIVE and not entry.gotten else entry.gotten
+    found = {
+        "Collective name": _RECORDED[entry.op],
+        "In msg nelems": None if entry.given is None else sum(entry.given),
+        "Out msg nelems": None if gotten is None else sum(gotten),
+        "dtype": entry.dtype,
+        "Process Group Name": entry.group,
+        "Seq": entry.sequence,
+        "Rank": entry.peer,
+        _LINK: place,
+        SOURCE: entry.source,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _carried(entry: Entry, place: int) -> Iterator[Span]:
+    begin, end = entry.started_ns, entry.completed_ns
+    if begin is not None and end is not None and entry.created_ns <= begin <= end < _LATEST_NS:
+        yield Span("nccl", (0, place), begin, end, {_LINK: place})
+
+
+def _round_ends(noted: Sequence[_Noted], *, is_from_start: bool) -> list[int] | None:
+    """When each forward with its backward was over; None if they cannot be told apart.
+
+    What came before the first whole one loses its annotations, as it is of no iteration.
+    """
+    rounds: list[list[_Noted]] = []
+    has_gone_back = True
+    for one in noted:
+        if is_forward(one.names) and has_gone_back:
+            rounds.append([])
+            has_gone_back = False
+        if rounds and (is_forward(one.names) or is_backward(one.names)):
+            rounds[-1].append(one)
+            has_gone_back |= is_backward(one.names)
+    kinds = [tuple(one.kind for one in some) for some in rounds]
+    usual, count = Counter(kinds).most_common(1)[0] if kinds else ((), 0)
+    is_first_whole = is_from_start or (kinds and kinds[0] == usual)
+    whole = rounds[0 if is_first_whole else 1 : len(rounds) if kinds[-1:] == [usual] else -1]
+    if count < _LEAST or not all(is_backward(some[-1].names) for some in whole):
+        return None
+    for one in noted[: next(n for n, one in enumerate(noted) if one is whole[0][0])]:
+        one.names = []
+    return [some[-1].entry.created_ns + _LEVELS for some in whole]
+
+
+def _ends_of_backwards(noted: Sequence[_Noted]) -> list[int]:
+    return [
+        one.entry.created_ns + _LEVELS
+        for one, after in zip_longest(noted, noted[1:])
+        if is_backward(one.names) and (after is None or not is_backward(after.names))
+    ]
+
+
+def _notes(rank: _Rank, num_ranks: int, *, counts: bool, is_noticed: bool) -> Iterator[str]:
+    dump, entries = rank.dump, [one.entry for one in rank.noted]
+    if not any(one.frames for one in entries):
+        yield "the dumps have no lines of code, as JSON never has: why a call was made is not told"
+    yield _ROUNDS if counts else _NO_ROUNDS
+    if dump.backend == "gloo":
+        yield _GLOO
+    if is_noticed:
+        yield _NOTICED
+    if not dump.groups:
+        yield f"the dumps name no ranks: by what was gathered there are {num_ranks}"
+    if rank.num_more:
+        yield (
+            f"rank {dump.rank}: {_calls(rank.num_more)} that other ranks' dumps do not reach left "
+            "out: `zerosim diagnose` says whether somebody did not come"
+        )
+    if is_open := [one for one in entries if one.state != "completed" and not one.is_retired]:
+        yield (
+            f"rank {dump.rank}: {_calls(len(is_open))} had not ended when its dump was made: "
+            "`zerosim diagnose` says who is at fault"
+        )
+
+
+def _calls(number: int) -> str:
+    return f"{number:,} call{'s' * (number != 1)}"

@@ -1,0 +1,147 @@
+"""The files that were given, and what is in them, within bounds: they are somebody else's.
+
+An archive is read as a stream and nothing of it is written anywhere, so no name in it leads astray.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import tarfile
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, cast
+
+from zerosim.base.errors import TraceError
+
+_ENDINGS = (".json", ".json.gz")
+_ARCHIVES = (".tar", ".tar.gz", ".tgz")
+_OTHERS = (".sqlite", ".log", ".jsonl", ".pickle", ".pkl")
+"""Of Nsight Systems, NCCL Inspector and Flight Recorder."""
+_OF_RANK = re.compile(r"rank_?\d+$")
+"""How the names of Flight Recorder's dumps end, which have no ending."""
+_GZIP = b"\x1f\x8b"
+_MOST_BYTES = 2**30
+"""Of a file, unpacked: a longer one is no window of a few steps."""
+_MOST_TIMES = 200
+"""What JSON of a profiler unpacks to is 13 to 40 times as long; what is packed to do harm, 1000."""
+_LITTLE_BYTES = 2**26
+"""So much may unpack from anything."""
+_MOST_FILES = 4096
+_CHUNK = 1 << 20
+
+
+def find_files(paths: Sequence[Path]) -> list[Path]:
+    """The files that are meant: those given, and those in folders that are given.
+
+    Raises:
+        TraceError: one is not there or is no file, a folder has none, or there are too many.
+    """
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            inside = sorted(one for one in path.iterdir() if _is_meant(one.name))
+            if not inside:
+                raise TraceError(f"{path}: no {' or '.join(_ENDINGS)} file in it: give the files")
+            found += inside
+        else:
+            found.append(path)
+    for file in found:
+        if not file.is_file():  # opening a pipe would wait for ever
+            what = (
+                "expected a file, found something else"
+                if file.exists()
+                else "there is no such file"
+            )
+            raise TraceError(f"{file}: {what}: give PyTorch profiler traces, a file a rank")
+    if len(found) > _MOST_FILES:
+        raise TraceError(f"{len(found):,} files: expected {_MOST_FILES:,} at most, a file a rank")
+    return list(dict.fromkeys(found))
+
+
+def _is_meant(name: str) -> bool:
+    return name.endswith((*_ENDINGS, *_ARCHIVES, *_OTHERS)) or _OF_RANK.search(name) is not None
+
+
+def read_contents(path: Path) -> Iterator[tuple[Path, bytes]]:
+    """What a file holds, unpacked; of an archive, each of its files, named as if it were a folder.
+
+    Raises:
+        TraceError: it cannot be read or unpacked, or is too long.
+    """
+    if not path.name.endswith(_ARCHIVES):
+        yield path, read_bytes(path)
+        return
+    left = _most_bytes(path)
+    num_files = 0
+    try:
+        with tarfile.open(path, "r|*") as archive:
+            for member in archive:
+                num_files += 1
+                if num_files > _MOST_FILES:
+                    raise TraceError(f"{path}: expected {_MOST_FILES:,} files in it at most")
+                if not member.isfile():  # folders; links lead out of it
+                    continue
+                content = archive.extractfile(member)
+                assert content is not None, "it is a file"
+                inside = path / member.name.lstrip("/")
+                found = _bounded(path, content, left)
+                left -= len(found)
+                yield inside, _unpacked(inside, found)
+    except (tarfile.TarError, EOFError, zlib.error, ValueError) as error:
+        raise _damaged(path, error) from None
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be read: {error.strerror or error}") from None
+    if not num_files:
+        raise TraceError(f"{path}: an archive without files: give one with a file for each rank")
+
+
+def read_bytes(path: Path) -> bytes:
+    """What one file holds, unpacked if it is packed.
+
+    Raises:
+        TraceError: it cannot be read or unpacked, or is too long.
+    """
+    try:
+        with path.open("rb") as file:
+            packed = file.read(2) == _GZIP
+        with gzip.open(path, "rb") if packed else path.open("rb") as content:
+            return _bounded(path, cast("IO[bytes]", content), _most_bytes(path))
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise _damaged(path, error) from None
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def _most_bytes(path: Path) -> int:
+    return min(_MOST_BYTES, max(_LITTLE_BYTES, _MOST_TIMES * path.stat().st_size))
+
+
+def _unpacked(path: Path, content: bytes) -> bytes:
+    """What a file of an archive holds, which may be packed itself."""
+    if not content.startswith(_GZIP):
+        return content
+    most = min(_MOST_BYTES, max(_LITTLE_BYTES, _MOST_TIMES * len(content)))
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    found = unpacker.decompress(content, most)
+    if unpacker.unconsumed_tail:
+        raise _too_long(path, most)
+    return found
+
+
+def _bounded(path: Path, content: IO[bytes], most: int) -> bytes:
+    found = bytearray()
+    while part := content.read(_CHUNK):
+        found += part
+        if len(found) > most:
+            raise _too_long(path, most)
+    return bytes(found)
+
+
+def _too_long(path: Path, most: int) -> TraceError:
+    return TraceError(f"{path}: more than {most:,} B unpacked: profile fewer steps")
+
+
+def _damaged(path: Path, error: Exception) -> TraceError:
+    return TraceError(f"{path}: damaged, it cannot be unpacked ({error}): copy it again")

@@ -1,0 +1,287 @@
+"""A PyTorch profiler trace (Kineto's JSON) as the spans that tell of communication.
+
+What is kept of an event is decided by its name and category, before its arguments are looked at: a
+trace has hundreds of thousands of events, and hundreds of these.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from zerosim.base.errors import TraceError
+from zerosim.record.bounds import MOST_RANKS
+from zerosim.record.importing.spans import Span, in_order, nest
+from zerosim.record.importing.values import counted, ranks_in
+
+OPERATOR = "c10d::"
+RECORD = "record_param_comms"
+NATIVE = ("gloo:", "nccl:", "hccl:", "xccl:", "ucc:", "mpi:")
+"""What backends call the spans of what they carry out."""
+ENGINE = "autograd::engine::evaluate_function: "
+ACCUMULATES = "torch::autograd::AccumulateGrad"
+STEP, ZERO = "Optimizer.step#", "Optimizer.zero_grad#"
+WINDOW = "ProfilerStep#"
+WRAPPED = "DistributedDataParallel.forward"
+FSDP2, FSDP1 = "FSDP::", "FullyShardedDataParallel."
+DTENSOR = ("Redistribute", "_ToTorchTensor", "_FromTorchTensor")
+HIDDEN = "symm_mem::"
+"""Operators that move bytes between ranks and leave no record of it."""
+_HIDDEN_KERNEL = re.compile(r"cross_device_reduce\w*|multimem\w*")
+"""Kernels that do, where no operator says so."""
+KEPT = (
+    *(OPERATOR, RECORD, *NATIVE, ENGINE, ACCUMULATES, STEP, ZERO, WINDOW, WRAPPED, FSDP2, FSDP1),
+    *(*DTENSOR, HIDDEN),
+)
+"""What the names of spans begin with that tell of communication."""
+SHAPES = "Input Dims"
+_NO_SHAPES = "profile with record_shapes=True"
+_OF_LISTS = (
+    "a profile does not say shapes of lists of lists, nor types of tensors in lists; execution "
+    "traces beside the profiles do"
+)
+_MOST_OBJECTS = 2**24
+"""Of a file: an event is two of them, and no file is so long that it has more."""
+_ON_CPU = ("cpu_op", "user_annotation")
+_LAUNCHES = ("cuda_runtime", "cuda_driver", "hip_runtime")
+
+
+class _Event(msgspec.Struct, gc=False):
+    """One event as the file has it."""
+
+    ph: str = ""
+    name: str = ""
+    cat: str | None = ""
+    pid: int | str = 0
+    tid: int | str = 0
+    ts: float = 0
+    dur: float = 0
+    args: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+_NAMES = {
+    "events": "traceEvents",
+    "distributed": "distributedInfo",
+    "base_time_ns": "baseTimeNanoseconds",
+}
+
+
+class _File(msgspec.Struct, rename=_NAMES):
+    """What is asked of a file, wherever in it that stands."""
+
+    events: list[_Event]
+    distributed: dict[str, Any] | None = None
+    base_time_ns: int = 0
+    host_name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """What one rank's file says.
+
+    Attributes:
+        groups: the ranks of each process group, by name; empty if the file does not say.
+        begin_ns, end_ns: of all that was profiled.
+        spans: that are kept, in the order of their beginning.
+        differentiated_ns: when operators ran that a backward came back to, ascending.
+        kernels: of NCCL, on the device.
+        launches: by correlation, the thread and the time that a kernel was launched at.
+        hidden: what moved bytes and left no record of how many, in order: operators, or kernels
+            that no operator says.
+        is_timed: whether times are times; if not, they only say an order.
+        counts_iterations: whether what is annotated tells one iteration from another.
+        unsized, apart: what to try where sizes, or groups, are not recorded.
+        notes: what else is to be said of it, a sentence each.
+    """
+
+    path: Path
+    rank: int
+    num_ranks: int
+    backend: str
+    host: str
+    pid: int
+    groups: dict[str, tuple[int, ...]]
+    backends: dict[str, str]
+    begin_ns: int
+    end_ns: int
+    spans: tuple[Span, ...]
+    differentiated_ns: tuple[int, ...]
+    kernels: tuple[Span, ...]
+    launches: dict[int, Span]
+    hidden: tuple[Span, ...]
+    is_timed: bool = True
+    counts_iterations: bool = True
+    unsized: str = _NO_SHAPES
+    apart: str = "NCCL says it from PyTorch 2.3; execution traces beside the profiles may"
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_on_gpu(self) -> bool:
+        """Whether NCCL moved the bytes."""
+        return bool(self.kernels) or self.backend.startswith("nccl")
+
+
+def read_profile(path: Path, content: bytes) -> Profile:
+    """Read one rank's trace.
+
+    Args:
+        path: what messages call it.
+        content: of the file.
+
+    Raises:
+        TraceError: it is damaged or none, or does not say whose it is.
+    """
+    file = _decoded(path, content)
+    rank, num_ranks, info = _identity(path, file.distributed)
+    try:
+        kept = _Kept(file)
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as error:
+        raise _damaged(path, error) from None
+    groups, backends = group_config(info.get("pg_config"), num_ranks)
+    has_shapes = any(one.args.get(SHAPES) for one in kept.spans)
+    return Profile(
+        path=path,
+        rank=rank,
+        num_ranks=num_ranks,
+        backend=str(info.get("backend") or "not recorded"),
+        host=file.host_name,
+        pid=next((counted({"": s.thread[0]}, "") or 0 for s in kept.spans), 0),
+        groups=groups,
+        backends=backends,
+        begin_ns=kept.begin_ns,
+        end_ns=kept.end_ns,
+        spans=tuple(kept.spans),
+        differentiated_ns=tuple(sorted(kept.differentiated_ns)),
+        kernels=tuple(kept.kernels),
+        launches=kept.launches,
+        hidden=tuple(kept.hidden),
+        unsized=_OF_LISTS if has_shapes else _NO_SHAPES,
+    )
+
+
+class _Kept:
+    """What is kept of a file's events."""
+
+    def __init__(self, file: _File) -> None:
+        self.spans: list[Span] = []
+        self.kernels: list[Span] = []
+        self.differentiated_ns: list[int] = []
+        self.hidden: list[Span] = []
+        on_cpu = []
+        for event in file.events:
+            if event.ph == "s" and event.cat == "fwdbwd":
+                self.differentiated_ns.append(_ns(file, event.ts))
+            elif event.ph == "X" and event.cat in _ON_CPU:
+                on_cpu.append(event)
+                if event.name.startswith(KEPT):
+                    self.spans.append(_span(file, event))
+            elif event.ph == "X" and event.cat == "kernel":
+                self._keep_kernel(file, event)
+        self.begin_ns = min((_ns(file, one.ts) for one in on_cpu), default=0)
+        self.end_ns = max((_ns(file, one.ts + max(one.dur, 0)) for one in on_cpu), default=0)
+        self.spans.sort(key=in_order)
+        self.kernels.sort(key=in_order)
+        nest(self.spans)
+        if asked := [one for one in self.spans if one.name.startswith(HIDDEN)]:
+            self.hidden = asked  # whose kernels the others are
+        self.hidden.sort(key=in_order)
+        self.launches = self._launches(file)
+
+    def _keep_kernel(self, file: _File, event: _Event) -> None:
+        if "nccl" in event.name.lower():
+            self.kernels.append(_span(file, event))
+        elif found := _HIDDEN_KERNEL.search(event.name):
+            kernel = _span(file, event)
+            kernel.name = found[0]
+            self.hidden.append(kernel)
+
+    def _launches(self, file: _File) -> dict[int, Span]:
+        """What launched the kernels; newer versions link them to a call themselves."""
+        wanted = {counted(one.args, "correlation") for one in self.kernels} - {None}
+        found: dict[int, Span] = {}
+        for event in file.events if wanted else ():
+            if event.ph == "X" and event.cat in _LAUNCHES and "Launch" in event.name:
+                launch = _span(file, event)
+                number = counted(launch.args, "correlation")
+                if number is not None and number in wanted:
+                    found[number] = launch
+        return found
+
+
+def _decoded(path: Path, content: bytes) -> _File:
+    if (count := content.count(b"{")) > _MOST_OBJECTS:
+        raise TraceError(
+            f"{path}: {count:,} objects, expected {_MOST_OBJECTS:,} at most: profile fewer steps"
+        )
+    try:
+        return msgspec.json.decode(content, type=_File)
+    except msgspec.ValidationError as error:
+        raise _damaged(path, error) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        # PyTorch wrote control characters and broken text into names, and still may
+        try:
+            plain = json.loads(content.decode("utf-8", "replace"), strict=False)
+            return msgspec.json.decode(json.dumps(plain).encode("utf-8", "replace"), type=_File)
+        except (ValueError, RecursionError, OverflowError) as error:
+            raise _damaged(path, error) from None
+
+
+def _damaged(path: Path, error: BaseException) -> TraceError:
+    why = "nested too deep" if isinstance(error, RecursionError) else str(error)
+    return TraceError(
+        f"{path}: no trace of PyTorch's profiler, or a damaged one ({why}): expected JSON with "
+        "traceEvents, as export_chrome_trace writes it"
+    )
+
+
+def _identity(path: Path, info: dict[str, Any] | None) -> tuple[int, int, dict[str, Any]]:
+    info = info or {}
+    rank, num_ranks = counted(info, "rank"), counted(info, "world_size")
+    if rank is None or num_ranks is None or not rank < num_ranks <= MOST_RANKS:
+        raise TraceError(
+            f"{path}: it does not say whose it is: expected distributedInfo with rank and "
+            f"world_size, found {str(info)[:80]}: profile after init_process_group"
+        )
+    return rank, num_ranks, info
+
+
+def group_config(
+    config: object, num_ranks: int
+) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
+    """The process groups with their ranks and backends, as far as PyTorch's list says them."""
+    groups: dict[str, tuple[int, ...]] = {}
+    backends: dict[str, str] = {}
+    for one in config if isinstance(config, list) else ():
+        if not isinstance(one, dict) or "pg_name" not in one:
+            continue
+        ranks = ranks_in(one.get("ranks"), num_ranks)
+        if not ranks and counted(one, "group_size") == num_ranks:  # "[]" says all of them
+            ranks = tuple(range(num_ranks))
+        if ranks:
+            groups[str(one["pg_name"])] = ranks
+            backends[str(one["pg_name"])] = str(one.get("backend_config") or "")
+    return groups, backends
+
+
+def _span(file: _File, event: _Event) -> Span:
+    args = msgspec.json.decode(event.args)
+    return Span(
+        event.name,
+        (event.pid, event.tid),
+        _ns(file, event.ts),
+        _ns(file, event.ts + max(event.dur, 0)),
+        args if isinstance(args, dict) else {},
+    )
+
+
+def _ns(file: _File, microseconds: float) -> int:
+    """A time since 1970; older traces have no base, and count from there themselves."""
+    time = file.base_time_ns + round(microseconds * 1000)
+    if not 0 <= time < 2**62:
+        raise ValueError(f"the time {microseconds} µs is in no century")
+    return time

@@ -1,0 +1,121 @@
+"""Why a call was made and for which unit, from the annotations that it was made in.
+
+Frameworks annotate what they do for a profile; a call outside of any annotation that is known is
+unlabelled, as one is that a program makes by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from zerosim.record.importing.calls import Call
+from zerosim.record.importing.kineto import DTENSOR, ENGINE, FSDP1, STEP, WRAPPED, Profile
+from zerosim.record.importing.places import Place
+from zerosim.record.importing.spans import Span
+from zerosim.schema.events import Op, Phase, Purpose
+
+_FSDP2 = re.compile(r"FSDP::(\w+)(?: \((.*)\))?")
+_OF_FSDP2 = {
+    "all_gather": Purpose.GATHER_PARAMETERS,
+    "post_backward_reduce": Purpose.REDUCE_GRADIENTS,
+}
+OF_FSDP1 = {
+    "_pre_forward": Purpose.GATHER_PARAMETERS,
+    "_pre_backward_hook": Purpose.GATHER_PARAMETERS,
+    "_pre_backward_prefetch": Purpose.GATHER_PARAMETERS,
+    "_post_backward_hook": Purpose.REDUCE_GRADIENTS,
+    "_post_backward_prefetch": Purpose.GATHER_PARAMETERS,
+}
+_ZERO_REDUNDANCY = f"{STEP}ZeroRedundancyOptimizer"
+_INTEGERS = ("int64", "int32", "int16", "int8", "uint8", "bool")
+_OF_BUCKETS = "int32"
+"""The type in which DDP's reducer tells other ranks of its buckets; buffers count in int64."""
+
+
+@dataclass(slots=True)
+class Purposes:
+    """Explains the calls of one rank, which are told in their order.
+
+    Attributes:
+        wraps: whether anything in the profile is wrapped in DDP.
+        names: which of FSDP2's annotations name modules: one without a name is of the root then,
+            as older versions name none.
+    """
+
+    wraps: bool
+    names: frozenset[str]
+    _backward: tuple[int, int] = (-1, -1)
+    _buckets: int = 0
+
+    @classmethod
+    def of(cls, profile: Profile) -> Purposes:
+        """Of the calls of a profile."""
+        found = (_FSDP2.fullmatch(span.name) for span in profile.spans)
+        names = frozenset(match[1] for match in found if match and match[2])
+        return cls(any(span.name == WRAPPED for span in profile.spans), names)
+
+    def explain(self, call: Call, place: Place) -> tuple[Purpose, str]:
+        """Why a call was made, and for which unit; "" if that is not known."""
+        around = call.span.around()
+        return (
+            self._of_sharding(around)
+            or _of_optimizer(call, around)
+            or self._of_wrapper(call, place, around)
+            or (_of_call(call, place, around), "")
+        )
+
+    def _of_sharding(self, around: list[Span]) -> tuple[Purpose, str] | None:
+        """What FSDP calls, and for which of its modules."""
+        for span in around:
+            if (match := _FSDP2.fullmatch(span.name)) and match[1] in _OF_FSDP2:
+                return _OF_FSDP2[match[1]], match[2] or ("root" if match[1] in self.names else "")
+            purpose = OF_FSDP1.get(span.name.removeprefix(FSDP1))
+            if purpose is not None and span.name.startswith(FSDP1):
+                return purpose, ""
+        return None
+
+    def _of_wrapper(
+        self, call: Call, place: Place, around: list[Span]
+    ) -> tuple[Purpose, str] | None:
+        """What DDP calls: its reducer in backward, the wrapper in forward."""
+        if not self.wraps or any(map(_is_of_dtensor, around)):
+            return None
+        if call.op is Op.ALL_REDUCE and any(one.name.startswith(ENGINE) for one in around):
+            if call.dtype in _INTEGERS:
+                return Purpose.METADATA, ""
+            here = place.iteration, place.micro_step
+            self._buckets = self._buckets + 1 if here == self._backward else 0
+            self._backward = here
+            unit = f"bucket {self._buckets}" if place.iteration >= 0 else ""  # as nobody counts
+            return Purpose.REDUCE_GRADIENTS, unit
+        if call.op is Op.BROADCAST and any(one.name == WRAPPED for one in around):
+            is_told = call.dtype == _OF_BUCKETS
+            return (Purpose.METADATA if is_told else Purpose.BROADCAST_BUFFERS), ""
+        return None
+
+
+def _of_optimizer(call: Call, around: list[Span]) -> tuple[Purpose, str] | None:
+    """What PyTorch's optimizers hand on in their step."""
+    if not any(span.name.startswith(_ZERO_REDUNDANCY) for span in around):
+        return None
+    is_handed_on = call.op in (Op.BROADCAST, Op.ALL_GATHER)
+    return (Purpose.GATHER_PARAMETERS if is_handed_on else Purpose.UNLABELLED), ""
+
+
+def _of_call(call: Call, place: Place, around: list[Span]) -> Purpose:
+    """What the call itself and DTensor around it say."""
+    if call.op is Op.BARRIER:
+        return Purpose.SYNCHRONIZE
+    if place.phase not in (Phase.FORWARD, Phase.BACKWARD):
+        return Purpose.UNLABELLED
+    if any(map(_is_of_dtensor, around)):
+        return Purpose.ACTIVATIONS
+    if call.op is Op.ALL_TO_ALL:
+        # experts and sequences are exchanged so, and how many of them before
+        return Purpose.METADATA if call.dtype in _INTEGERS else Purpose.ACTIVATIONS
+    return Purpose.UNLABELLED
+
+
+def _is_of_dtensor(span: Span) -> bool:
+    return span.name.removeprefix(ENGINE).startswith(DTENSOR)

@@ -1,0 +1,173 @@
+"""A rank's profile as the rows of a trace, the same that tracing writes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from zerosim.record.importing.calls import Call
+from zerosim.record.importing.carriers import calls_of
+from zerosim.record.importing.kineto import ACCUMULATES, Profile
+from zerosim.record.importing.places import Places
+from zerosim.record.importing.purposes import Purposes
+from zerosim.record.importing.values import sizes_at, type_at
+from zerosim.schema.events import (
+    SCHEMA_VERSION,
+    STEP_PHASES,
+    Algorithm,
+    End,
+    Event,
+    Group,
+    Header,
+    Kind,
+    Op,
+)
+from zerosim.schema.rows import encode_row
+from zerosim.schema.strategies import Bundle, Parameter, Strategy, System
+
+_ALGORITHMS = {"gloo": Algorithm.GLOO, "nccl": Algorithm.NCCL}
+_COUNTED: dict[str, object] = {"counted_by": "as many elements as gradients are added up for"}
+_MESSAGES = (Op.SEND, Op.RECEIVE)
+
+
+class RankRows:
+    """The rows of one rank.
+
+    Attributes:
+        calls: of the rank, in their order.
+    """
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self.calls = calls_of(profile)
+        self._places = Places(profile)
+
+    def encoded(self, node: int) -> bytes:
+        """The rank's file.
+
+        Args:
+            node: position of the rank's node.
+        """
+        lines, crc = [], 0
+        for name, record in self._records(node):
+            line, crc = encode_row(name, record, crc)
+            lines.append(line)
+        end = End(time_ns=self.profile.end_ns, num_rows=len(lines))
+        return b"".join([*lines, encode_row("end", end, crc)[0]])
+
+    def _records(self, node: int) -> Iterator[tuple[str, Any]]:
+        profile = self.profile
+        yield (
+            "header",
+            Header(
+                schema=SCHEMA_VERSION,
+                rank=profile.rank,
+                num_ranks=profile.num_ranks,
+                local_rank=profile.rank,
+                host=profile.host or f"of rank {profile.rank} (not recorded)",
+                pid=profile.pid,
+                device="cuda" if profile.is_on_gpu else "cpu",
+                clock_ns=profile.begin_ns,
+                wall_ns=profile.begin_ns,
+                node=node,
+            ),
+        )
+        backends = {call.group: call for call in self.calls if call.group}
+        for name, call in backends.items():
+            yield "group", Group(name=name, backend=call.backend, ranks=call.ranks)
+        if (strategy := self._strategy()) is not None:
+            yield "strategy", strategy
+        begun = sorted([*self._marks(), *self._called()], key=lambda one: int(one["issue_ns"]))
+        for number, values in enumerate(begun):
+            yield "event", Event(id=number, rank=profile.rank, **values)
+
+    def _marks(self) -> Iterator[dict[str, Any]]:
+        """Where a phase begins: what computes in it is not recorded, nor what waits."""
+        for place in self._places.all:
+            yield {
+                "kind": Kind.MARK,
+                "iteration": place.iteration,
+                "micro_step": place.micro_step,
+                "phase": place.phase,
+                "issue_ns": place.begin_ns,
+                "start_ns": place.begin_ns,
+                "end_ns": place.begin_ns,
+            }
+
+    def _called(self) -> Iterator[dict[str, Any]]:
+        purposes = Purposes.of(self.profile)
+        sequences: Counter[str] = Counter()
+        for call in self.calls:
+            issue_ns = call.span.start_ns
+            place = self._places.at(issue_ns)
+            purpose, unit = purposes.explain(call, place)
+            is_message = call.op in _MESSAGES
+            if call.group and not is_message and call.group not in sequences:
+                sequences[call.group] = call.sequence or 0
+            sequence = sequences[call.group] if call.group and not is_message else None
+            sequences[call.group] += sequence is not None
+            size = call.payload_bytes
+            start_ns = None if call.carried is None else max(issue_ns, call.carried.start_ns)
+            yield {
+                "kind": Kind.COLLECTIVE,
+                "iteration": place.iteration,
+                "micro_step": place.micro_step,
+                "phase": place.phase,
+                "unit": unit,
+                "purpose": purpose,
+                "op": call.op,
+                "operator": call.span.name if size is None else "",
+                "algorithm": _ALGORITHMS.get(call.backend, Algorithm.OTHER),
+                "group": call.group,
+                "sequence": sequence,
+                "peers": () if call.peer is None else (call.peer,),
+                "dtype": "" if call.op is Op.BARRIER else call.dtype,
+                "elements": 0 if size is None else call.elements or 0,
+                "payload_bytes": size or 0,
+                "parts": () if size is None else call.parts,
+                "received_parts": () if size is None else call.received_parts,
+                "sent_bytes": _message(call, Op.SEND),
+                "received_bytes": _message(call, Op.RECEIVE),
+                "issue_ns": issue_ns,
+                "start_ns": start_ns,
+                "end_ns": None if call.carried is None else max(start_ns or 0, call.carried.end_ns),
+                "source": call.source,
+            }
+
+    def _strategy(self) -> Strategy | None:
+        """The parameters, whose gradients autograd adds up, if their shapes were recorded."""
+        sizes: Counter[str] = Counter()
+        for call in self.calls:
+            if self._places.at(call.span.start_ns).phase in STEP_PHASES and call.group:
+                sizes[call.group] += call.payload_bytes or 0
+        found: dict[tuple[int, int], list[Parameter]] = {}
+        for span in self.profile.spans:
+            if span.name != ACCUMULATES:
+                continue
+            shapes, dtype = sizes_at(span.args, 0), type_at(span.args, 0)
+            place = self._places.at(span.start_ns)
+            if place.iteration < 0:
+                continue
+            if shapes is None or not dtype:
+                return None
+            some = found.setdefault((place.iteration, place.micro_step), [])
+            name = f"parameter {len(some)} of backward"
+            some.append(Parameter(name=name, shape=tuple(shapes[0]), dtype=dtype))
+        if not sizes or not found:
+            return None
+        parameters = max(found.values(), key=lambda some: sum(one.elements for one in some))
+        ranks = {call.group: call.ranks for call in self.calls}[sizes.most_common(1)[0][0]]
+        return Strategy(
+            system=System.HAND_WRITTEN,
+            name="program",
+            ranks=ranks,
+            bundles=(Bundle(name="model", parameters=tuple(parameters), options=_COUNTED),),
+        )
+
+
+def _message(call: Call, op: Op) -> int | None:
+    """What a message asks to send, or to receive; None of another call."""
+    if call.op not in _MESSAGES or call.payload_bytes is None:
+        return None
+    return call.payload_bytes if call.op is op else 0

@@ -1,0 +1,70 @@
+"""Spans of threads, and which of them lie in which."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+_DEEPEST = 1000
+"""In each other; no program calls so deep."""
+
+
+@dataclass(slots=True, eq=False)
+class Span:
+    """One span of one thread.
+
+    Attributes:
+        thread: process and thread, as the file calls them.
+        start_ns, end_ns: since 1970.
+        args: what the file says of it beside.
+        inside: the innermost kept span of the thread that this one is in.
+    """
+
+    name: str
+    thread: tuple[int | str, int | str]
+    start_ns: int
+    end_ns: int
+    args: dict[str, Any]
+    inside: Span | None = None
+    contents: list[Span] = field(default_factory=list)
+
+    def around(self) -> list[Span]:
+        """The spans that this one is in, from the innermost."""
+        found, one = [], self.inside
+        while one is not None:
+            found.append(one)
+            one = one.inside
+        return found
+
+    def within(self) -> list[Span]:
+        """The spans inside of this one, in their order."""
+        found, left = [], self.contents[::-1]
+        while left:
+            one = left.pop()
+            found.append(one)
+            left += one.contents[::-1]
+        return found
+
+
+def nest(spans: list[Span]) -> None:
+    """Say of each span, which are in order, which one of its thread it is in."""
+    threads: dict[tuple[int | str, int | str], list[Span]] = defaultdict(list)
+    for span in spans:
+        threads[span.thread].append(span)
+    for some in threads.values():
+        open_: list[Span] = []
+        for span in some:
+            while open_ and open_[-1].end_ns <= span.start_ns:
+                open_.pop()
+            if len(open_) > _DEEPEST:
+                raise ValueError(f"spans of one thread in each other, {_DEEPEST:,} deep")
+            if open_ and span.end_ns <= open_[-1].end_ns:
+                span.inside = open_[-1]
+                open_[-1].contents.append(span)
+            open_.append(span)
+
+
+def in_order(span: Span) -> tuple[int, int]:
+    """What sorts spans: those around others come first."""
+    return span.start_ns, -span.end_ns

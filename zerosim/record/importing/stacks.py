@@ -1,0 +1,63 @@
+"""What the lines of code that a call came from say, in the words of PyTorch's annotations.
+
+A framework calls its collectives in functions of its own: which one stands on the stack says what a
+profile says by an annotation. PyTorch's C++ code has no line: an all-reduce right below autograd's
+engine is DDP's reducer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from zerosim.record.importing.dumps import Entry, Frame
+from zerosim.record.importing.kineto import ACCUMULATES, ENGINE, FSDP1, FSDP2, STEP, WRAPPED
+from zerosim.record.importing.purposes import OF_FSDP1
+from zerosim.schema.events import Op
+
+BACKWARD = f"{ENGINE}{ACCUMULATES}"
+_ENGINE = "_engine_run_backward"
+_NAMES: tuple[tuple[str, str, str], ...] = (
+    ("/torch/autograd/", _ENGINE, BACKWARD),
+    ("/torch/autograd/__init__.py", "backward", BACKWARD),
+    ("/torch/nn/parallel/distributed.py", "forward", WRAPPED),
+    ("/_fsdp_param_group.py", "pre_forward", f"{FSDP2}pre_forward"),
+    ("/_fsdp_collectives.py", "foreach_all_gather", f"{FSDP2}all_gather"),
+    ("/_fsdp_collectives.py", "foreach_reduce", f"{FSDP2}post_backward_reduce"),
+    ("/zero_redundancy_optimizer.py", "step", f"{STEP}ZeroRedundancyOptimizer.step"),
+    *(("/fsdp/_runtime_utils.py", name, f"{FSDP1}{name}") for name in OF_FSDP1),
+)
+"""Part of a file's path, a function in it, and the annotation that it amounts to."""
+_PASS_ON = ("/zerosim/trace/", "/torch/_ops.py")
+_FORWARD = (WRAPPED, f"{FSDP2}pre_forward", f"{FSDP1}_pre_forward")
+
+
+def annotated(entry: Entry) -> list[str]:
+    """The annotations around a call, from the outermost, each once."""
+    found = [name for frame in reversed(entry.frames) for name in _of(frame)]
+    return list(dict.fromkeys([*found, WRAPPED] if _is_of_reducer(entry) else found))
+
+
+def is_backward(names: Sequence[str]) -> bool:
+    """Whether a call with these annotations is made in backward."""
+    return BACKWARD in names
+
+
+def is_forward(names: Sequence[str]) -> bool:
+    """Whether it is made in forward."""
+    return BACKWARD not in names and any(name in _FORWARD for name in names)
+
+
+def _is_of_reducer(entry: Entry) -> bool:
+    """Whether DDP's reducer asked for it: in backward, and in no function of Python's."""
+    asked = next((one for one in entry.frames if not _passes_on(one)), None)
+    return entry.op is Op.ALL_REDUCE and asked is not None and asked.function == _ENGINE
+
+
+def _of(frame: Frame) -> Iterator[str]:
+    for file, function, name in _NAMES:
+        if frame.function == function and file in frame.file:
+            yield name
+
+
+def _passes_on(frame: Frame) -> bool:
+    return any(one in frame.file for one in _PASS_ON)

@@ -1,0 +1,57 @@
+"""The c10d operators: which of their arguments say payload, group and peer.
+
+One table for who intercepts the calls and for who reads another's account of them. An operator that
+is not in it is unknown: its kind is never guessed from its name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zerosim.schema.events import Op
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """How to read a call of an operator.
+
+    Attributes:
+        payload: which argument holds the tensors that make up the payload; None if none does.
+        group, peer: which are the process group and the peer or root; None if there is none.
+        is_for_each: the payload is what the argument holds, once for each rank of the group.
+        name: of one that is not in the table.
+    """
+
+    op: Op
+    payload: int | None
+    group: int
+    peer: int | None = None
+    is_for_each: bool = False
+    name: str = ""
+
+
+OPERATORS: dict[str, Operator | None] = {
+    "c10d::allreduce_": Operator(Op.ALL_REDUCE, 0, 1),
+    "c10d::allreduce_coalesced_": Operator(Op.ALL_REDUCE, 0, 1),
+    "c10d::_allgather_base_": Operator(Op.ALL_GATHER, 0, 2),
+    "c10d::allgather_": Operator(Op.ALL_GATHER, 0, 2),
+    "c10d::allgather_coalesced_": Operator(Op.ALL_GATHER, 0, 2),
+    "c10d::allgather_into_tensor_coalesced_": Operator(Op.ALL_GATHER, 0, 2),
+    "c10d::_reduce_scatter_base_": Operator(Op.REDUCE_SCATTER, 1, 2),
+    "c10d::reduce_scatter_": Operator(Op.REDUCE_SCATTER, 1, 2),
+    "c10d::reduce_scatter_tensor_coalesced_": Operator(Op.REDUCE_SCATTER, 1, 2),
+    "c10d::broadcast_": Operator(Op.BROADCAST, 0, 1, 2),
+    "c10d::reduce_": Operator(Op.REDUCE, 0, 1, 3),
+    "c10d::gather_": Operator(Op.GATHER, 1, 2, 3, is_for_each=True),
+    "c10d::gather_into_tensor_": Operator(Op.GATHER, 1, 2, 3, is_for_each=True),
+    "c10d::scatter_": Operator(Op.SCATTER, 0, 2, 3, is_for_each=True),
+    "c10d::alltoall_": Operator(Op.ALL_TO_ALL, 1, 2),
+    "c10d::alltoall_base_": Operator(Op.ALL_TO_ALL, 1, 2),
+    "c10d::barrier": Operator(Op.BARRIER, None, 1),
+    "c10d::monitored_barrier_": Operator(Op.BARRIER, None, 1),
+    "c10d::send": Operator(Op.SEND, 0, 1, 2),
+    "c10d::recv_": Operator(Op.RECEIVE, 0, 1, 2),
+    "c10d::recv_any_source_": Operator(Op.RECEIVE, 0, 1),
+    # moves nothing between ranks
+    "c10d::check_for_nan": None,
+}

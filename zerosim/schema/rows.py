@@ -1,0 +1,171 @@
+"""How a record becomes a line of a trace file, and how a line is known to be whole.
+
+A line is a JSON object whose first field is the row's name and whose last is a checksum:
+
+    {"row":"metric","iteration":3,"name":"loss","value":2.31,"time_ns":81,"crc":"5f0c1a9e"}
+
+The checksum is the CRC-32 of the text before `,"crc"`, continued from the checksum of the line
+before. So a line that was changed, dropped, doubled or moved breaks the chain at that line. Fields
+that have their default value are left out. Values that JSON has no number for are written as
+strings ("nan", "inf"). A file that is being written, or whose rank was killed, ends in zeros: room
+for rows that did not come. Shared by the writer (`zerosim.trace`) and the reader
+(`zerosim.record`).
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from zerosim.schema.events import (
+    Checksum,
+    Close,
+    End,
+    Event,
+    Failure,
+    Group,
+    Header,
+    InterfaceSample,
+    Metric,
+    Occurrence,
+    Socket,
+    Standstill,
+    Template,
+    Transfer,
+    WireSample,
+)
+from zerosim.schema.manifest import Manifest
+from zerosim.schema.memory import AddressMap, Allocations, MemorySample
+from zerosim.schema.rowtext import fields_text, plain, values_text
+from zerosim.schema.strategies import Strategy
+
+ROW_TYPES: dict[str, type] = {
+    "header": Header,
+    "group": Group,
+    "socket": Socket,
+    "event": Event,
+    "open": Event,
+    "template": Template,
+    "begin": Occurrence,
+    "happened": Occurrence,
+    "close": Close,
+    "transfer": Transfer,
+    "wire": WireSample,
+    "interface": InterfaceSample,
+    "memory": MemorySample,
+    "allocations": Allocations,
+    "addresses": AddressMap,
+    "strategy": Strategy,
+    "metric": Metric,
+    "standstill": Standstill,
+    "checksum": Checksum,
+    "failure": Failure,
+    "end": End,
+}
+"""The name that a row carries in its first field, and the record that it holds."""
+
+MANIFEST_NAME = "manifest.json"
+_PREFIX = b'{"row":"'
+_MARK = b',"crc":"'
+_SEAL_LENGTH = len(_MARK) + len('5f0c1a9e"}')
+_NAMES = {_PREFIX + name.encode(): name for name in ROW_TYPES}
+"""By the beginning of a line, up to the end of its row's name."""
+
+
+def rank_file_name(rank: int) -> str:
+    """Name of the file that holds the rows of `rank`."""
+    return f"rank-{rank}.jsonl"
+
+
+def earlier_file_name(rank: int) -> str:
+    """Name of the file before it, of a light trace that has thrown its beginning away."""
+    return f"{rank_file_name(rank)}.before"
+
+
+def next_file_name(rank: int) -> str:
+    """Name of the file after it, until that can be read by itself."""
+    return f".{rank_file_name(rank)}.next"
+
+
+def encode_row(name: str, record: Any, crc: int) -> tuple[bytes, int]:
+    """Encode one record as a line.
+
+    Args:
+        name: a key of `ROW_TYPES`.
+        record: an instance of the type that the name stands for.
+        crc: the checksum of the line before; 0 for the first.
+
+    Returns:
+        The line with its newline, and its checksum.
+    """
+    return seal(row_text(name, record), crc)
+
+
+def row_text(name: str, record: Any) -> str:
+    """A record as a row that is not sealed; arguments as `encode_row`."""
+    return f'{{"row":"{name}"{fields_text(record.__class__)(record)}'
+
+
+def row_writer(name: str, *fields: str) -> Callable[..., str]:
+    """What writes rows of this name from the values of these fields; the others have a default."""
+    return values_text(ROW_TYPES[name], *fields, head=f'{{"row":"{name}"')
+
+
+def seal(text: str, crc: int) -> tuple[bytes, int]:
+    """Make a row a line, with its checksum; arguments and result as `encode_row`."""
+    body = text.encode()
+    crc = zlib.crc32(body, crc)
+    return b'%s,"crc":"%08x"}\n' % (body, crc), crc
+
+
+def check_line(line: bytes, crc: int) -> tuple[str, int]:
+    """Check one line (without its newline) against the checksum of the line before.
+
+    Returns:
+        The row's name, and the line's checksum. A reader ignores the fields "row" and "crc".
+
+    Raises:
+        ValueError: the line is not what was written, or not at this place; the message says
+            which of the two sides was found and expected.
+    """
+    expected = zlib.crc32(line[:-_SEAL_LENGTH], crc)
+    seal = line[-_SEAL_LENGTH:]
+    if seal != b'%s%08x"}' % (_MARK, expected):
+        if not seal.startswith(_MARK) or not seal.endswith(b'"}'):
+            raise ValueError("no checksum at its end")
+        found = seal[len(_MARK) : -2].decode("ascii", "replace")
+        raise ValueError(f"checksum {found!r}, expected '{expected:08x}'")
+    start = line[: line.find(b'"', len(_PREFIX))]
+    name = _NAMES.get(start)
+    if name is None:
+        raise ValueError(f"unknown row {start[len(_PREFIX) :].decode('ascii', 'replace')!r}")
+    return name, expected
+
+
+def _manifest_crc(values: dict[str, Any]) -> str:
+    text = json.dumps(values, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return f"{zlib.crc32(text.encode()):08x}"
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    """The manifest as indented JSON, with a checksum as its last field."""
+    values = json.loads(json.dumps(plain(asdict(manifest))))
+    return (json.dumps(values | {"crc": _manifest_crc(values)}, indent=2) + "\n").encode()
+
+
+def check_manifest(text: bytes) -> dict[str, Any]:
+    """The fields of a manifest, without its checksum.
+
+    Raises:
+        ValueError: not JSON, not an object, or not what was written.
+    """
+    values = json.loads(text)
+    if not isinstance(values, dict):
+        raise ValueError(f"expected a JSON object, found {type(values).__name__}")
+    found = values.pop("crc", None)
+    if found != (expected := _manifest_crc(values)):
+        raise ValueError(f"checksum {found!r}, expected {expected!r}")
+    return values

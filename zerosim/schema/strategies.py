@@ -1,0 +1,102 @@
+"""How a program divides its training among ranks, as a trace says it: one row for each way.
+
+A label, like units and purposes: what was moved is intercepted and never taken from here. Theory
+makes of it what ought to be moved; `zerosim.verify` holds both against each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class System(StrEnum):
+    """Who divides the training."""
+
+    ZERO = "ZeRO"
+    """zerosim's own engine, `zerosim.initialize`."""
+    DDP = "DDP"
+    """`torch.nn.parallel.DistributedDataParallel`."""
+    ZERO_REDUNDANCY = "ZeroRedundancyOptimizer"
+    """`torch.distributed.optim.ZeroRedundancyOptimizer`."""
+    FSDP2 = "FSDP2"
+    """`torch.distributed.fsdp.fully_shard`; on a 2-D mesh it is HSDP."""
+    FSDP1 = "FSDP1"
+    """`torch.distributed.fsdp.FullyShardedDataParallel`."""
+    TENSOR_PARALLEL = "tensor parallel"
+    """`torch.distributed.tensor.parallel.parallelize_module`, with or without sequence parallel."""
+    PIPELINE = "pipeline parallel"
+    """`torch.distributed.pipelining`."""
+    DEEPSPEED = "DeepSpeed"
+    """`deepspeed.initialize`."""
+    HAND_WRITTEN = "hand-written"
+    """A program that calls collectives on its parameters and gradients by itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One parameter, whole, as the model's author wrote it.
+
+    Attributes:
+        name: from the model's root, "blocks.0.attention.query.weight".
+        shape: of the whole parameter, before anything divided it.
+        dtype: in which it is kept, as PyTorch names it.
+        trainable: whether it gets a gradient.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+    trainable: bool = True
+
+    @property
+    def elements(self) -> int:
+        """Number of elements; 1 for a scalar."""
+        count = 1
+        for size in self.shape:
+            count *= size
+        return count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bundle:
+    """What communicates together: a bucket, a wrapped module, a pipeline stage, a layer.
+
+    Attributes:
+        name: as events call it in `unit`.
+        parameters: in the order in which the system keeps them.
+        options: what the system does with this bundle, as plain values; the keys of each system
+            are listed where it is found (`zerosim.trace.autolabel.systems`).
+    """
+
+    name: str
+    parameters: tuple[Parameter, ...] = ()
+    options: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strategy:
+    """One way in which a program divides its training, as seen when it was first used or changed.
+
+    Attributes:
+        name: tells it apart from others of its system: the module's or optimizer's name.
+        ranks: global ranks that it spans; for a mesh of two dimensions, those of this rank's row.
+        iteration: the first iteration that it holds for.
+        micro_step: the first micro-step of it.
+        bundles: what communicates together, in forward order where there is one.
+        options: as plain values; the keys of each system are listed where it is found.
+    """
+
+    system: System
+    name: str
+    ranks: tuple[int, ...]
+    iteration: int = 0
+    micro_step: int = 0
+    bundles: tuple[Bundle, ...] = ()
+    options: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def num_parameters(self) -> int:
+        """Parameters of all bundles, each counted once however many bundles share it."""
+        sizes = {one.name: one.elements for bundle in self.bundles for one in bundle.parameters}
+        return sum(sizes.values())

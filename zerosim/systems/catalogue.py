@@ -1,0 +1,64 @@
+"""Who can be asked for a step, and who of them is here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+
+from zerosim.base.config import Implementation, RunConfig
+from zerosim.base.config.shapes import SHAPES, GPTConfig
+from zerosim.systems.common import Step
+from zerosim.train.models import Batches
+from zerosim.train.models.catalogue import gpt_config
+
+_HOMES = {
+    Implementation.DDP: "data_parallel.ddp",
+    Implementation.DDP_ZERO: "data_parallel.ddp_zero",
+    Implementation.FSDP2: "sharded.fsdp2",
+    Implementation.FSDP2_KEPT: "sharded.fsdp2_kept",
+    Implementation.FSDP2_BF16: "sharded.fsdp2_bf16",
+    Implementation.FSDP1: "sharded.fsdp1",
+    Implementation.HSDP: "sharded.hsdp",
+    Implementation.TENSOR_PARALLEL: "tensor.tensor_parallel",
+    Implementation.GPIPE: "pipeline.gpipe",
+    Implementation.ONE_F_ONE_B: "pipeline.one_f_one_b",
+    Implementation.DEEPSPEED_0: "deepspeed.stage_0",
+    Implementation.DEEPSPEED_1: "deepspeed.stage_1",
+    Implementation.DEEPSPEED_2: "deepspeed.stage_2",
+    Implementation.DEEPSPEED_3: "deepspeed.stage_3",
+}
+_PIPELINES = (Implementation.GPIPE, Implementation.ONE_F_ONE_B)
+
+
+def unavailable(implementation: Implementation, run: RunConfig) -> str:
+    """Why an implementation cannot do a run here; "" if it can."""
+    if implementation.name.startswith("DEEPSPEED") and find_spec("deepspeed") is None:
+        return "DeepSpeed is not installed: make deepspeed"
+    if implementation is Implementation.TENSOR_PARALLEL or implementation in _PIPELINES:
+        return _undivided(implementation, run)
+    if implementation is Implementation.HSDP and (run.ranks < 4 or run.ranks % 2):
+        return f"{run.ranks} ranks do not make two rows of 2 or more: 4 do"
+    return ""
+
+
+def _undivided(implementation: Implementation, run: RunConfig) -> str:
+    """Why a model's blocks cannot be divided among the ranks; "" if they can."""
+    if not isinstance(SHAPES.get(run.model), GPTConfig):
+        return f"the {run.model} has no blocks to divide: --model gpt-tiny"
+    shape = gpt_config(run.model, run.shape)
+    number, words = shape.heads, "heads"
+    if implementation in _PIPELINES:
+        number, words = shape.layers, "blocks"
+    if number % run.ranks == 0:
+        return ""
+    divisors = [str(count) for count in range(2, number + 1) if number % count == 0]
+    return f"{run.ranks} ranks do not divide {number} {words}: {' or '.join(divisors)} do"
+
+
+def make_step(implementation: Implementation, run: RunConfig, batches: Batches) -> Step:
+    """The step of an implementation; on every rank, when all have joined."""
+    module, _, function = _HOMES[implementation].partition(".")
+    home = import_module(f"zerosim.systems.{module}")
+    maker: Callable[[RunConfig, Batches], Step] = getattr(home, function)
+    return maker(run, batches)

@@ -1,0 +1,30 @@
+"""PyTorch's data parallelism, without and with divided optimizer states."""
+
+from __future__ import annotations
+
+import torch
+from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.nn.parallel import DistributedDataParallel
+
+from zerosim.base.config import RunConfig
+from zerosim.systems.common import LEARNING_RATE, Step, adam, model_of, plain_step
+from zerosim.train.models import Batches
+
+
+def ddp(run: RunConfig, batches: Batches) -> Step:
+    """`DistributedDataParallel`: buckets of gradients are all-reduced during backward."""
+    module = DistributedDataParallel(model_of(run))
+    return plain_step(module, adam(module.parameters()), batches.at)
+
+
+def ddp_zero(run: RunConfig, batches: Batches) -> Step:
+    """DDP, and each rank updates a part of the parameters and broadcasts it."""
+    module = DistributedDataParallel(model_of(run))
+    optimizer = ZeroRedundancyOptimizer(
+        module.parameters(),
+        torch.optim.AdamW,
+        lr=LEARNING_RATE,
+        weight_decay=0.0,
+        fused=True,
+    )
+    return plain_step(module, optimizer, batches.at)

@@ -1,0 +1,52 @@
+"""Collective operations: one protocol, our rings, and the backend's own calls.
+
+Beside them what ZeRO++ needs: groups of ranks in nodes (`nodes`), an all-to-all of our own
+(`pairwise`), blocks of int8 and int4 (`quantization`). `faulty` is for a rank that goes wrong
+on purpose.
+
+Never theory: what a ring sends is proved, not assumed.
+"""
+
+from zerosim.base.config import CollectivesKind
+from zerosim.trace.faulty import installed
+from zerosim.train.collectives.executor import (
+    BackgroundExecutor,
+    Executor,
+    InlineExecutor,
+    in_background,
+)
+from zerosim.train.collectives.faulty import Faulty
+from zerosim.train.collectives.group import Group, world
+from zerosim.train.collectives.native import Native
+from zerosim.train.collectives.protocol import Collectives, Handle
+from zerosim.train.collectives.ring import Ring
+
+__all__ = [
+    "BackgroundExecutor",
+    "Collectives",
+    "Executor",
+    "Group",
+    "Handle",
+    "InlineExecutor",
+    "Native",
+    "Ring",
+    "in_background",
+    "make_collectives",
+    "world",
+]
+
+
+def make_collectives(
+    kind: CollectivesKind, group: Group, executor: Executor, chunk_bytes: int
+) -> Collectives:
+    """The collectives that a configuration names.
+
+    Args:
+        chunk_bytes: see `Ring`; native calls cut their messages themselves.
+    """
+    if kind is CollectivesKind.RING:
+        made: Collectives = Ring(group, executor, chunk_bytes)
+    else:
+        made = Native(group, executor)
+    faults = installed()
+    return made if faults is None or group.size == 1 else Faulty(made, faults)

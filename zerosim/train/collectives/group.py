@@ -1,0 +1,56 @@
+"""The ranks that work together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch.distributed as dist
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A process group as one of its ranks sees it.
+
+    Attributes:
+        rank: this process's position in the group.
+        ranks: global ranks in the order of the group.
+        process_group: PyTorch's group; None for a group of one that needs no communication.
+    """
+
+    rank: int = 0
+    ranks: tuple[int, ...] = (0,)
+    process_group: dist.ProcessGroup | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of ranks."""
+        return len(self.ranks)
+
+    @property
+    def name(self) -> str:
+        """The name under which events refer to the group."""
+        return self.process_group.group_name if self.process_group is not None else ""
+
+    @property
+    def others(self) -> tuple[int, ...]:
+        """Global ranks of all but this one."""
+        return self.ranks[: self.rank] + self.ranks[self.rank + 1 :]
+
+    @property
+    def next(self) -> int:
+        """Global rank that this rank sends to in a ring."""
+        return self.ranks[(self.rank + 1) % self.size]
+
+    @property
+    def previous(self) -> int:
+        """Global rank that this rank receives from in a ring."""
+        return self.ranks[(self.rank - 1) % self.size]
+
+
+def world() -> Group:
+    """All ranks of this program; a group of one if `torch.distributed` is not initialized."""
+    if not (dist.is_available() and dist.is_initialized()):
+        return Group()
+    default = dist.group.WORLD
+    assert default is not None
+    return Group(dist.get_rank(), tuple(range(dist.get_world_size())), default)

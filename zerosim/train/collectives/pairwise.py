@@ -1,0 +1,88 @@
+"""All-to-all of our own: a message from each rank to each other, every one of them seen.
+
+With n ranks there are n - 1 rounds: in round s rank r sends to rank r + s the part that is meant
+for it, and receives its own from rank r - s. All messages are posted at once, in that order.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+
+from zerosim.schema.events import Algorithm, Op
+from zerosim.trace import labels
+from zerosim.trace.sink import CollectiveRequest
+from zerosim.train.collectives.executor import Done, Executor
+from zerosim.train.collectives.group import Group
+from zerosim.train.collectives.protocol import Carried, Handle, require_matrix
+
+
+class Pairwise:
+    """Messages between each two ranks of a group."""
+
+    def __init__(self, group: Group, executor: Executor) -> None:
+        """Make the collectives of a group."""
+        self.group = group
+        self._executor = executor
+
+    def all_to_all(
+        self, outgoing: torch.Tensor, incoming: torch.Tensor, carried: Carried | None = None
+    ) -> Handle:
+        """Send row p of `outgoing` to the rank at position p; row p of `incoming` comes from there.
+
+        Args:
+            outgoing, incoming: (n, columns), rows contiguous; both to be left alone until the
+                handle was waited for.
+            carried: what the bytes stand for; by default, what the buffers say.
+
+        Raises:
+            ConfigError: a buffer has not a row for each rank.
+        """
+        for buffer in (outgoing, incoming):
+            require_matrix(Op.ALL_TO_ALL, buffer, self.group)
+        payload = carried or Carried.of(outgoing)
+        request = CollectiveRequest(
+            op=Op.ALL_TO_ALL,
+            algorithm=Algorithm.PAIRWISE,
+            group=self.group.name,
+            peers=self.group.others,
+            dtype=payload.dtype,
+            elements=payload.elements,
+            payload_bytes=outgoing.numel() * outgoing.element_size(),
+        )
+
+        def work() -> None:
+            with labels.collective(request):
+                self._exchange(outgoing, incoming)
+
+        if self.group.size == 1:
+            incoming.copy_(outgoing)
+            return Done()
+        return self._executor.submit(work)
+
+    def _exchange(self, outgoing: torch.Tensor, incoming: torch.Tensor) -> None:
+        own, size = self.group.rank, self.group.size
+        posted = []
+        if outgoing.shape[1]:
+            for step in range(1, size):
+                to, source = (own + step) % size, (own - step) % size
+                posted.append(self._post(step - 1, outgoing[to], incoming[source], to, source))
+        incoming[own].copy_(outgoing[own])
+        for hop, sent, received in posted:
+            received.wait()
+            hop.finish(Op.RECEIVE)
+            sent.wait()
+            hop.finish(Op.SEND)
+
+    def _post(
+        self, number: int, outgoing: torch.Tensor, incoming: torch.Tensor, to: int, source: int
+    ) -> tuple[labels.Hop, dist.Work, dist.Work]:
+        group, ranks = self.group.process_group, self.group.ranks
+        operations = [
+            dist.P2POp(dist.isend, outgoing, ranks[to], group=group),
+            dist.P2POp(dist.irecv, incoming, ranks[source], group=group),
+        ]
+        with labels.hop(number, to, self.group.rank) as hop:
+            works = dist.batch_isend_irecv(operations)
+        # NCCL answers a batch with one work for all of it
+        return hop, works[0], works[-1]

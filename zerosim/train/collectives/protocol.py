@@ -1,0 +1,121 @@
+"""What the engine asks of its collectives, whoever carries them out.
+
+A buffer that is reduced or gathered is a matrix of shape (N, columns): row r belongs to rank r. Its
+rows must be contiguous, the matrix need not be: a bucket may be some columns of a unit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+import torch
+
+from zerosim.base.errors import ConfigError
+from zerosim.schema.events import Op
+from zerosim.train.collectives.group import Group
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What the bytes of a buffer stand for, where PyTorch's dtype does not say it.
+
+    Attributes:
+        dtype: as events name it: "int8", "int4".
+        elements: how many they are; scales that travel along are not counted.
+    """
+
+    dtype: str
+    elements: int
+
+    @classmethod
+    def of(cls, buffer: torch.Tensor) -> Self:
+        """What PyTorch says of a buffer."""
+        return cls(str(buffer.dtype).removeprefix("torch."), buffer.numel())
+
+
+class Handle(Protocol):
+    """A collective that may still be under way."""
+
+    def wait(self) -> None:
+        """Return when its result may be used by this thread.
+
+        Raises:
+            CollectiveError: it did not complete: a peer is gone or silent.
+        """
+        ...
+
+
+class Collectives(Protocol):
+    """Collective operations of one group, all in place.
+
+    Each returns at once with a handle if the executor works in the background; the buffers must
+    then be left alone until the handle was waited for.
+    """
+
+    @property
+    def group(self) -> Group:
+        """The ranks that take part."""
+        ...
+
+    def all_reduce(self, buffer: torch.Tensor) -> Handle:
+        """Sum over all ranks, on all ranks.
+
+        Args:
+            buffer: (N, columns), or a vector of any length.
+        """
+        ...
+
+    def reduce_scatter(self, buffer: torch.Tensor) -> Handle:
+        """Sum over all ranks; rank r gets row r. The other rows hold partial sums afterwards.
+
+        Args:
+            buffer: (N, columns).
+        """
+        ...
+
+    def all_gather(self, buffer: torch.Tensor) -> Handle:
+        """Every rank's own row, on all ranks.
+
+        Args:
+            buffer: (N, columns); row r is filled on rank r.
+        """
+        ...
+
+    def broadcast(self, buffer: torch.Tensor, root: int) -> Handle:
+        """The buffer of the rank at position `root`, on all ranks.
+
+        Args:
+            buffer: contiguous, any shape.
+        """
+        ...
+
+    def reduce(self, buffer: torch.Tensor, root: int) -> Handle:
+        """Sum over all ranks, on the rank at position `root`; others hold partial sums afterwards.
+
+        Args:
+            buffer: contiguous, any shape.
+        """
+        ...
+
+    def send(self, buffer: torch.Tensor, to: int) -> Handle:
+        """Send a contiguous buffer to the rank at position `to`."""
+        ...
+
+    def receive(self, buffer: torch.Tensor, source: int) -> Handle:
+        """Receive into a contiguous buffer from the rank at position `source`."""
+        ...
+
+
+def require_matrix(op: Op, buffer: torch.Tensor, group: Group) -> None:
+    """See that a buffer has a row for each rank.
+
+    Raises:
+        ConfigError: it has not.
+    """
+    if buffer.dim() != 2 or buffer.shape[0] != group.size:
+        shape = tuple(buffer.shape)
+        raise ConfigError(
+            f"{op} got a buffer of shape {shape}: expected ({group.size}, columns), "
+            "a row for each rank"
+        )

@@ -1,0 +1,33 @@
+"""DeepSpeed's configuration, as far as zerosim understands it, and what it says of the rest.
+
+    keys          what a row of the table says, and how a value is held against it
+    table_top, table_zero, table_family   the table: honoured, ignored or refused, with a sentence
+    source        a document from a dictionary, a path, JSON, base64
+    check         every key of a document held against the table
+    batch         batch sizes
+    schedule      learning rate schedules
+    family        offload, ZeRO++, activation checkpoints
+    settings      what comes out: the engine's configuration and what is beside it
+    pages         the table as docs/deepspeed-config.md
+
+The command line reads it without torch.
+"""
+
+from zerosim.train.deepspeed.config.batch import BatchSizes
+from zerosim.train.deepspeed.config.check import KEYS, Line
+from zerosim.train.deepspeed.config.keys import Key, Treatment
+from zerosim.train.deepspeed.config.schedule import Schedule
+from zerosim.train.deepspeed.config.settings import Settings, read_settings
+from zerosim.train.deepspeed.config.source import read_document
+
+__all__ = [
+    "KEYS",
+    "BatchSizes",
+    "Key",
+    "Line",
+    "Schedule",
+    "Settings",
+    "Treatment",
+    "read_document",
+    "read_settings",
+]

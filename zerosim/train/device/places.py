@@ -1,0 +1,198 @@
+"""Which storage lies where in a device's memory, and the maps that are drawn of it.
+
+A storage's place is given back when the storage is gone, whoever held it last: autograd, a thread,
+a list. What a place is for is looked up when a map is drawn.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import Counter, deque
+from collections.abc import Iterable
+
+import torch
+
+from zerosim.schema.events import Phase
+from zerosim.schema.memory import AddressBlock, AddressMap, MapMoment, Role
+from zerosim.trace import labels
+from zerosim.trace.holdings import key_of
+from zerosim.trace.places import purpose_of
+from zerosim.trace.sink import Position
+from zerosim.train.device.space import AddressSpace, rounded
+
+Drawn = list[tuple[int, int, Role, str]]
+"""Offset, bytes, role and unit of every place at one moment."""
+
+
+class _StoragePlace(weakref.ref[torch.UntypedStorage]):
+    """Where a storage lies, and what it was for when somebody last asked."""
+
+    __slots__ = ("key", "num_bytes", "offset", "purpose")
+
+    key: int
+    offset: int
+    num_bytes: int
+    purpose: tuple[Role, str]
+
+
+_UNKNOWN = (Role.OTHER, "")
+
+
+class StoragePlaces:
+    """Gives places to storages and takes them back. Safe to use from several threads.
+
+    Attributes:
+        space: the addresses.
+        peak_bytes: the most that was in use, ever.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        """Nothing is there yet."""
+        self.space = AddressSpace(limit_bytes)
+        self.peak_bytes = 0
+        self._places: dict[int, _StoragePlace] = {}
+        self._reserved: dict[int, tuple[Role, str]] = {}
+        self._gone: deque[_StoragePlace] = deque()
+        self._lock = threading.RLock()
+        self._top_bytes = 0
+        self._peak: tuple[Position, int, Drawn] | None = None
+        self._full: tuple[Position, int, Drawn] | None = None
+
+    def has(self, storage: torch.UntypedStorage) -> bool:
+        """Whether this storage has a place, or had one before it was emptied."""
+        with self._lock:
+            self._settle()
+            return key_of(storage) in self._places
+
+    def take(self, storage: torch.UntypedStorage) -> bool:
+        """Give a storage the place that its size needs now, in exchange for the one it has.
+
+        Returns:
+            False if there is no room: then it has none.
+        """
+        with self._lock:
+            self._settle()
+            key = key_of(storage)
+            place = self._places.get(key)
+            if place is None:
+                place = self._places[key] = _StoragePlace(storage, self._gone.append)
+                place.key, place.num_bytes, place.purpose = key, 0, _UNKNOWN
+            needed = storage.nbytes()
+            if rounded(needed) == place.num_bytes:
+                return True
+            self._vacate(place)
+            if needed:
+                offset = self.space.take(needed)
+                if offset is None:
+                    self._full = self._now(refresh=True)
+                    return False
+                place.offset, place.num_bytes = offset, rounded(needed)
+                self.peak_bytes = max(self.peak_bytes, self.space.used_bytes)
+            return True
+
+    def reserve(self, storage: torch.UntypedStorage, role: Role, unit: str) -> None:
+        """Say what a storage is for that has no purpose of its own in the ledger: an arena."""
+        with self._lock:
+            self._reserved[key_of(storage)] = (role, unit)
+
+    def used_bytes_by_role(self) -> Counter[Role]:
+        """What is in use now, by role."""
+        counted: Counter[Role] = Counter()
+        with self._lock:
+            self._settle()
+            for _, num_bytes, role, _ in self._draw(refresh=True):
+                counted[role] += num_bytes
+        return counted
+
+    def allocated_bytes(self) -> int:
+        """What is in use now, without what rounding up added."""
+        with self._lock:
+            self._settle()
+            alive = (place() for place in self._places.values())
+            return sum(storage.nbytes() for storage in alive if storage is not None)
+
+    def maps(self, position: Position) -> list[AddressMap]:
+        """See `trace.places.Places`."""
+        with self._lock:
+            self._settle()
+            self._notice_peak()
+            found = []
+            if self._peak is not None and _is_over(self._peak[0], position):
+                if self._peak[0].phase is not Phase.OUTSIDE:
+                    found.append(self._map(MapMoment.PEAK, *self._peak))
+                self._peak, self._top_bytes = None, 0
+            if self._full is not None:
+                found.append(self._map(MapMoment.FULL, *self._full))
+                self._full = None
+            _, time_ns, drawn = self._now(refresh=True)
+            found.append(self._map(MapMoment.PHASE, position, time_ns, drawn))
+            return found
+
+    def _vacate(self, place: _StoragePlace) -> None:
+        if place.num_bytes:
+            self._notice_peak()
+            self.space.give(place.offset)
+            place.num_bytes = 0
+
+    def _settle(self) -> None:
+        """Take back the places of storages that are gone."""
+        while self._gone:
+            place = self._gone.popleft()
+            self._vacate(place)
+            self._reserved.pop(place.key, None)
+            del self._places[place.key]
+
+    def _notice_peak(self) -> None:
+        """Something is about to be given back: draw what is there if it was never so much."""
+        if self.space.used_bytes > self._top_bytes:
+            self._top_bytes = self.space.used_bytes
+            self._peak = self._now(refresh=False)
+
+    def _now(self, *, refresh: bool) -> tuple[Position, int, Drawn]:
+        sink = labels.attached()
+        time_ns = 0 if sink is None else sink.now_ns()
+        return labels.position(), time_ns, self._draw(refresh=refresh)
+
+    def _draw(self, *, refresh: bool) -> Drawn:
+        """Every place, looking up again what it is for where that was unknown, or everywhere."""
+        drawn = []
+        for place in self._places.values():
+            if place.num_bytes:
+                if refresh or place.purpose is _UNKNOWN:
+                    place.purpose = self._reserved.get(place.key) or purpose_of(place.key)
+                    if place.purpose[0] is Role.OTHER:
+                        place.purpose = _UNKNOWN
+                drawn.append((place.offset, place.num_bytes, *place.purpose))
+        return drawn
+
+    def _map(self, moment: MapMoment, position: Position, time_ns: int, drawn: Drawn) -> AddressMap:
+        return AddressMap(
+            moment=moment,
+            iteration=position.iteration,
+            micro_step=position.micro_step,
+            phase=position.phase,
+            time_ns=time_ns,
+            limit_bytes=self.space.limit_bytes,
+            blocks=tuple(_merged(sorted(drawn))),
+        )
+
+
+def _is_over(drawn: Position, now: Position) -> bool:
+    return now.iteration != drawn.iteration or now.phase is Phase.OUTSIDE
+
+
+def _merged(drawn: Iterable[tuple[int, int, Role, str]]) -> list[AddressBlock]:
+    """Blocks in the order of their addresses; neighbours of the same purpose are one."""
+    blocks: list[AddressBlock] = []
+    for offset, num_bytes, role, unit in drawn:
+        last = blocks[-1] if blocks else None
+        if last is not None and (last.offset + last.bytes, last.role, last.unit) == (
+            offset,
+            role,
+            unit,
+        ):
+            blocks[-1] = AddressBlock(last.offset, last.bytes + num_bytes, role, unit)
+        else:
+            blocks.append(AddressBlock(offset, num_bytes, role, unit))
+    return blocks

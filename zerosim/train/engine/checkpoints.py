@@ -1,0 +1,195 @@
+"""Activation checkpointing: a block keeps its input only, and backward computes the rest again.
+
+In forward a block's operators save nothing: autograd is given places in place of tensors. When
+backward asks for the first of them, the block computes once more, and what its operators save this
+time fills the places. So each gradient is made of the same numbers, bit for bit. A block computes
+its whole forward again, as in Megatron-LM, its last sum over a tensor parallel group too (PyTorch's
+own checkpointing stops as soon as it has what it needs).
+
+What is kept of an input, and where, `inputs` says. A block is what a container of the model holds
+(`is_block`); embedding and head keep what autograd saves of them.
+
+Source: Chen et al., "Training Deep Nets with Sublinear Memory Cost" (arXiv 1604.06174), section 3.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from zerosim.base.errors import ConfigError
+from zerosim.schema.memory import Role
+from zerosim.trace import labels
+from zerosim.train.collectives import Group, InlineExecutor, in_background, make_collectives
+from zerosim.train.engine.context import Context
+from zerosim.train.engine.contiguous import Arena
+from zerosim.train.engine.flat import FlatUnit
+from zerosim.train.engine.inputs import Keeper, say_what_for
+from zerosim.train.offload.copies import Copies
+
+Forward = Callable[..., Any]
+
+
+def is_block(unit: str) -> bool:
+    """Whether a unit is one of a container's children, by its name: "blocks.0", or "0"."""
+    module = unit.removesuffix(".frozen")
+    return "." in module or module.isdigit()
+
+
+def make_checkpoints(context: Context, tensor: Group) -> Checkpoints:
+    """What the configuration asks for: of all blocks, or of none.
+
+    Args:
+        tensor: the ranks that compute each block together.
+    """
+    config = context.config
+    device = context.units[0].flat.device
+    group = tensor if config.partition_activations else Group()
+    collectives = make_collectives(config.collectives, group, context.executor, config.chunk_bytes)
+    copies = None
+    if config.cpu_checkpointing:
+        name = "zerosim-checkpoints"
+        copies = Copies(in_background(device, name) if config.overlap else InlineExecutor())
+    blocks = [flat for flat in context.units if is_block(flat.name)]
+    arena = Arena(device, Role.CHECKPOINTS) if config.contiguous_memory else None
+    # on its way to the host, or back, while the next one is taken
+    at_once = len(blocks) if copies is None else min(2, len(blocks))
+    keeper = Keeper(device, collectives, copies, arena, at_once)
+    return Checkpoints(context.units if config.checkpoint_activations else (), keeper)
+
+
+class Checkpoints:
+    """Has the blocks of a model compute under checkpointing, from its making to `close`."""
+
+    def __init__(self, units: Sequence[FlatUnit], keeper: Keeper) -> None:
+        """Put our own forward before that of each block."""
+        self._keeper = keeper
+        self._forwards: dict[nn.Module, Forward | None] = {}
+        for flat in units:
+            module = flat.unit.module
+            if is_block(flat.name) and module not in self._forwards:
+                self._forwards[module] = vars(module).get("forward")
+                module.forward = self._checkpointed(module.forward, flat.name)
+
+    def finish_forward(self) -> None:
+        """The whole model has computed: all inputs are where they are kept."""
+        self._keeper.settle()
+
+    def close(self) -> None:
+        """Give the modules their forward back."""
+        for module, own in self._forwards.items():
+            del module.forward
+            if own is not None:
+                module.forward = own
+        self._forwards.clear()
+        self._keeper.close()
+
+    def _checkpointed(self, forward: Forward, unit: str) -> Forward:
+        @functools.wraps(forward)
+        def checkpointed(*args: Any, **kwargs: Any) -> Any:
+            if not torch.is_grad_enabled():
+                return forward(*args, **kwargs)
+            return _Use(forward, unit, self._keeper, args, kwargs).compute(args, kwargs)
+
+        return checkpointed
+
+
+class _Saved:
+    """What autograd keeps for a tensor."""
+
+    __slots__ = ("__weakref__",)
+
+
+class _Use:
+    """One forward of a block. Autograd keeps it for as long as it may ask for a tensor."""
+
+    def __init__(self, forward: Forward, unit: str, keeper: Keeper, args: Any, kwargs: Any) -> None:
+        """Keep what the block is given."""
+        self._forward = forward
+        self._unit = unit
+        leaves, self._form = tree_flatten((args, kwargs))
+        self._inputs = [keeper.keep(unit, leaf) for leaf in leaves]
+        self._places: list[weakref.ref[_Saved]] = []
+        self._found: weakref.WeakKeyDictionary[_Saved, torch.Tensor] = weakref.WeakKeyDictionary()
+        self._device = keeper.device
+        self._casts = torch.is_autocast_enabled(self._device.type)
+        self._cast_dtype = torch.get_autocast_dtype(self._device.type)
+        self._random: list[torch.Tensor] | None = None
+
+    def compute(self, args: Any, kwargs: Any) -> Any:
+        """The block's forward; its operators save places."""
+        before = self._random_states()
+        with torch.autograd.graph.saved_tensors_hooks(self._note, self._give):
+            output = self._forward(*args, **kwargs)
+        if not all(map(torch.equal, before, self._random_states())):
+            self._random = before  # it drew random numbers: let it draw the same again
+        return output
+
+    def _note(self, _: torch.Tensor) -> _Saved:
+        place = _Saved()
+        self._places.append(weakref.ref(place))
+        return place
+
+    def _give(self, place: _Saved) -> torch.Tensor:
+        if place not in self._found:
+            self._compute_again()
+        return self._found[place]
+
+    def _compute_again(self) -> None:
+        leaves = [kept.restore() for kept in self._inputs]
+        self._inputs.clear()
+        number = 0
+
+        def fill(tensor: torch.Tensor) -> None:
+            nonlocal number
+            place = self._places[number]() if number < len(self._places) else None
+            number += 1
+            if place is not None:
+                self._found[place] = tensor.detach()
+                say_what_for(tensor, Role.ACTIVATIONS, self._unit)
+
+        args, kwargs = tree_unflatten(leaves, self._form)
+        with (
+            torch.enable_grad(),
+            torch.autograd.graph.saved_tensors_hooks(fill, _refuse),
+            torch.autocast(self._device.type, self._cast_dtype, self._casts),
+            self._same_random_numbers(),
+        ):
+            self._forward(*args, **kwargs)
+        if number != len(self._places):
+            raise ConfigError(
+                f"unit {self._unit} saved {len(self._places)} tensors for backward, and {number} "
+                "when it was computed again: with checkpoint_activations a block must do the same "
+                "each time"
+            )
+        labels.recomputed()
+
+    def _random_states(self) -> list[torch.Tensor]:
+        states = [torch.get_rng_state()]
+        if self._device.type == "cuda":
+            states.append(torch.cuda.get_rng_state(self._device))
+        return states
+
+    @contextmanager
+    def _same_random_numbers(self) -> Iterator[None]:
+        if self._random is None:
+            yield
+            return
+        of_gpu = [self._device] if self._device.type == "cuda" else []
+        with torch.random.fork_rng(of_gpu):
+            torch.set_rng_state(self._random[0])
+            if of_gpu:
+                torch.cuda.set_rng_state(self._random[1], self._device)
+            yield
+
+
+def _refuse(_: object) -> torch.Tensor:
+    """Nobody goes back through a block that was computed again: its tensors are what is needed."""
+    raise AssertionError("backward through a recomputation")

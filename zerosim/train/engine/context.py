@@ -1,0 +1,77 @@
+"""What the parts of a stage work with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from zerosim.base.config import EngineConfig
+from zerosim.schema.manifest import BucketLayout
+from zerosim.train.collectives import Collectives, Executor, Handle
+from zerosim.train.collectives.executor import Done
+from zerosim.train.engine.buckets import ConstantBuffers
+from zerosim.train.engine.flat import FlatUnit
+from zerosim.train.offload import Disk
+from zerosim.train.offload.copies import Copies
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the parts of a stage work with.
+
+    Attributes:
+        units: in the order in which their modules were registered.
+        buckets: in the order in which backward completes them.
+        executor: runs the collectives, one after another.
+        copies: between the device and the host.
+        disk: what this rank keeps on a disk; None if nothing is.
+        buffers: what buckets of several pieces go through; None for fresh memory each time.
+    """
+
+    config: EngineConfig
+    collectives: Collectives
+    units: Sequence[FlatUnit]
+    buckets: Sequence[BucketLayout]
+    executor: Executor
+    copies: Copies
+    disk: Disk | None = None
+    buffers: ConstantBuffers | None = None
+
+    @property
+    def num_ranks(self) -> int:
+        """Size of the group that the states are divided among."""
+        return self.collectives.group.size
+
+    @property
+    def rank(self) -> int:
+        """This rank's position in the group."""
+        return self.collectives.group.rank
+
+    @property
+    def communicates(self) -> bool:
+        """False for a group of one."""
+        return self.num_ranks > 1
+
+    def owner(self, flat: FlatUnit) -> int:
+        """Position in the group of the rank that keeps a unit, where units have owners in turn."""
+        return self.units.index(flat) % self.num_ranks
+
+    def owns(self, flat: FlatUnit) -> bool:
+        """Whether that is this rank."""
+        return self.owner(flat) == self.rank
+
+    def updated_rows(self, flat: FlatUnit) -> range:
+        """The rows of a unit whose optimizer states this rank has.
+
+        All of them in stage 0, and all or none where units have owners who update them.
+        """
+        if self.config.owners_update:
+            return range(self.num_ranks if self.owns(flat) else 0)
+        if self.config.stage == 0:
+            return range(self.num_ranks)
+        return range(self.rank, self.rank + 1)
+
+    def order_after(self, handle: Handle) -> None:
+        """Have the collectives that are asked for from now on wait for something else."""
+        if not isinstance(handle, Done):
+            self.executor.submit(handle.wait)

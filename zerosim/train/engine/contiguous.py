@@ -1,0 +1,111 @@
+"""Memory that is allocated once and divided by us: what lives long does not lie between what lives
+shortly (ZeRO-R's M_D: Rajbhandari et al. 2020, arXiv 1910.02054, section 6.3).
+
+A piece of an arena is a storage of its own, made of the arena's bytes: the memory ledger sees its
+role and size like any other's, and its place is free again when nobody holds it any more.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from math import prod
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from zerosim.schema.memory import Role
+from zerosim.train.device import AddressSpace, on_host, reserved, rounded
+
+
+class _ArenaPiece(weakref.ref[torch.UntypedStorage]):
+    """A storage that lies in a slab."""
+
+    __slots__ = ("offset", "slab")
+
+    offset: int
+    slab: _Slab
+
+
+class _Slab:
+    """Memory allocated at once, and who has which part of it."""
+
+    def __init__(self, num_bytes: int, device: torch.device, role: Role) -> None:
+        memory = torch.empty(num_bytes, dtype=torch.uint8, device=device)
+        reserved(memory, role)
+        self._memory = memory
+        self.space = AddressSpace(num_bytes)
+
+    def tensor_at(self, offset: int, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+        """A tensor of this memory, whose storage is its part of it."""
+        if isinstance(self._memory, FakeTensor):
+            with on_host():  # it takes no room beside the slab
+                return torch.empty(shape, dtype=dtype, device=self._memory.device)
+        num_bytes = prod(shape) * dtype.itemsize
+        storage = self._memory.untyped_storage()[offset : offset + num_bytes]
+        assert isinstance(storage, torch.UntypedStorage)
+        return torch.empty(0, dtype=dtype, device=self._memory.device).set_(storage).view(shape)
+
+
+class Arena:
+    """Memory for tensors of one role.
+
+    Attributes:
+        reserved_bytes: all that was allocated.
+    """
+
+    def __init__(self, device: torch.device, role: Role) -> None:
+        """An arena without memory; `reserve` gives it some."""
+        self._device = device
+        self._role = role
+        self._slabs: list[_Slab] = []
+        self._gone: deque[_ArenaPiece] = deque()
+        self._pieces: dict[int, _ArenaPiece] = {}
+
+    @property
+    def reserved_bytes(self) -> int:
+        """All that was allocated."""
+        return sum(slab.space.limit_bytes for slab in self._slabs)
+
+    @property
+    def used_bytes(self) -> int:
+        """What is in use of it, with what rounding up added."""
+        self._settle()
+        return sum(slab.space.used_bytes for slab in self._slabs)
+
+    def reserve(self, num_bytes: int) -> None:
+        """Allocate so many bytes at once."""
+        self._slabs.append(_Slab(rounded(num_bytes), self._device, self._role))
+
+    def take(self, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+        """A new contiguous tensor, not initialized, in the arena's memory.
+
+        Its place is free again when its storage is gone. If no place is large enough, the arena
+        grows by what is missing.
+        """
+        self._settle()
+        num_bytes = prod(shape) * dtype.itemsize
+        if num_bytes == 0:
+            return torch.empty(shape, dtype=dtype, device=self._device)
+        for slab in self._slabs:
+            offset = slab.space.take(num_bytes)
+            if offset is not None:
+                break
+        else:
+            self.reserve(num_bytes)
+            slab = self._slabs[-1]
+            offset = slab.space.take(num_bytes)
+            assert offset is not None
+        tensor = slab.tensor_at(offset, shape, dtype)
+        piece = _ArenaPiece(tensor.untyped_storage(), self._gone.append)
+        piece.slab, piece.offset = slab, offset
+        self._pieces[id(piece)] = piece
+        return tensor
+
+    def _settle(self) -> None:
+        """Take back the places of pieces that are gone."""
+        while self._gone:
+            piece = self._gone.popleft()
+            piece.slab.space.give(piece.offset)
+            del self._pieces[id(piece)]

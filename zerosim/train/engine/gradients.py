@@ -1,0 +1,174 @@
+"""What becomes of gradients: the first of a stage's two policies.
+
+    AllReduce                  in the last micro-step of an accumulation (at the boundary) every
+                               rank gets the sum of all rows
+    ReduceScatterAtBoundary    in the last micro-step a rank gets the sum of its own row
+    ReduceAtOnce               in every micro-step a rank gets the sum of its own row, or the unit's
+                               owner that of all rows, and the complete gradient is freed: no rank
+                               could add up what none keeps
+
+Source: Rajbhandari et al., "ZeRO" (arXiv 1910.02054), sections 5.1, 5.2 and 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from zerosim.schema.manifest import BucketLayout, Segment
+from zerosim.train.collectives import Handle
+from zerosim.train.engine.context import Context
+from zerosim.train.engine.flat import FlatUnit
+from zerosim.train.engine.host_rows import HostRows
+from zerosim.train.engine.reduced_rows import DeviceRows, InPlaceRows, OwnedRows, ReducedRows
+from zerosim.train.engine.reducer import GradientReducer, Reduce
+from zerosim.train.engine.zeropp import QuantizedReduction
+
+
+def _each(collective: Callable[[torch.Tensor], Handle]) -> Reduce:
+    """The same for every bucket."""
+    return lambda matrix, _: collective(matrix)
+
+
+def _to_owner(context: Context) -> Reduce:
+    """Sums on the rank that owns the bucket's unit: with owners a bucket is one unit, whole."""
+    owners = {flat.name: context.owner(flat) for flat in context.units}
+
+    def reduce(matrix: torch.Tensor, bucket: BucketLayout) -> Handle:
+        return context.collectives.reduce(matrix, owners[bucket.segments[0].unit])
+
+    return reduce
+
+
+class Gradients:
+    """Reduces the buckets of the backward pass at the boundary.
+
+    Until then each rank adds up its local gradients.
+    """
+
+    def __init__(
+        self, context: Context, reduce: Reduce, kept: ReducedRows, in_flight: int | None = None
+    ) -> None:
+        """Take over the gradients of all units.
+
+        Args:
+            reduce: a collective.
+            kept: where the reduced rows stay until the update.
+            in_flight: buckets that may be on their way at once; by default all.
+        """
+        self._communicates = context.communicates
+        self._kept = kept
+        self._reducer = GradientReducer(
+            context,
+            reduce,
+            self._reduced,
+            in_flight=in_flight or len(context.buckets),
+            before_reuse=kept.settle,
+        )
+
+    def rows(self, flat: FlatUnit) -> list[torch.Tensor]:
+        """The updated rows of a unit's gradient, reduced over all ranks."""
+        return self._kept.rows(flat)
+
+    def after_backward(self, flat: FlatUnit, *, last_micro_step: bool) -> None:
+        """A trainable unit's gradient is complete on this rank."""
+        if last_micro_step:
+            self._reduce(flat)
+
+    def finish_backward(self, *, last_micro_step: bool) -> None:
+        """Wait for the buckets on their way."""
+        if last_micro_step and self._communicates:
+            self._reducer.finish()
+
+    def finish_update(self) -> None:
+        """The reduced rows have been used."""
+        self._kept.free()
+
+    def release(self) -> None:
+        """The engine is closed."""
+        self._kept.release()
+
+    def _reduce(self, flat: FlatUnit) -> None:
+        if self._communicates:
+            self._reducer.ready(flat)
+        else:  # alone there is nothing to send, and the sum is what is here
+            assert flat.gradient is not None
+            self._reduced(flat, flat.all_columns, flat.gradient)
+
+    def _reduced(self, flat: FlatUnit, segment: Segment, matrix: torch.Tensor) -> None:
+        self._kept.begin(flat)
+        self._kept.take(flat, segment, matrix, adds=False)
+
+
+class AllReduce(Gradients):
+    """Every rank gets the sum of all rows."""
+
+    def __init__(self, context: Context) -> None:
+        """Take over the gradients of all units."""
+        super().__init__(context, _each(context.collectives.all_reduce), InPlaceRows(context))
+
+
+class ReduceScatterAtBoundary(Gradients):
+    """A rank gets the sum of its own row; what it has of the others is its local gradient."""
+
+    def __init__(self, context: Context) -> None:
+        """Take over the gradients of all units."""
+        kept = HostRows if context.config.offloads_optimizer else InPlaceRows
+        super().__init__(context, _each(context.collectives.reduce_scatter), kept(context))
+
+
+class ReduceAtOnce(Gradients):
+    """Reduces a bucket as soon as backward has it, and frees what it was made of.
+
+    The complete gradient of a unit is freed when its last piece is reduced, except where its owner
+    keeps it; one bucket is on its way while the next is computed. Micro-steps are added up in this
+    rank's row, or in all rows at the owner.
+    """
+
+    def __init__(self, context: Context) -> None:
+        """Take over the gradients of all units."""
+        kept: ReducedRows = DeviceRows()
+        self._quantized: QuantizedReduction | None = None
+        reduce = _each(context.collectives.reduce_scatter)
+        if context.config.owners_update:
+            kept, reduce = OwnedRows(context), _to_owner(context)
+        elif context.config.offloads_optimizer:
+            kept = HostRows(context)
+        if context.config.quantize_gradients:
+            self._quantized = QuantizedReduction(context)
+            reduce = _each(self._quantized.reduce)
+        super().__init__(context, reduce, kept, in_flight=1)
+        self._missing: dict[str, int] = {}
+        self._accumulates: set[str] = set()
+
+    def after_backward(self, flat: FlatUnit, *, last_micro_step: bool) -> None:
+        """In every micro-step."""
+        self._missing[flat.name] = flat.unit.columns
+        self._kept.begin(flat)
+        self._reduce(flat)
+
+    def finish_backward(self, *, last_micro_step: bool) -> None:
+        """Wait for the buckets on their way; the next micro-step adds to what is there."""
+        if self._communicates:
+            self._reducer.finish()
+        self._kept.settle()
+        self._accumulates = set() if last_micro_step else set(self._missing)
+
+    def finish_update(self) -> None:
+        """The reduced rows have been used."""
+        super().finish_update()
+        if self._quantized is not None:
+            self._quantized.update_is_over()
+
+    def release(self) -> None:
+        """The engine is closed."""
+        super().release()
+        if self._quantized is not None:
+            self._quantized.release()
+
+    def _reduced(self, flat: FlatUnit, segment: Segment, matrix: torch.Tensor) -> None:
+        self._kept.take(flat, segment, matrix, adds=flat.name in self._accumulates)
+        self._missing[flat.name] -= segment.stop - segment.start
+        if self._missing[flat.name] == 0:
+            flat.free_gradient()

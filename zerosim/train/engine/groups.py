@@ -1,0 +1,91 @@
+"""Parameter groups: which parameters are updated with which learning rate and weight decay.
+
+A group is a dictionary, as in `torch.optim`, read before each update: who changes it, a schedule
+for example, changes the training. A row of a unit is cut where its parameters change groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import nn
+
+from zerosim.base.config import EngineConfig
+from zerosim.train.engine.units import Unit
+
+LR, BETAS, EPS, WEIGHT_DECAY = "lr", "betas", "eps", "weight_decay"
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Columns of a row that belong to one group."""
+
+    group: int
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterGroups:
+    """The groups of a model's parameters.
+
+    Attributes:
+        settings: the groups, as in `torch.optim.Optimizer.param_groups`.
+        places: the group of each parameter; the first where it is not said.
+    """
+
+    settings: Sequence[dict[str, Any]]
+    places: Mapping[nn.Parameter, int] = field(default_factory=dict)
+
+    @classmethod
+    def single(cls, config: EngineConfig) -> ParameterGroups:
+        """One group of all parameters."""
+        return cls([adam_settings(config)])
+
+    def hyperparameters(self, group: int) -> dict[str, Any]:
+        """What PyTorch's Adam takes, as it is now."""
+        settings = self.settings[group]
+        return {
+            LR: float(settings[LR]),
+            BETAS: tuple(settings[BETAS]),
+            EPS: settings[EPS],
+            WEIGHT_DECAY: settings[WEIGHT_DECAY],
+        }
+
+    @property
+    def learning_rate(self) -> float:
+        """Of the first group."""
+        return float(self.settings[0][LR])
+
+    def set_learning_rate(self, learning_rate: float) -> None:
+        """Use another learning rate, the same for all groups."""
+        for settings in self.settings:
+            settings[LR] = learning_rate
+
+    def cuts(self, unit: Unit, row: int) -> list[Cut]:
+        """A row of a unit, cut where the group changes; padding belongs to the last parameter."""
+        first, last = row * unit.columns, (row + 1) * unit.columns
+        found: list[Cut] = []
+        for index, slot in enumerate(unit.slots):
+            is_last = index == len(unit.slots) - 1
+            begin = max(slot.offset, first) - first
+            end = (last if is_last else min(slot.offset + slot.elements, last)) - first
+            if begin >= end:
+                continue
+            group = self.places.get(slot.parameter, 0)
+            if found and found[-1].group == group:
+                begin = found.pop().start
+            found.append(Cut(group, begin, end))
+        return found
+
+
+def adam_settings(config: EngineConfig) -> dict[str, Any]:
+    """The configuration's values under the names that `torch.optim` has for them."""
+    return {
+        LR: config.learning_rate,
+        BETAS: (config.beta1, config.beta2),
+        EPS: config.epsilon,
+        WEIGHT_DECAY: config.weight_decay,
+    }

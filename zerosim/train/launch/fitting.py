@@ -1,0 +1,98 @@
+"""The largest model that trains in a device of a given size, found by trying.
+
+What a model takes grows about evenly with its layers, so the peaks of two that fit say which one to
+try next; that guess is then confirmed from both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """One model that was trained, or could not be.
+
+    Attributes:
+        parameters: number of them.
+        peak_bytes: the most that any rank's device had in use; None if something had no room.
+        problem: what had no room; "" if all had.
+    """
+
+    layers: int
+    parameters: int
+    peak_bytes: int | None
+    problem: str = ""
+
+    @property
+    def fits(self) -> bool:
+        """Whether it trained."""
+        return self.peak_bytes is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What was found.
+
+    Attributes:
+        tries: in the order in which they were made.
+        largest: the largest one that trained; None if not even one layer did.
+        is_bounded: False if the search ended before anything did not fit.
+    """
+
+    tries: tuple[Try, ...]
+    largest: Try | None
+    is_bounded: bool
+
+
+def find_largest(
+    attempt: Callable[[int], Try], limit_bytes: int, most_layers: int, first: int = 1
+) -> Fit:
+    """Try numbers of layers until one fits and the next does not.
+
+    Args:
+        attempt: trains a model of so many layers.
+        limit_bytes: what the device has.
+        most_layers: no larger model is tried.
+        first: how many are tried first: what somebody expects to fit.
+    """
+    tries: list[Try] = []
+    fitting: list[Try] = []
+    too_large = most_layers + 1
+    while _layers(fitting) + 1 < too_large:
+        guess = _guess(fitting, too_large, limit_bytes) if tries else max(1, first)
+        if guess >= too_large:
+            # from what fits to what does not, half the way; or all that may be tried
+            has_failed = len(tries) > len(fitting)
+            guess = (_layers(fitting) + too_large) // 2 if has_failed else most_layers
+        one = attempt(guess)
+        tries.append(one)
+        if one.fits:
+            fitting.append(one)
+        else:
+            too_large = one.layers
+    largest = fitting[-1] if fitting else None
+    return Fit(tuple(tries), largest, is_bounded=too_large <= most_layers)
+
+
+def _layers(fitting: list[Try]) -> int:
+    return fitting[-1].layers if fitting else 0
+
+
+def _guess(fitting: list[Try], too_large: int, limit_bytes: int) -> int:
+    """How many layers fit if memory goes on to grow as it did: one more at least.
+
+    Args:
+        fitting: ascending.
+    """
+    best = _layers(fitting)
+    if len(fitting) < 2:
+        return best + 1
+    before, last = fitting[-2:]
+    assert before.peak_bytes is not None, "it did not fit"
+    assert last.peak_bytes is not None, "it did not fit"
+    grown_bytes = (last.peak_bytes - before.peak_bytes) / (last.layers - before.layers)
+    if grown_bytes <= 0:
+        return too_large
+    return best + max(1, int((limit_bytes - last.peak_bytes) / grown_bytes))

@@ -1,0 +1,177 @@
+"""The process that forks ranks, and how a rank begins and ends in it.
+
+It computes nothing and starts no thread, so that a fork takes all of it along. A rank that will use
+CUDA is forked all the same and then begins anew, as CUDA must not have been looked at before a
+fork.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import importlib
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import NoReturn
+
+from zerosim.base.errors import cannot_load
+from zerosim.train.launch.forkserver import Ended, Start, Work, cannot_start, interpreter
+
+_POLL_S = 0.02
+_LONGEST = 4096
+"""Of what a rank says of its end, in bytes: less than a pipe takes at once."""
+_TELLING = "ZEROSIM_TELLING"
+"""The variable that tells a rank where to say why it ends."""
+_PR_SET_PDEATHSIG = 1
+_PR_SET_NAME = 15
+"""Both from linux/prctl.h."""
+
+
+def die_of_interrupts() -> None:
+    """Have Ctrl-C end this process as any signal would: its owner tells a person what happened.
+
+    Where it is ignored it stays ignored.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def serve(owner: Connection) -> None:
+    """Fork the ranks that the owner asks for, tell it how they end; until it is gone."""
+    # by process id: the rank, and where it says why it ends
+    ranks: dict[int, tuple[int, int]] = {}
+    while True:
+        if owner.poll(_POLL_S if ranks else None):
+            request: Start | None = owner.recv()
+            if request is None:
+                for pid in ranks:
+                    os.kill(pid, signal.SIGKILL)
+            else:
+                try:
+                    for rank in range(len(request.environments)):
+                        others = [hearing for _, hearing in ranks.values()]
+                        pid, hearing = _fork(request, rank, owner, others)
+                        ranks[pid] = rank, hearing
+                except OSError as error:
+                    owner.send(cannot_start(f"rank {rank}", error))
+                    return  # and the ranks that there are end with this process
+        while ranks:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                break
+            rank, hearing = ranks.pop(pid)
+            owner.send(Ended(rank, os.waitstatus_to_exitcode(status), _heard(hearing)))
+
+
+def _heard(hearing: int) -> str:
+    """What a rank said that has ended; whatever it started may still have the pipe open."""
+    os.set_blocking(hearing, False)
+    try:
+        return os.read(hearing, _LONGEST).decode(errors="replace")
+    except BlockingIOError:
+        return ""
+    finally:
+        os.close(hearing)
+
+
+def tell(error: BaseException, telling: int | None = None) -> None:
+    """Say to the owner in one line why this rank ends; it takes no disk, which may be full.
+
+    Args:
+        telling: where; as the environment says, by default.
+    """
+    line = traceback.format_exception_only(error)[0].splitlines()[0]
+    to = int(os.environ[_TELLING]) if telling is None else telling
+    os.write(to, line.encode(errors="replace")[:_LONGEST])
+
+
+def _fork(request: Start, rank: int, owner: Connection, others: Sequence[int]) -> tuple[int, int]:
+    """Fork a rank; what is the server's own is closed there.
+
+    Returns:
+        Its process id, and where to read why it ends.
+    """
+    server = os.getpid()
+    hearing, telling = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(telling)
+        return pid, hearing
+    code = 1
+    try:
+        libc = ctypes.CDLL(None)
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() == server:
+            libc.prctl(_PR_SET_NAME, f"zerosim rank {rank}".encode())
+            owner.close()
+            for each in (hearing, *others):
+                os.close(each)
+            code = _be_rank(request, rank, telling)
+    except BaseException as error:  # noqa: BLE001 - it must never become a second server
+        tell(error, telling)
+    finally:
+        _leave(code)
+
+
+def _be_rank(request: Start, rank: int, telling: int) -> int:
+    """Do the work; returns the exit code."""
+    os.chdir(request.folder)
+    environment = request.environments[rank] | {_TELLING: str(telling)}
+    work = request.work
+    if work.begins_anew:
+        os.set_inheritable(telling, True)  # noqa: FBT003 - Python's own
+        words = interpreter("begin", request.path, work.function, work.argument)
+        os.execve(sys.executable, words, environment)  # noqa: S606
+    sys.path[:] = request.path
+    os.environ.clear()
+    os.environ.update(environment)
+    return work.do()
+
+
+def begin() -> None:
+    """Be a rank in an interpreter of its own."""
+    die_of_interrupts()
+    code = 1
+    try:
+        code = Work(sys.argv[2], sys.argv[3]).do()
+    except BaseException as error:  # noqa: BLE001 - as above
+        tell(error)
+    finally:
+        _leave(code)
+
+
+def _leave(code: int) -> NoReturn:
+    """End this process at once, without waiting for lost peers."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):
+            stream.flush()
+    os._exit(code)
+
+
+def main() -> None:
+    """Import what ranks need, then fork them."""
+    die_of_interrupts()
+    owner = Connection(os.dup(0))
+    with Path(os.devnull).open("rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    try:
+        # an optimizer imports the last one when it is made
+        for module in ("zerosim.train.launch.worker", "torch._dynamo"):
+            importlib.import_module(module)
+    except (ImportError, MemoryError, OSError) as error:
+        with suppress(OSError):
+            owner.send(cannot_load(error))
+        os._exit(1)
+    gc.collect()
+    gc.freeze()  # ranks need not look through what was imported, nor copy its pages to do so
+    try:
+        owner.send(None)  # it is ready
+        serve(owner)
+    except (EOFError, OSError):  # the owner is gone
+        os._exit(0)

@@ -1,0 +1,93 @@
+"""The ranks of one run: started together, watched with patience, and ended with haste.
+
+When a rank fails, the others are given a few seconds to notice and to write down where they were;
+what is left is killed: a trace holds whatever was written, so there is nothing to wait for.
+PyTorch's elastic agent is not used: its rendezvous keeps a state that it unpickles at a store that
+listens on every address, and one host needs neither.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from zerosim.base.errors import RunError
+from zerosim.train.launch.forkserver import ForkServer, Work
+
+_POLL_S = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankTimeouts:
+    """How long ranks are waited for.
+
+    Attributes:
+        stopped_s: while the server that forks them is stopped.
+        grace_s: once one has failed, for the others to notice and to say where they were.
+        deadline_s: in all.
+    """
+
+    stopped_s: float
+    grace_s: float
+    deadline_s: float = math.inf
+
+
+def run_ranks(
+    server: ForkServer,
+    work: Work,
+    num_ranks: int,
+    rendezvous: Mapping[str, str],
+    timeouts: RankTimeouts,
+) -> dict[int, int]:
+    """Start ranks and wait until all have ended, or must be.
+
+    Args:
+        rendezvous: of `open_rendezvous`.
+
+    Returns:
+        The exit codes of those that ended by themselves, by rank; negative for a signal.
+
+    Raises:
+        RunError: what forks them was stopped for too long.
+        EnvironmentFault: it cannot fork them.
+    """
+    count = str(num_ranks)
+    environments = [
+        {
+            "RANK": str(rank),
+            "LOCAL_RANK": str(rank),
+            "WORLD_SIZE": count,
+            "LOCAL_WORLD_SIZE": count,
+            **rendezvous,
+        }
+        for rank in range(num_ranks)
+    ]
+    try:
+        server.start(work, environments)
+        return _watch(server, num_ranks, timeouts)
+    finally:
+        server.end_ranks()
+
+
+def _watch(server: ForkServer, num_ranks: int, timeouts: RankTimeouts) -> dict[int, int]:
+    went_on, deadline, has_failed = time.monotonic(), math.inf, False
+    while True:
+        time.sleep(_POLL_S)
+        codes = server.exit_codes()
+        now = time.monotonic()
+        if not server.is_stopped:
+            went_on = now
+        elif now - went_on >= timeouts.stopped_s:
+            raise RunError(
+                f"process {server.pid}, which starts the ranks and hears how they end, "
+                f"was stopped for {timeouts.stopped_s:g} s (SIGSTOP): all were ended; what the "
+                f"ranks recorded is kept"
+            )
+        if server.is_ready and deadline == math.inf:
+            deadline = now + timeouts.deadline_s
+        if not has_failed and any(codes.values()):
+            has_failed, deadline = True, min(deadline, now + timeouts.grace_s)
+        if now >= deadline or len(codes) == num_ranks:
+            return codes

@@ -1,0 +1,177 @@
+"""Where the ranks of one host find each other, and where they wait for each other.
+
+PyTorch's store and Gloo ask nobody who they are, so whoever reaches them is believed. Ranks of one
+host therefore meet in memory that only this user's processes can open, or at a port of the loopback
+address if one is asked for, and talk over loopback alone. docs/security.md says what is left.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch.distributed as dist
+from torch._C._distributed_c10d import TCPStore
+
+from zerosim.base.errors import CollectiveError, EnvironmentFault, first_line
+
+LOOPBACK = "127.0.0.1"
+_METHOD = "ZEROSIM_RENDEZVOUS"
+"""The variable that tells a rank where the others are: an address for `init_process_group`."""
+_INTERFACES = {"linux": "lo", "darwin": "lo0"}
+_ANSWER_S = 10.0
+"""How long this host may take to answer itself."""
+
+
+def own_interface() -> dict[str, str]:
+    """What has the backends of a rank listen and talk on this host's loopback interface alone."""
+    name = _INTERFACES.get(sys.platform)
+    return {"GLOO_SOCKET_IFNAME": name, "NCCL_SOCKET_IFNAME": name} if name else {}
+
+
+def take(port: int) -> socket.socket:
+    """A socket that listens on the loopback address.
+
+    Args:
+        port: 0 for a free one.
+
+    Raises:
+        OSError: it cannot be had.
+    """
+    return socket.create_server((LOOPBACK, port), backlog=128)
+
+
+def require_loopback() -> None:
+    """See that processes of this host can talk to each other as ranks do.
+
+    Raises:
+        EnvironmentFault: they cannot.
+    """
+    try:
+        with take(0) as door, socket.create_connection(door.getsockname(), _ANSWER_S):
+            pass
+    except OSError as error:
+        name = own_interface().get("GLOO_SOCKET_IFNAME", "loopback")
+        raise EnvironmentFault(
+            f"ranks cannot talk over {LOOPBACK} ({error.strerror or error}): expected the "
+            f"interface {name} to be up; try ip link set {name} up"
+        ) from None
+
+
+@contextmanager
+def open_memory() -> Iterator[str]:
+    """Memory that processes of this user can open as a file, and nobody else; it has no name.
+
+    Yields:
+        Its address for `init_process_group`, in any process of this host.
+    """
+    memory = os.memfd_create("zerosim ranks")
+    try:
+        os.fchmod(memory, 0o600)
+        yield f"file:///proc/{os.getpid()}/fd/{memory}"
+    finally:
+        os.close(memory)
+
+
+@contextmanager
+def open_rendezvous(port: int | None = None) -> Iterator[dict[str, str]]:
+    """Where ranks of this host meet, whatever becomes of any of them.
+
+    Args:
+        port: of the loopback address, 0 for a free one; None for memory, without any port.
+
+    Yields:
+        Their variables for it.
+
+    Raises:
+        EnvironmentFault: the port cannot be had, or there is no loopback.
+    """
+    require_loopback()
+    found = own_interface() | {"MASTER_ADDR": LOOPBACK}
+    if port is None:
+        with open_memory() as address:
+            yield found | {"MASTER_PORT": "0", _METHOD: address}
+        return
+    try:
+        door = take(port)
+    except OSError as error:
+        used = error.errno == errno.EADDRINUSE
+        raise EnvironmentFault(
+            f"port {port} {'is in use' if used else f'cannot be had ({error.strerror})'}: expected "
+            f"a free one; leave --port out to do without"
+        ) from None
+    taken = door.getsockname()[1]
+    # it is told which socket to use, as it would listen on every address by itself
+    store = TCPStore(
+        LOOPBACK, taken, is_master=True, wait_for_workers=False, master_listen_fd=door.detach()
+    )
+    yield found | {"MASTER_PORT": str(taken), "TORCHELASTIC_USE_AGENT_STORE": "True"}
+    del store
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedRanks:
+    """The ranks that this process has joined, whatever becomes of its process groups."""
+
+    store: Any
+    num_ranks: int
+
+    def meet(self, moment: str) -> None:
+        """Wait until all ranks are here, over the store and not over the ranks' connections.
+
+        Between two such moments nothing is under way, so what all ranks sent is what all received.
+
+        Args:
+            moment: another one each time.
+
+        Raises:
+            CollectiveError: another rank did not come.
+        """
+        key = f"zerosim: {moment}"
+        try:
+            if self.store.add(f"{key}, count", 1) == self.num_ranks:
+                self.store.set(key, "all")
+            self.store.wait([key])
+        except RuntimeError as error:
+            if not _is_late(error):
+                raise
+            raise CollectiveError(f"the other ranks did not come: {first_line(error)}") from error
+
+
+def joined() -> JoinedRanks:
+    """The ranks of the default process group."""
+    store = dist.distributed_c10d._get_default_store()  # noqa: SLF001 - it has no public name
+    return JoinedRanks(store, dist.get_world_size())
+
+
+def join(backend: str | None, timeout_s: float) -> JoinedRanks:
+    """Join the ranks that this process's environment names.
+
+    Raises:
+        CollectiveError: another rank did not come.
+    """
+    try:
+        dist.init_process_group(
+            backend,
+            init_method=os.environ.get(_METHOD, "env://"),
+            timeout=timedelta(seconds=timeout_s),
+            rank=int(os.environ["RANK"]),
+            world_size=int(os.environ["WORLD_SIZE"]),
+        )
+    except RuntimeError as error:
+        if not _is_late(error):
+            raise
+        raise CollectiveError(f"the other ranks did not join: {first_line(error)}") from error
+    return joined()
+
+
+def _is_late(error: RuntimeError) -> bool:
+    """Whether a store waited for others in vain: one in memory says so by its words alone."""
+    return isinstance(error, dist.DistError) or "timeout" in str(error).lower()

@@ -1,0 +1,124 @@
+"""The models that `zerosim run --model` knows, by name.
+
+    gpt-tiny     3,307,008 parameters    4 blocks of width 256, context 64
+    gpt-small   25,547,776 parameters    8 blocks of width 512, context 128
+    mlp            271,360 parameters    3 hidden layers of 256 that read 8 bytes, context 64
+
+Those that `zerosim simulate --model` knows beside them, which no single machine trains:
+
+    gpt-2              124,439,808 parameters    12 blocks of width 768, context 1024
+    gpt-3          174,604,259,328 parameters    96 blocks of width 12288, context 2048
+    zero-7.5b        7,459,729,408 parameters    36 blocks of width 4096, context 1024
+    zero-128b      127,675,342,848 parameters    158 blocks of width 8192, context 1024
+    zero-1t      1,007,988,403,200 parameters    128 blocks of width 25600, context 1024
+    llama-3-8b       8,030,261,248 parameters    32 blocks of width 4096, context 8192
+    llama-3-70b     70,553,706,496 parameters    80 blocks of width 8192, context 8192
+    llama-3-405b   405,853,388,800 parameters    126 blocks of width 16384, context 8192
+
+`config.shapes` has their sizes, and where these are from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+
+import torch
+from torch import nn
+
+from zerosim.base.config import ModelName, Shape
+from zerosim.base.config.shapes import SHAPES, GPTConfig, LlamaConfig, Transformer
+from zerosim.base.errors import ConfigError
+from zerosim.train.models.gpt import GPT
+from zerosim.train.models.llama import Llama
+from zerosim.train.models.mlp import MLP, MLPConfig
+
+_MLP = MLPConfig(window=8, embedding=32, width=256, context=64)
+
+
+_USUAL = Shape()
+
+
+def context_of(name: ModelName, shape: Shape = _USUAL) -> int:
+    """Number of bytes guessed in one sequence; a row of a batch holds one byte more."""
+    return shape.context_length or _config(name).context
+
+
+def heads_of(name: ModelName, shape: Shape = _USUAL) -> int:
+    """Number of attention heads of a GPT or a Llama."""
+    if shape.heads:
+        return shape.heads
+    config = _config(name)
+    assert not isinstance(config, MLPConfig), f"the {name} has no heads"
+    return config.heads
+
+
+def num_parameters_of(name: ModelName) -> int:
+    """How many parameters a model has that is too large to be built here."""
+    config = _config(name)
+    assert not isinstance(config, MLPConfig), f"the {name} is built"
+    return config.num_parameters
+
+
+def _config(name: ModelName) -> Transformer | MLPConfig:
+    return _MLP if name is ModelName.MLP else SHAPES[name]
+
+
+def gpt_config(name: ModelName, shape: Shape = _USUAL) -> GPTConfig:
+    """The size of a GPT, where `shape` says so with another than its name stands for.
+
+    Raises:
+        ConfigError: it is no GPT, or its heads do not divide the width.
+    """
+    usual = SHAPES.get(name)
+    if not isinstance(usual, GPTConfig):
+        raise ConfigError(
+            "layers, width, heads, context-length and vocabulary are of a GPT: expected model "
+            "gpt-tiny or the like"
+        )
+    given = {key: value for key, value in asdict(shape).items() if value is not None}
+    given["context"] = given.pop("context_length", usual.context)
+    config = replace(usual, **given)
+    if config.width % config.heads:
+        raise ConfigError(
+            f"width is {config.width}: expected a multiple of the {config.heads} heads"
+        )
+    return config
+
+
+def build(
+    name: ModelName,
+    seed: int,
+    *,
+    tied: bool = False,
+    shape: Shape = _USUAL,
+) -> nn.Module:
+    """Build a model with seeded weights.
+
+    The weights depend on nothing but the arguments, so that every rank and every device starts
+    from the same; the state of torch's own generators is left as it was.
+
+    Args:
+        name: which model.
+        seed: of the initial weights.
+        tied: GPT only: the head's matrix is the token embedding.
+        shape: GPT only: in place of what the name stands for.
+
+    Returns:
+        The model on the CPU in fp32. Its forward takes int64 [B, context + 1] and returns the
+        loss.
+
+    Raises:
+        ConfigError: something was asked of a model that has no such thing, or a width that its
+            heads do not divide.
+    """
+    if tied and name is ModelName.MLP:
+        raise ConfigError("tied is True: the mlp has no two matrices of one shape, try gpt-tiny")
+    with torch.device("cpu"), torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        if name is ModelName.MLP and shape.is_usual:
+            return MLP(_MLP)
+        usual = SHAPES.get(name)
+        if isinstance(usual, LlamaConfig) and shape.is_usual and not tied:
+            return Llama(usual)
+        config = gpt_config(name, shape)
+        return GPT(replace(config, tied=tied or config.tied))

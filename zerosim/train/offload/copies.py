@@ -1,0 +1,106 @@
+"""Copies between the tiers of this rank, beside what is computed.
+
+One thread does them in the order of asking, so that a copy may rely on those before it. On CUDA the
+thread has a stream of its own, and what is on the host is pinned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from zerosim.base.tiers import Tier
+from zerosim.schema.memory import Role
+from zerosim.trace import labels
+from zerosim.trace.holdings import hold
+from zerosim.trace.sink import CopyRequest
+from zerosim.train.collectives import Executor, Handle
+from zerosim.train.collectives.executor import Keeping
+from zerosim.train.device import on_host
+
+
+def _nothing() -> None:
+    """Nothing is to be done."""
+
+
+class Copies:
+    """Copies of one rank between its device and its host."""
+
+    def __init__(self, executor: Executor) -> None:
+        """Copy on this executor's thread, or at once if it has none."""
+        self._executor = executor
+
+    def copy(
+        self,
+        target: torch.Tensor,
+        source: torch.Tensor,
+        way: tuple[Tier, Tier],
+        after: Sequence[Handle] = (),
+        then: Callable[[], None] = _nothing,
+    ) -> Handle:
+        """Copy `source` over `target`, under the labels of the caller.
+
+        Args:
+            target, source: of one shape and dtype; to be left alone until the handle was waited
+                for.
+            way: the tiers of `source` and of `target`.
+            after: what must be over first.
+            then: called on the thread of the copies when it is over.
+        """
+
+        def work() -> None:
+            for handle in after:
+                handle.wait()
+            with labels.copying(request_of(source, way)):
+                target.copy_(source, non_blocking=target.is_cuda or source.is_cuda)
+            if then is not _nothing:
+                _synchronize(target, source)
+                then()
+
+        return Keeping(self._executor.submit(work), target, source)
+
+    def add(
+        self,
+        total: torch.Tensor,
+        source: torch.Tensor,
+        staging: torch.Tensor,
+    ) -> Handle:
+        """Copy `source` from the device to `staging` on the host, and add it to `total` there."""
+
+        def work() -> None:
+            with labels.copying(request_of(source, (Tier.DEVICE, Tier.HOST))):
+                staging.copy_(source, non_blocking=source.is_cuda)
+            _synchronize(source)
+            total.add_(staging)
+
+        return Keeping(self._executor.submit(work), source)
+
+    def close(self) -> None:
+        """End the thread once what was asked for is over."""
+        self._executor.close()
+
+
+def _synchronize(*tensors: torch.Tensor) -> None:
+    """Have the copies of this thread over, where one of them is on a GPU."""
+    if any(tensor.is_cuda for tensor in tensors):
+        torch.cuda.current_stream().synchronize()
+
+
+def request_of(source: torch.Tensor, way: tuple[Tier, Tier]) -> CopyRequest:
+    """What a copy of this tensor is recorded as."""
+    return CopyRequest(
+        origin=way[0],
+        target=way[1],
+        dtype=str(source.dtype).removeprefix("torch."),
+        elements=source.numel(),
+        payload_bytes=source.numel() * source.element_size(),
+    )
+
+
+def host_tensor(like: torch.Tensor, elements: int, role: Role, unit: str) -> torch.Tensor:
+    """A vector in the host's memory, of the dtype of `like`; pinned if that one is on a GPU."""
+    with on_host():
+        tensor = torch.empty(elements, dtype=like.dtype, device="cpu", pin_memory=like.is_cuda)
+    hold(tensor, role, unit, Tier.HOST)
+    return tensor

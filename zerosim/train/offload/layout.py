@@ -1,0 +1,95 @@
+"""How a file of the disk tier is laid out, and what its trailer says.
+
+    bytes | trailer: mark, generation, number of bytes, name, checksum of itself, of each block | 0
+
+All of it is padded to whole pages, so that it can pass the kernel's cache by (O_DIRECT).
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from zerosim.train.offload.blocks import BLOCK_BYTES, CHECKSUM_BYTES, PAGE_BYTES
+
+_MARK = b"zerosim1"
+_HEAD = struct.Struct("<8sQQII")
+"""Mark, generation, number of bytes, CRC-32 of the name, CRC-32 of the trailer."""
+
+
+def in_pages(num_bytes: int) -> int:
+    """So many bytes, padded to whole pages."""
+    return -(-num_bytes // PAGE_BYTES) * PAGE_BYTES
+
+
+def trailer_bytes(num_bytes: int) -> int:
+    """What stands behind so many bytes in a file, without the padding."""
+    return _HEAD.size + CHECKSUM_BYTES * -(-num_bytes // BLOCK_BYTES)
+
+
+def bytes_on_disk(num_bytes: int) -> int:
+    """What a file of so many bytes occupies, and what one write or read of it moves.
+
+    The bytes, 32 for the trailer's head, 8 for each begun block of 1 MiB, all in pages of 4096.
+    """
+    return in_pages(num_bytes + trailer_bytes(num_bytes))
+
+
+def staging_bytes(num_bytes: int) -> int:
+    """Memory for the last incomplete page of a file of at most so many bytes, and its trailer."""
+    return in_pages(PAGE_BYTES - 1 + trailer_bytes(num_bytes))
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What a file should hold.
+
+    Attributes:
+        slot: which of the name's two files it is in.
+        generation: the commit that it was written for.
+        num_bytes: without trailer and padding.
+    """
+
+    slot: int
+    generation: int
+    num_bytes: int
+
+
+def encode(name: str, version: Version, checksums: Sequence[int]) -> bytes:
+    """The trailer of a file.
+
+    Args:
+        checksums: of the blocks, signed 64-bit.
+    """
+    sums = struct.pack(f"<{len(checksums)}q", *checksums)
+    return _head(name, version, zlib.crc32(_head(name, version, 0) + sums)) + sums
+
+
+def decode(name: str, version: Version, trailer: bytes) -> list[int]:
+    """The checksums of the blocks, if the trailer is complete and of this name and version.
+
+    Raises:
+        ValueError: it is not; the message says what was found and what was expected.
+    """
+    mark, generation, num_bytes, found_name, own = _HEAD.unpack_from(trailer)
+    sums = trailer[_HEAD.size :]
+    expected = zlib.crc32(_HEAD.pack(mark, generation, num_bytes, found_name, 0) + sums)
+    if mark != _MARK or own != expected:
+        raise ValueError(
+            f"is damaged at byte {version.num_bytes:,}, in its trailer: checksum {own:08x}, "
+            f"expected {expected:08x}"
+        )
+    if trailer[: _HEAD.size - 4] != _head(name, version, 0)[:-4]:
+        raise ValueError(
+            f"is another file's or state's, as its trailer at byte {version.num_bytes:,} says: "
+            f"generation {generation}, {num_bytes:,} bytes, name {found_name:08x}; expected "
+            f"generation {version.generation}, {version.num_bytes:,} bytes, name "
+            f"{zlib.crc32(name.encode()):08x}"
+        )
+    return list(struct.unpack(f"<{len(sums) // CHECKSUM_BYTES}q", sums))
+
+
+def _head(name: str, version: Version, own: int) -> bytes:
+    return _HEAD.pack(_MARK, version.generation, version.num_bytes, zlib.crc32(name.encode()), own)

@@ -1,0 +1,179 @@
+"""Ranks that called something else than the others."""
+
+from __future__ import annotations
+
+from zerosim.base.language import enumerated
+from zerosim.schema.events import Event
+from zerosim.verify.diagnosis import words
+from zerosim.verify.diagnosis.calls import (
+    Disagreement,
+    Shift,
+    disagreement,
+    is_after_steps,
+    shift_of,
+)
+from zerosim.verify.diagnosis.differing import differences, is_alike
+from zerosim.verify.diagnosis.evidence import (
+    Run,
+    advice,
+    called_by,
+    common,
+    number,
+    sides,
+    waits,
+)
+from zerosim.verify.diagnosis.findings import Finding, Place, Wrong
+
+
+def contradiction(run: Run, found: Disagreement) -> Finding:
+    """What the rank did that called something else."""
+    expected = found.expected
+    if expected is None or not found.culprits:
+        return _undecided(found)
+    culprit = found.culprits[0]
+    own = found.called[culprit]
+    shift = shift_of(found, culprit)
+    wrong, sentence, about = _deed(found, culprit, own, expected, shift)
+    return Finding(
+        wrong=wrong,
+        ranks=found.culprits,
+        place=Place.of(about),
+        sentence=words.joined([sentence, waits(run, found), common(found)]),
+        evidence=tuple(sides(found)),
+        advice=advice(wrong),
+    )
+
+
+def _deed(
+    found: Disagreement,
+    culprit: int,
+    own: Event,
+    expected: Event,
+    shift: Shift | None,
+) -> tuple[Wrong, str, Event]:
+    """What a culprit did: its name, a sentence, and the call that it is about."""
+    different = differences(own, expected)
+    fields = {
+        "who": words.ranks(found.culprits),
+        "call": words.call(own),
+        "expected": words.call(expected),
+        "by": called_by(found, expected),
+        "at": words.at(own.source),
+    }
+    if different <= {"size", "dtype"}:
+        wrong = Wrong.DTYPE if "dtype" in different else Wrong.SIZE
+        sentence = words.said(
+            "calls.gave_other_end" if found.group.is_way else "calls.gave",
+            elements=f"{own.elements:,}",
+            dtype=own.dtype,
+            others=words.ranks(rank for rank in found.called if rank not in found.culprits),
+            rest=f"{expected.elements:,}",
+            rest_dtype=expected.dtype,
+            source=words.line(own),
+            **fields,
+        )
+        return wrong, sentence, own
+    if shift is not None and shift.is_swapped:
+        first = {"by": called_by(found, expected, first=True)}
+        return Wrong.ORDER, words.said("calls.order", **fields | first), expected
+    if _stopped_stepping(found, culprit):
+        return Wrong.ENDED_EARLY, words.said("calls.ended", **fields), expected
+    if shift is not None and shift.left_out:
+        more = shift.left_out - 1
+        key = "calls.left_out_more" if more else "calls.left_out"
+        return Wrong.LEFT_OUT, words.said(key, count=more, **fields), expected
+    if shift is not None and shift.more:
+        called = own if not shift.repeats else _before(found, culprit) or own
+        key = "calls.twice" if shift.repeats else "calls.more"
+        about = {"call": words.call(called), "source": words.line(called)}
+        return Wrong.MORE, words.said(key, **fields | about), called
+    return Wrong.OTHER_CALL, words.said("calls.instead", **fields), expected
+
+
+def _before(found: Disagreement, rank: int) -> Event | None:
+    calls = found.group.calls[rank]
+    return calls[found.position - 1] if found.position else None
+
+
+def _stopped_stepping(found: Disagreement, culprit: int) -> bool:
+    """Whether a rank has called nothing of a step since, and the others are in a later one."""
+    own = found.group.calls[culprit]
+    expected = found.expected
+    if expected is None or is_after_steps(expected) or not is_after_steps(own[found.position]):
+        return False
+    steps = [event.iteration for event in own[: found.position] if not is_after_steps(event)]
+    is_later = expected.iteration > max(steps, default=-1)
+    return is_later and all(is_after_steps(event) for event in own[found.position :])
+
+
+def _undecided(found: Disagreement) -> Finding:
+    """Ranks disagree, and nothing says who is right."""
+    told = list(sides(found))
+    one = next(iter(found.called.values()))
+    return Finding(
+        wrong=Wrong.OTHER_CALL,
+        ranks=tuple(found.called),
+        place=Place.of(one),
+        sentence=words.joined(
+            [
+                words.said(
+                    "calls.undecided_message" if found.group.is_way else "calls.undecided",
+                    ranks=words.ranks(found.called),
+                    number=number(found),
+                    told=enumerated(told),
+                ),
+                common(found),
+            ]
+        ),
+        evidence=tuple(told),
+        advice=advice("undecided"),
+    )
+
+
+def in_other_group(run: Run, found: Disagreement) -> Finding | None:
+    """A rank that made the call that is missing here in another group."""
+    if found.group.is_way:
+        return None
+    expected = found.expected
+    suspects = found.culprits or tuple(found.group.calls)
+    for suspect in suspects:
+        for group in run.groups:
+            if group is found.group or suspect not in group.calls or group.is_way:
+                continue
+            other = disagreement(group)
+            if other is None or suspect not in other.called:
+                continue
+            made = other.called[suspect]
+            wanted = expected or next(
+                (event for rank, event in found.called.items() if rank != suspect), None
+            )
+            if wanted is None or differences(made, wanted) - {"iteration"}:
+                continue
+            if any(is_alike(made, event) for event in group.calls[suspect][: other.position]):
+                continue  # it calls so in that group as a rule
+            others = words.ranks(rank for rank in found.called if rank != suspect)
+            return Finding(
+                wrong=Wrong.GROUP,
+                ranks=(suspect,),
+                place=Place.of(wanted),
+                sentence=words.joined(
+                    [
+                        words.said(
+                            "calls.group",
+                            rank=suspect,
+                            call=words.call(made),
+                            group=repr(group.name),
+                            ranks=words.ranks(group.ranks),
+                            source=words.line(made),
+                            others=others,
+                            other_group=repr(found.group.name),
+                            other_ranks=words.ranks(found.group.ranks),
+                        ),
+                        waits(run, found),
+                        common(found),
+                    ]
+                ),
+                evidence=tuple(sides(found)),
+                advice=advice(Wrong.GROUP),
+            )
+    return None

@@ -1,0 +1,124 @@
+"""All that is looked for, in the order in which one thing explains another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from zerosim.record import Trace, iterations, left_out, load
+from zerosim.record.importing.flight import read_dumps
+from zerosim.schema.manifest import Source
+from zerosim.verify.diagnosis import words
+from zerosim.verify.diagnosis.calls import groups_of
+from zerosim.verify.diagnosis.evidence import PATIENCE_S, Run
+from zerosim.verify.diagnosis.findings import Diagnosis
+from zerosim.verify.diagnosis.messages import ways_of
+from zerosim.verify.diagnosis.processes import Seen, look
+from zerosim.verify.diagnosis.ranks import states_of
+from zerosim.verify.diagnosis.speed import speed_findings
+from zerosim.verify.diagnosis.structure import structural
+from zerosim.verify.diagnosis.values import checked_iterations, value_findings
+
+_SETTLED = 10
+"""So many iterations a run that goes on has done before it is said to be slow."""
+
+
+def diagnose_folder(folder: Path, *, patience_s: float = PATIENCE_S) -> Diagnosis:
+    """Likewise of a trace's folder, whose ranks may still write.
+
+    Raises:
+        TraceError: it cannot be read.
+    """
+    trace = load(folder)
+    seen = look(trace)
+    if not trace.complete:  # a rank that has ended since then has also written why
+        trace = load(folder)
+        late = look(trace)  # of ranks that had no file then
+        seen = Seen(late.alive | seen.alive, seen.now_ns or late.now_ns)
+    return diagnose(trace, seen, patience_s=patience_s)
+
+
+def diagnose_dumps(paths: Sequence[Path]) -> Diagnosis:
+    """Likewise of Flight Recorder's dumps, which tell what was enqueued.
+
+    Raises:
+        TraceError: one is no dump, hostile or damaged.
+    """
+    dumps = read_dumps(paths)
+    found = diagnose(dumps.trace, Seen(), patience_s=0)
+    return replace(found, notes=dumps.notes)
+
+
+def diagnose(
+    trace: Trace, seen: Seen | None = None, *, patience_s: float = PATIENCE_S
+) -> Diagnosis:
+    """Say who is at fault.
+
+    Args:
+        seen: what is known of the ranks' processes; by default they are looked for.
+        patience_s: ranks that others have waited for that long, and no shorter, hang.
+
+    Returns:
+        The diagnosis; without findings if nothing is wrong.
+    """
+    seen = look(trace) if seen is None else seen
+    states = states_of(trace, seen)
+    groups = groups_of(trace)
+    last_ns = max(state.last_ns for state in states.values())
+    until_ns = max(last_ns, seen.now_ns or 0)
+    ways = ways_of(trace)
+    run = Run(trace, states, [*groups, *ways], until_ns, patience_s)
+    findings = [*structural(run), *value_findings(trace)]
+    if not findings and (seen.now_ns is None or len(iterations(trace)) >= _SETTLED):
+        findings = speed_findings(run)
+    num_calls = sum(len(calls) for group in groups for calls in group.calls.values())
+    num_messages = sum(len(way.calls[way.ranks[0]]) for way in ways)
+    is_alone = len(states) == 1 and trace.manifest.num_ranks > 1
+    looked_at = words.said(
+        "looked.alone" if is_alone else "looked.at_messages" if ways else "looked.at",
+        calls=words.counted("calls", num_calls),
+        ranks=len(states),
+        groups=words.counted("groups", len(groups)),
+        messages=words.counted("messages", num_messages),
+        iterations=words.counted("iterations", len(iterations(trace))),
+    )
+    checked = checked_iterations(trace.ranks)
+    if checked:
+        looked_at = words.said("looked.checked", looked_at=looked_at, count=len(checked))
+    return Diagnosis(
+        findings=tuple(findings),
+        looked_at=looked_at,
+        notes=tuple(_notes(trace, checked)),
+        is_running=seen.now_ns is not None,
+        failed="" if findings else _failed(trace),
+    )
+
+
+def _failed(trace: Trace) -> str:
+    """The first call that ended in an error, in words."""
+    events = (event for rank in trace.ranks for event in rank.events if event.error)
+    first = min(events, key=lambda event: event.end_ns or event.issue_ns, default=None)
+    if first is None:
+        return ""
+    return words.said(
+        "headline.failed_call_after" if first.end_ns else "headline.failed_call",
+        call=words.call(first),
+        rank=first.rank,
+        time=words.seconds((first.end_ns or 0) - first.issue_ns),
+        error=first.error,
+    )
+
+
+def _notes(trace: Trace, checked: Sequence[int]) -> Iterator[str]:
+    if trace.manifest.is_predicted:
+        yield from left_out(trace)
+    elif trace.manifest.source is Source.IMPORTED:
+        missing = trace.manifest.num_ranks - len(trace.ranks)
+        if missing:
+            yield words.said(
+                "looked.no_file", missing=f"{missing:,}", ranks=f"{trace.manifest.num_ranks:,}"
+            )
+        yield words.said("looked.imported")
+    elif not checked:
+        yield words.said("looked.unchecked")

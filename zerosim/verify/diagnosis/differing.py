@@ -1,0 +1,50 @@
+"""In what two calls differ that should be one."""
+
+from __future__ import annotations
+
+from zerosim.schema.events import OF_MICRO_BATCHES, Event, Op
+
+MESSAGES = (Op.SEND, Op.RECEIVE)
+_UNSIZED = frozenset({Op.BARRIER, Op.ALL_TO_ALL, Op.GATHER, Op.SCATTER})
+"""Ranks may give these other sizes."""
+
+
+def differences(one: Event, other: Event) -> set[str]:
+    """In what two calls differ that should be one collective."""
+    if one.op in MESSAGES and other.op in MESSAGES:
+        return _differences_of_ends(one, other)
+    found = set()
+    if one.op is not other.op:
+        found.add("op")
+    if one.unit and other.unit and one.unit != other.unit:
+        found.add("unit")
+    if one.iteration != other.iteration or one.micro_step != other.micro_step:
+        found.add("iteration")
+    if one.op is not None and one.op not in _UNSIZED and not (one.operator or other.operator):
+        if one.dtype and other.dtype and one.dtype != other.dtype:
+            found.add("dtype")
+        if one.elements != other.elements:
+            found.add("size")
+    return found
+
+
+def _differences_of_ends(one: Event, other: Event) -> set[str]:
+    """Likewise two calls that are the ends of one message, or the same end of two."""
+    found = set()
+    if one.purpose in OF_MICRO_BATCHES and other.purpose in OF_MICRO_BATCHES:
+        if one.purpose is not other.purpose:
+            found.add("purpose")
+        if one.micro_step != other.micro_step:
+            found.add("micro-batch")
+        if one.iteration != other.iteration:
+            found.add("iteration")
+    if one.dtype != other.dtype:
+        found.add("dtype")
+    if one.elements != other.elements:
+        found.add("size")
+    return found
+
+
+def is_alike(one: Event, other: Event) -> bool:
+    """Whether two calls do the same, in whichever iteration."""
+    return not differences(one, other) - {"iteration"}

@@ -1,0 +1,133 @@
+"""What a diagnosis says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from zerosim.base.language import Words
+from zerosim.schema.events import Event
+
+_SAID = Words.beside(__file__)
+
+
+class Wrong(StrEnum):
+    """What a rank does that it should not."""
+
+    LEFT_OUT = "left out a call"
+    MORE = "made a call more"
+    ORDER = "called in another order"
+    OTHER_CALL = "called something else"
+    SIZE = "gave another size"
+    DTYPE = "gave another dtype"
+    GROUP = "called in another group"
+    PEER = "sent to another rank, or received from one"
+    CROSSED = "wait for each other in a circle"
+    FAILED = "failed"
+    DIED = "died"
+    STANDS_STILL = "stands still"
+    ENDED_EARLY = "ended early"
+    NOT_FINITE = "has a value that is not finite"
+    TOO_LARGE = "has a value that is far too large"
+    DIFFERS = "has another value than its replicas"
+    CHANGED = "has a value that nobody wrote"
+    ON_THE_WAY = "sent what did not arrive as it was"
+    SETTING = "has another setting"
+    SLOW = "is slow"
+    SLOW_LINK = "has a slow link"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where in the training, as far as it is known."""
+
+    iteration: int = -1
+    phase: str = ""
+    unit: str = ""
+    op: str = ""
+    purpose: str = ""
+    source: str = ""
+
+    @classmethod
+    def of(cls, event: Event) -> Place:
+        """Where a call belongs."""
+        return cls(
+            iteration=event.iteration,
+            phase=event.phase.value,
+            unit=event.unit,
+            op="" if event.op is None else event.op.value,
+            purpose="" if event.purpose is None else event.purpose.value,
+            source=event.source,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that is wrong, with who did it.
+
+    Attributes:
+        ranks: whose doing it is; of a link the one that sends and the one that receives; of what
+            cannot be decided all that may have done it.
+        place: of the call, or of the value.
+        sentence: all of it in a sentence.
+        evidence: what it rests on, a sentence each.
+        advice: what to try.
+    """
+
+    wrong: Wrong
+    ranks: tuple[int, ...]
+    place: Place
+    sentence: str
+    evidence: tuple[str, ...] = ()
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """What is wrong with a run.
+
+    Attributes:
+        findings: the first is the reason, others are of other ranks or places; empty if nothing
+            is wrong.
+        looked_at: what was looked at, in words.
+        notes: what could not be looked at, a sentence each.
+        is_running: ranks still run.
+        failed: the first call that ended in an error, in words, if nobody is found to be at fault.
+    """
+
+    findings: tuple[Finding, ...]
+    looked_at: str
+    notes: tuple[str, ...] = ()
+    is_running: bool = False
+    failed: str = ""
+
+    @property
+    def headline(self) -> str:
+        """One sentence."""
+        if self.findings:
+            return self.findings[0].sentence
+        key = f"headline.{'failed' if self.failed else 'nothing'}{'_so_far' * self.is_running}"
+        return _SAID(key, failed=self.failed, looked_at=self.looked_at)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, for JSON."""
+        return {
+            "headline": self.headline,
+            "is_running": self.is_running,
+            "findings": [
+                {
+                    "wrong": one.wrong.value,
+                    "ranks": list(one.ranks),
+                    "place": {
+                        name: getattr(one.place, name) for name in Place.__dataclass_fields__
+                    },
+                    "sentence": one.sentence,
+                    "evidence": list(one.evidence),
+                    "advice": one.advice,
+                }
+                for one in self.findings
+            ],
+            "looked_at": self.looked_at,
+            "notes": list(self.notes),
+        }

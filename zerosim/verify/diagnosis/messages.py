@@ -1,0 +1,171 @@
+"""The messages from one rank to another outside of any collective, as a group of two has its calls.
+
+The n-th send from a to b is the n-th that b receives from a. What a pipeline's messages carry says
+their labels: purpose, iteration and micro-batch are the same at both ends. Of others only size and
+dtype are compared: when a program sends and when it receives may be two iterations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from zerosim.record import Trace
+from zerosim.record.alike import alike_ranks
+from zerosim.schema.events import OF_MICRO_BATCHES, Event, Kind, Op
+from zerosim.schema.manifest import Source
+from zerosim.verify.diagnosis import words
+from zerosim.verify.diagnosis.calls import Disagreement, GroupCalls, disagreement
+from zerosim.verify.diagnosis.differing import MESSAGES, differences, is_alike
+from zerosim.verify.diagnosis.evidence import Run, advice, called_by, common, sides, waits
+from zerosim.verify.diagnosis.findings import Finding, Place, Wrong
+
+Way = tuple[str, int, int]
+"""Group, source and destination."""
+
+
+def ways_of(trace: Trace) -> list[GroupCalls]:
+    """Every way that messages took, with what its two ranks called.
+
+    Not of a rank that received from any rank (whose messages those were is known only when it has
+    waited for them), and not of an imported trace, which may lack the first ones.
+    """
+    if trace.manifest.source is Source.IMPORTED:
+        return []
+    left_out = alike_ranks(trace.manifest) | set(trace.lacks)
+    found: dict[Way, dict[int, list[Event]]] = {}
+    blurred: set[tuple[str, int]] = set()
+    for rank in trace.ranks:
+        for _, event in rank.events.of_kind(Kind.COLLECTIVE):
+            if event.parent is not None or event.op not in MESSAGES:
+                continue
+            if len(event.peers) != 1:
+                blurred.add((event.group, rank.rank))
+                continue
+            ends = (rank.rank, event.peers[0])
+            source, target = ends if event.op is Op.SEND else ends[::-1]
+            calls = found.setdefault((event.group, source, target), {})
+            calls.setdefault(rank.rank, []).append(event)
+    return [
+        _way(name, (source, target), calls)
+        for (name, source, target), calls in found.items()
+        if source != target
+        and (name, target) not in blurred
+        and not left_out.intersection((source, target))
+    ]
+
+
+def _way(name: str, ends: tuple[int, int], calls: dict[int, list[Event]]) -> GroupCalls:
+    """What both ends called; of a pipeline from the first iteration on that both have.
+
+    Recording may begin in the midst of one.
+    """
+    begins = [one[0] for one in calls.values()]
+    is_pipeline = all(event.purpose in OF_MICRO_BATCHES for event in begins)
+    first = max(event.iteration for event in begins) if is_pipeline else -1
+    begun = {
+        rank: [event for event in calls.get(rank, []) if event.iteration >= first] for rank in ends
+    }
+    return GroupCalls(name, ends, begun, is_way=True)
+
+
+def with_other_peer(run: Run, found: Disagreement) -> Finding | None:
+    """A message that a rank sent to another rank than the one that expects it, or took from one."""
+    if not found.group.is_way:
+        return None
+    for suspect in found.culprits or found.group.ranks:
+        for made, wanted in _exchanged(run, found, suspect):
+            return Finding(
+                wrong=Wrong.PEER,
+                ranks=(suspect,),
+                place=Place.of(made),
+                sentence=words.joined(
+                    [
+                        words.said(
+                            "calls.peer",
+                            rank=suspect,
+                            call=words.call(made),
+                            source=words.line(made),
+                            other=wanted.rank,
+                            wanted=words.call(wanted),
+                        ),
+                        waits(run, found),
+                        common(found),
+                    ]
+                ),
+                evidence=tuple(sides(found)),
+                advice=advice(Wrong.PEER),
+            )
+    return None
+
+
+def passed_by(run: Run, found: Disagreement) -> Finding | None:
+    """A message that a rank left out: it waits in a call that came after it in iterations before.
+
+    Ranks then wait for each other in a circle, and the others where they should.
+    """
+    expected = found.expected
+    if not found.group.is_way or expected is None:
+        return None
+    for rank in found.lacking:
+        inside = run.states[rank].open_calls[:1] if rank in run.states else []
+        left = _made_before(found.group, rank, expected)
+        waits_in = [
+            then
+            for group in run.groups
+            for event in inside
+            if rank in group.calls and event.id in {one.id for one in group.calls[rank]}
+            if (then := _made_before(group, rank, event)) is not None
+        ]
+        if left is None or not waits_in or waits_in[0].issue_ns < left.issue_ns:
+            continue
+        return Finding(
+            wrong=Wrong.LEFT_OUT,
+            ranks=(rank,),
+            place=Place.of(expected),
+            sentence=words.joined(
+                [
+                    words.said(
+                        "calls.left_out",
+                        who=words.ranks([rank]),
+                        expected=words.call(expected),
+                        by=called_by(found, expected),
+                        call=words.call(inside[0]),
+                        at=words.at(inside[0].source),
+                    ),
+                    waits(run, found),
+                    common(found),
+                ]
+            ),
+            evidence=tuple(sides(found)),
+            advice=advice(Wrong.LEFT_OUT),
+        )
+    return None
+
+
+def _made_before(group: GroupCalls, rank: int, call: Event) -> Event | None:
+    """The last call like this one that a rank made in an earlier iteration, and that ended."""
+    earlier = (
+        one
+        for one in reversed(group.calls[rank])
+        if one.id != call.id and one.end_ns is not None and is_alike(one, call)
+    )
+    return next(earlier, None)
+
+
+def _exchanged(run: Run, found: Disagreement, suspect: int) -> Iterator[tuple[Event, Event]]:
+    """What a rank called that is on its way to the wrong one, and the other end where it lacks."""
+    end = found.group.ranks.index(suspect)
+    for group in run.groups:
+        if group is found.group or not group.is_way or group.ranks[end] != suspect:
+            continue
+        other = disagreement(group)
+        if other is None:
+            continue
+        for one, another in ((other, found), (found, other)):
+            made = one.called.get(suspect)
+            wanted = another.called.get(another.group.ranks[1 - end])
+            if made is None or wanted is None or differences(made, wanted):
+                continue
+            before = one.group.calls[suspect][: one.position]
+            if not any(is_alike(made, event) for event in before):
+                yield made, wanted

@@ -1,0 +1,200 @@
+"""Ranks that others wait for."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from zerosim.base.language import clauses
+from zerosim.schema.events import Event, Phase
+from zerosim.verify.diagnosis import words
+from zerosim.verify.diagnosis.calls import (
+    Disagreement,
+    is_after_steps,
+)
+from zerosim.verify.diagnosis.differing import MESSAGES
+from zerosim.verify.diagnosis.evidence import (
+    Run,
+    advice,
+    called_by,
+    common,
+    sides,
+    waited_ns,
+    waits,
+)
+from zerosim.verify.diagnosis.findings import Finding, Place, Wrong
+from zerosim.verify.diagnosis.ranks import RankState, moment_of
+
+
+def is_blocked(run: Run, found: Disagreement, all_found: Sequence[Disagreement]) -> bool:
+    """Whether those who lack a call are in another one that cannot end."""
+    culprits = found.culprits or found.lacking
+    return (
+        bool(culprits)
+        and all(
+            any(
+                rank in other.called
+                and any(event.id == other.called[rank].id for event in run.states[rank].open_calls)
+                for other in all_found
+                if other is not found
+            )
+            for rank in culprits
+            if rank in run.states
+        )
+        and any(rank in run.states for rank in culprits)
+    )
+
+
+def missing(run: Run, found: Disagreement) -> Finding | None:
+    """A call that some have not come to while others wait; None if that need be nothing."""
+    expected = found.expected or next(iter(found.called.values()))
+    culprits = found.lacking
+    for_ns = waited_ns(run, found)
+    states = [run.states[rank] for rank in culprits if rank in run.states]
+    unseen = [rank for rank in culprits if rank not in run.states]
+    ended = [state for state in states if state.has_ended]
+    if not ended and for_ns < run.patience_s * 1e9:
+        return None
+    blamed = tuple(state.rank for state in ended) or culprits
+    wrong, deed = Wrong.STANDS_STILL, "waiting.not_called"
+    how = ""
+    if ended:
+        wrong, deed = Wrong.ENDED_EARLY, "waiting.ended"
+    elif states and not _is_beyond(states[0], expected) and goes_on(run, states[0]):
+        return None
+    elif unseen and not states:
+        wrong, deed = Wrong.DIED, "waiting.no_trace"
+    else:
+        first = states[0]
+        if first.moment > moment_of(expected) and _is_beyond(first, expected):
+            wrong, deed = Wrong.LEFT_OUT, "waiting.never"
+            where = words.place(first.trace.wire_samples[-1])
+            how = words.said("waiting.went_on", place=where)
+        how = clauses(filter(None, [how, _stands(first)]))
+    return Finding(
+        wrong=wrong,
+        ranks=blamed,
+        place=Place.of(expected),
+        sentence=words.joined(
+            [
+                words.said(
+                    deed,
+                    ranks=words.ranks(blamed),
+                    call=words.call(expected),
+                    by=called_by(found, expected),
+                    **words.forms(culprits),
+                ),
+                how,
+                waits(run, found),
+                common(found),
+            ]
+        ),
+        evidence=tuple(sides(found)),
+        advice=advice(wrong),
+    )
+
+
+def goes_on(run: Run, state: RankState) -> bool:
+    """Whether a rank has written rows lately: it is slow, or waits for one that is."""
+    return run.until_ns - state.last_ns < run.patience_s * 1e9
+
+
+def _is_beyond(state: RankState, expected: Event) -> bool:
+    there, here = moment_of(expected), state.moment
+    if expected.op in MESSAGES:  # micro-batches take turns
+        return here[0] > there[0]
+    if here[0] != there[0] or here[1] != there[1]:
+        return here[:2] > there[:2]
+    return here[2] > there[2] and expected.phase is not Phase.OUTSIDE
+
+
+def _stands(state: RankState) -> str:
+    if state.standing:
+        return words.said("waiting.stands", where=state.standing[0])
+    computing = [event for event in state.open_events if event.op is None]
+    if computing:
+        return words.said("waiting.computes", unit=computing[-1].unit)
+    if state.open_calls:
+        return words.said("waiting.is_in", call=words.call(state.open_calls[0]))
+    return ""
+
+
+def at_the_end(run: Run, found: Disagreement) -> Finding | None:
+    """A rank that has ended its steps, and waits for the others in a call after them."""
+    wanted = found.expected or next(iter(found.called.values()))
+    if is_after_steps(wanted) or found.group.is_way:
+        return None
+    for rank in found.lacking:
+        calls = run.states[rank].open_calls if rank in run.states else []
+        if not calls or not is_after_steps(calls[0]) or calls[0].iteration >= wanted.iteration:
+            continue
+        return Finding(
+            wrong=Wrong.ENDED_EARLY,
+            ranks=(rank,),
+            place=Place.of(wanted),
+            sentence=words.joined(
+                [
+                    words.said(
+                        "calls.at_end",
+                        rank=rank,
+                        wanted=words.call(wanted),
+                        ranks=words.ranks(found.called),
+                        source=words.line(wanted),
+                        call=words.call(calls[0]),
+                        at=words.at(calls[0].source),
+                    ),
+                    waits(run, found),
+                    common(found),
+                ]
+            ),
+            evidence=tuple(sides(found)),
+            advice=advice(Wrong.ENDED_EARLY),
+        )
+    return None
+
+
+def _alone(run: Run, ranks: Iterable[int]) -> tuple[int, ...]:
+    """The one rank that is in another call than all the others; none if there is no such rank."""
+    inside: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    for rank in ranks:
+        call = run.states[rank].open_calls[0]
+        inside[call.op, call.group, call.sequence].append(rank)
+    few, *others = sorted(inside.values(), key=len)
+    is_one = len(few) == 1 and len(others) == 1 and len(others[0]) > 1
+    return tuple(few) if is_one else ()
+
+
+def crossed(run: Run, waiting: Sequence[Disagreement]) -> Finding:
+    """Ranks that each wait for another one: nobody can go on."""
+    steps = []
+    blamed: dict[int, None] = {}
+    for one in waiting:
+        for rank in one.culprits or one.lacking:
+            if rank in run.states and run.states[rank].open_calls:
+                inside = run.states[rank].open_calls[0]
+                wanted = one.expected or next(iter(one.called.values()))
+                steps.append(
+                    words.said(
+                        "calls.in_circle",
+                        rank=rank,
+                        call=words.call(inside),
+                        at=words.at(inside.source),
+                        wanted=words.short_call(wanted),
+                        ranks=words.ranks(one.called),
+                        **words.forms([*one.called]),
+                    )
+                )
+                blamed[rank] = None
+    first = waiting[0]
+    about = first.expected or next(iter(first.called.values()))
+    alone = _alone(run, blamed)
+    if alone:
+        steps.insert(0, words.said("calls.alone", ranks=words.ranks(alone)))
+    return Finding(
+        wrong=Wrong.CROSSED,
+        ranks=alone or tuple(blamed),
+        place=Place.of(about),
+        sentence=words.joined([words.said("calls.circle", steps=clauses(steps))]),
+        evidence=tuple(steps),
+        advice=advice(Wrong.ORDER),
+    )

@@ -1,0 +1,203 @@
+"""One iteration as Chakra execution traces, which ASTRA-sim, SimAI and others simulate.
+
+A file for each rank, PREFIX.RANK.et, and the groups in PREFIX.groups.json. A ring of zerosim is the
+collective that it carries out: which messages it is made of, the simulator decides. Source:
+mlcommons/chakra, schema/protobuf/et_def.proto, version 0.0.4; what ASTRA-sim reads of it:
+astra-sim/workload/Workload.cc.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from zerosim.analysis.graph import EventGraph
+from zerosim.analysis.graph.kinds import NodeKind
+from zerosim.analysis.graph.table import Mask
+from zerosim.base.errors import TraceError
+from zerosim.base.tiers import Tier
+from zerosim.schema.events import Event, Group, Kind, Op
+from zerosim.view.export.protobuf import counted, integer, packed, varint
+
+VERSION = "0.0.4"
+LOAD, STORE, COMPUTE, SEND, RECEIVE, COLLECTIVE = range(2, 8)
+"""`NodeType`."""
+COLLECTIVES = {
+    Op.ALL_REDUCE: 0,
+    Op.REDUCE: 1,
+    Op.ALL_GATHER: 2,
+    Op.GATHER: 3,
+    Op.SCATTER: 4,
+    Op.BROADCAST: 5,
+    Op.ALL_TO_ALL: 6,
+    Op.REDUCE_SCATTER: 7,
+    Op.BARRIER: 9,
+}
+"""`CollectiveCommType`."""
+_STEPS = (NodeKind.COMPUTE, NodeKind.CALL, NodeKind.COPY)
+_OF_SHARD = (Op.ALL_GATHER, Op.GATHER)
+"""Whose size is that of one rank's part, as ASTRA-sim reads it."""
+NOBODY = -1
+"""The peer of a message whose sender is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A node of one rank's file.
+
+    Attributes:
+        after: ids of those that it follows.
+        settings: attributes by name, as encoded values.
+    """
+
+    id: int
+    name: str
+    type: int
+    after: tuple[int, ...]
+    start_us: int
+    duration_us: int
+    settings: dict[str, bytes] = field(default_factory=dict)
+
+    def encoded(self) -> bytes:
+        """As a `Node`."""
+        attributes = (counted(1, name) + value for name, value in self.settings.items())
+        return b"".join(
+            (
+                *(integer(1, self.id), counted(2, self.name), integer(3, self.type)),
+                *(packed(5, self.after), integer(6, self.start_us), integer(7, self.duration_us)),
+                *(counted(10, attribute) for attribute in attributes),
+            )
+        )
+
+
+def chakra_files(graph: EventGraph, iteration: int, prefix: Path) -> dict[Path, bytes]:
+    """One iteration as files.
+
+    Args:
+        graph: of a whole trace.
+        iteration: which of its iterations.
+        prefix: what the files' names begin with.
+
+    Returns:
+        What each is to contain: each rank's, and that of the groups.
+
+    Raises:
+        TraceError: of some call it is not recorded what it sends, or among whom.
+    """
+    part = graph.within(iteration)
+    _require_whole(part)
+    names = {ranks: str(number) for number, ranks in enumerate(_groups(part), 1)}
+    files = {}
+    for place, rank in enumerate(part.trace.ranks):
+        head = counted(1, VERSION) + counted(2, counted(1, "iteration") + integer(9, iteration))
+        if part.trace.manifest.is_predicted:
+            head += counted(2, counted(1, "times") + counted(29, "predicted"))
+        messages = [head, *(step.encoded() for step in steps(part, place, names))]
+        content = b"".join(varint(len(message)) + message for message in messages)
+        files[prefix.with_name(f"{prefix.name}.{rank.rank}.et")] = content
+    groups = {name: list(ranks) for ranks, name in names.items()}
+    files[prefix.with_name(f"{prefix.name}.groups.json")] = (json.dumps(groups) + "\n").encode()
+    return files
+
+
+def _require_whole(part: EventGraph) -> None:
+    """Let no simulator take what was not recorded for nothing."""
+    calls = np.flatnonzero(part.is_kind(NodeKind.CALL)).tolist()
+    events = [event for call in calls if (event := part.event_of(call)) is not None]
+    if unknown := [event for event in events if event.operator or not event.group]:
+        raise TraceError(
+            f"{part.trace.folder}: of {len(unknown):,} of {len(events):,} calls it is not recorded "
+            "how much they send, or among whom, and a simulator needs it: import execution traces "
+            "as well, or profile with record_shapes=True"
+        )
+
+
+def steps(part: EventGraph, place: int, names: Mapping[tuple[int, ...], str]) -> Iterator[Step]:
+    """What one rank did, each after what it follows, in the order in which it began.
+
+    Args:
+        part: the graph of one iteration.
+        place: the rank's, in `trace.ranks`.
+        names: of the groups, by their ranks.
+    """
+    rank = part.trace.ranks[place]
+    own = (part.place == place) & ~part.is_kind(NodeKind.MATCH)
+    follows = _follows(part, own)
+    order = np.flatnonzero(own)[np.lexsort((part.end[own], part.at[own]))].tolist()
+    began = int(part.start[order[0]]) if order else 0
+    found: dict[int, set[int]] = {}
+    for node in order:
+        after = {step for before in follows[node] for step in found.get(before, ())}
+        event = part.event_of(node)
+        if event is None or part.kind_of(node) not in _STEPS:
+            found[node] = after
+            continue
+        found[node] = {node}
+        type_, settings = _described(event, rank.groups, names)
+        if type_ in (SEND, RECEIVE):  # the same on both ranks
+            settings["comm_tag"] = integer(7, int(part.collective[node]))
+        start, end = int(part.start[node]), int(part.end[node])
+        yield Step(
+            id=node,
+            name=part.label(node).removeprefix("arrival at "),
+            type=type_,
+            after=tuple(sorted(after)),
+            start_us=(start - began) // 1000,
+            duration_us=(end - start) // 1000,
+            settings=settings,
+        )
+
+
+def _follows(part: EventGraph, own: Mask) -> dict[int, list[int]]:
+    """What each node of a rank follows on that rank: a collective of all is the rank's own call."""
+    calls = np.flatnonzero(own & part.is_kind(NodeKind.CALL)).tolist()
+    call_of = {int(part.collective[call]): call for call in calls}
+    matches = part.is_kind(NodeKind.MATCH)
+    follows: dict[int, list[int]] = defaultdict(list)
+    for source, target in zip(part.source.tolist(), part.target.tolist(), strict=True):
+        before = call_of.get(int(part.collective[source])) if matches[source] else source
+        if before is not None and before != target and own[before] and own[target]:
+            follows[target].append(before)
+    return follows
+
+
+def _described(
+    event: Event, groups: Mapping[str, Group], names: Mapping[tuple[int, ...], str]
+) -> tuple[int, dict[str, bytes]]:
+    """The type of what an event becomes, and its attributes."""
+    settings = {"is_cpu_op": integer(27, 0)}  # ASTRA-sim throws where communication has another
+    if event.kind is Kind.COMPUTE:
+        return COMPUTE, settings
+    size = event.payload_bytes
+    if event.kind is Kind.COPY:
+        settings["tensor_size"] = integer(13, size)
+        tiers = list(Tier)  # from the device down
+        is_up = (
+            event.origin and event.target and tiers.index(event.target) < tiers.index(event.origin)
+        )
+        return (LOAD if is_up else STORE), settings
+    if event.op in (Op.SEND, Op.RECEIVE):
+        peer = event.peers[0] if event.peers else NOBODY
+        source, target = (event.rank, peer) if event.op is Op.SEND else (peer, event.rank)
+        settings |= {"comm_src": integer(7, source), "comm_dst": integer(7, target)}
+        settings["comm_size"] = integer(9, size)
+        return (SEND if event.op is Op.SEND else RECEIVE), settings
+    ranks = groups[event.group].ranks
+    if event.op in COLLECTIVES:
+        settings["comm_type"] = integer(9, COLLECTIVES[event.op])
+    part = size // len(ranks) if event.op in _OF_SHARD else size
+    return COLLECTIVE, settings | {
+        "comm_size": integer(9, part),
+        "pg_name": counted(29, names[ranks]),
+    }
+
+
+def _groups(part: EventGraph) -> list[tuple[int, ...]]:
+    """The groups of a trace by their ranks, the largest first."""
+    found = {group.ranks for rank in part.trace.ranks for group in rank.groups.values()}
+    return sorted(found, key=lambda ranks: (-len(ranks), ranks))

@@ -1,0 +1,39 @@
+"""How an export reaches the disk."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from pathlib import Path
+
+from zerosim.base.errors import EnvironmentFault
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file; what it held is replaced, when all of it is written.
+
+    Raises:
+        EnvironmentFault: it cannot be written; then what it held is still there.
+    """
+    try:
+        if path.exists() and not path.is_file():  # a terminal, a pipe: nothing to put in its place
+            path.write_bytes(content)
+        else:
+            _replace(path.resolve(), content)
+    except OSError as error:
+        raise EnvironmentFault(
+            f"cannot write {path}: {error.strerror or error}: give a file in a folder that is "
+            "there and can be written to"
+        ) from None
+
+
+def _replace(path: Path, content: bytes) -> None:
+    beside = path.with_name(f".zerosim-{secrets.token_hex(8)}")
+    try:
+        with beside.open("xb") as file:
+            file.write(content)
+        if path.exists():
+            shutil.copymode(path, beside)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)

@@ -1,0 +1,94 @@
+"""What GPUs hold at their peaks, stacked under the card's line."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from plotly import graph_objects as go
+
+from zerosim.base.language import term
+from zerosim.base.quantities import format_bytes
+from zerosim.base.tables import Table
+from zerosim.schema.memory import Role
+from zerosim.view.plots.theme import CARD, LINE, OUTCOMES, ROLES, TEXT, WORDS, figure, plain
+
+_PATTERNS: dict[Role | None, str] = {
+    Role.GATHERED: "/",
+    Role.ACTIVATIONS: ".",
+    Role.CHECKPOINTS: "\\",
+    Role.SECONDARY: "x",
+}
+_BESIDE_BARS = 0.75
+"""Of the room of a bar, for what the line says."""
+_TOP = 1.15
+_MOST_ABOVE = 2.5
+"""Times the card, of a bar that is shown whole."""
+
+
+def peaks(table: Table, card_bytes: int) -> go.Figure:
+    """A bar for each layout, its parts by role; what is above the card's line does not fit.
+
+    Args:
+        table: of columns `layout`, `part`, `bytes`, `role`.
+        card_bytes: what a card has.
+    """
+    drawn = figure(table.title, "", term("bytes"))
+    names = list(dict.fromkeys(table["layout"]))
+    sizes: Counter[tuple[str, str | None]] = Counter()
+    for row in table:
+        sizes[row["layout"], row["role"]] += row["bytes"]
+    totals = [sum(sizes[name, role] for role in (*Role, None)) for name in names]
+    for role in (*Role, None):
+        heights = [sizes[name, role] for name in names]
+        if not any(heights):
+            continue
+        words = WORDS("peaks.beside") if role is None else term(role.value)
+        drawn.add_bar(
+            x=names,
+            y=heights,
+            name=plain(words),
+            marker={
+                "color": LINE if role is None else ROLES[role],
+                "line": {"width": 0},
+                "pattern": {
+                    "shape": "" if role is None else _PATTERNS.get(role, ""),
+                    "fgcolor": CARD,
+                },
+            },
+            hovertemplate=WORDS("peaks.hover", value="%{y:,}", what=plain(words))
+            + "<extra></extra>",
+        )
+    top = _TOP * max(card_bytes, min(max(totals, default=0), _MOST_ABOVE * card_bytes))
+    bad = OUTCOMES["unexplained"][0]
+    drawn.add_shape(
+        type="line",
+        xref="paper",
+        x0=0,
+        x1=1,
+        y0=card_bytes,
+        y1=card_bytes,
+        line={"color": bad, "width": 2, "dash": "dash"},
+    )
+    drawn.add_annotation(
+        xref="paper",
+        x=1,
+        y=card_bytes,
+        text=WORDS("peaks.the_card_br_b_b", card_bytes=format_bytes(card_bytes)),
+        xanchor="right",
+        yanchor="bottom",
+        showarrow=False,
+        font={"color": TEXT},
+    )
+    drawn.update_layout(barmode="stack", bargap=0.35, legend={"y": -0.2})
+    drawn.update_xaxes(
+        range=[-0.5, len(names) - 0.5 + _BESIDE_BARS],
+        showgrid=False,
+        tickangle=0,
+        tickvals=names,
+        ticktext=[
+            f"{plain(name)}<br><b>{format_bytes(total)}</b>"
+            for name, total in zip(names, totals, strict=True)
+        ],
+    )
+    drawn.update_yaxes(range=[0, top])
+    return drawn

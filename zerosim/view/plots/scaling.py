@@ -1,0 +1,76 @@
+"""Layouts over the number of GPUs, and where communication shows."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+from plotly import graph_objects as go
+
+from zerosim.base.quantities import format_amount
+from zerosim.base.tables import Table
+from zerosim.view.plots.theme import CARD, MUTED, OUTCOMES, PHASES, WORDS, figure, plain
+
+_DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
+_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x")
+_TOP = 1.25
+_CHOSEN = OUTCOMES["differs, every byte explained"][0]
+
+
+def scaling(table: Table, chosen: str = "") -> go.Figure:
+    """Tokens a second of one GPU, for the same tokens in a step; hollow where it does not fit.
+
+    Args:
+        table: of columns `layout`, `gpus`, `tokens_per_gpu`, `tokens_per_second_per_gpu`,
+            `hiding_tokens`, `hides`, `fits`.
+        chosen: the layout that is drawn strongest.
+    """
+    drawn = figure(table.title, WORDS("scaling.gpus"), WORDS("scaling.tokens"))
+    colours = tuple(dict.fromkeys(PHASES.values()))
+    top = _TOP * max(table["tokens_per_second_per_gpu"], default=1)
+    for place, name in enumerate(dict.fromkeys(table["layout"])):
+        rows = [row for row in table if row["layout"] == name]
+        colour = _CHOSEN if name == chosen else colours[place % 3]
+        drawn.add_scatter(
+            x=[row["gpus"] for row in rows],
+            y=[row["tokens_per_second_per_gpu"] for row in rows],
+            mode="lines+markers",
+            name=plain(name),
+            line={"color": colour, "width": 4 if name == chosen else 2, "dash": _DASHES[place % 5]},
+            marker={
+                "size": 10,
+                "symbol": _SYMBOLS[place % 5],
+                "color": [colour if row["fits"] else CARD for row in rows],
+                "line": {"color": colour, "width": 2},
+            },
+            hovertemplate=WORDS("scaling.hover", gpus="%{x}", tokens="%{y:,.0f}")
+            + "<extra></extra>",
+        )
+    ticks = {row["gpus"]: row["tokens_per_gpu"] for row in table}
+    for gpus, words in _stops_hiding(table):
+        drawn.add_shape(
+            type="line", x0=gpus, x1=gpus, y0=0, y1=top, line={"color": MUTED, "dash": "dash"}
+        )
+        drawn.add_annotation(
+            x=math.log10(gpus), y=top, text=words, xanchor="right", yanchor="top", showarrow=False
+        )
+    drawn.update_xaxes(
+        type="log",
+        tickvals=list(ticks),
+        ticktext=[f"{gpus}<br>{format_amount(tokens)}" for gpus, tokens in ticks.items()],
+    )
+    drawn.update_yaxes(range=[0, top], ticksuffix="", title=WORDS("scaling.rate"))
+    drawn.update_layout(legend={"y": -0.32})
+    return drawn
+
+
+def _stops_hiding(table: Table) -> list[tuple[float, str]]:
+    """Between which numbers of GPUs a gather is not hidden any more, of the first layout."""
+    for name in dict.fromkeys(table["layout"]):
+        rows = [row for row in table if row["layout"] == name and row["hiding_tokens"]]
+        for before, after in pairwise(rows):
+            if before["hides"] and not after["hides"]:
+                between = math.sqrt(before["gpus"] * after["gpus"])
+                tokens = format_amount(after["hiding_tokens"])
+                return [(between, WORDS("scaling.stops_hiding", tokens=tokens))]
+    return []

@@ -1,0 +1,93 @@
+"""How all figures look: the colours of the pages (`dashboards/player/colours.js`), each with one
+meaning; what a colour says is said by a pattern or a word as well.
+"""
+
+from __future__ import annotations
+
+import html
+import textwrap
+import unicodedata
+
+from plotly import graph_objects as go
+
+from zerosim.base.language import Words
+from zerosim.base.tables import Evidence, Table
+from zerosim.schema.events import Phase
+from zerosim.schema.memory import Role
+
+TEXT, MUTED, LINE, CARD = "#1b2430", "#566170", "#d9dee5", "#ffffff"
+WAIT, PATH = "#a3acb8", "#1b2430"
+PHASES = {
+    Phase.FORWARD: "#8292AD",
+    Phase.BACKWARD: "#566887",
+    Phase.UPDATE: "#28344D",
+    Phase.SETUP: "#88919D",
+    Phase.OUTSIDE: "#88919D",
+}
+COMMUNICATION = {
+    Phase.FORWARD: "#C7CEDA",
+    Phase.BACKWARD: "#B3BBC9",
+    Phase.UPDATE: "#9EA4AF",
+    Phase.SETUP: "#CCD0D5",
+    Phase.OUTSIDE: "#CCD0D5",
+}
+COPYING = "#B08D6E"
+ROLES = {
+    Role.PARAMETERS: "#2F5D62",
+    Role.GRADIENTS: "#7A2E46",
+    Role.MASTER: "#6B6248",
+    Role.MOMENTUM: "#8F866B",
+    Role.VARIANCE: "#B4AC93",
+    Role.GATHERED: "#86AFA9",
+    Role.BUFFERS: "#DCCFB0",
+    Role.ACTIVATIONS: "#D3B3A6",
+    Role.CHECKPOINTS: "#8A6257",
+    Role.SECONDARY: "#5F8A8E",
+    Role.OTHER: "#DCE1E6",
+}
+OUTCOMES = {
+    "as predicted": ("#8AA3BF", ""),
+    "differs, every byte explained": ("#C77A1C", "/"),
+    "unexplained": ("#C0392B", "x"),
+}
+"""Colour and pattern of what a difference makes of a law."""
+WORDS = Words.beside(__file__)
+SMALLEST_TEXT_PX = 15
+
+
+def plain(text: str) -> str:
+    """Text for a figure: plotly takes `<b>` and its like for markup, names of a trace are none."""
+    return html.escape(text, quote=False)
+
+
+def wrapped(text: str, width: int) -> str:
+    """Text for a figure in lines of about `width` characters."""
+    is_wide = any(unicodedata.east_asian_width(letter) == "W" for letter in text)
+    letters = width // 2 if is_wide else width
+    return "<br>".join(map(plain, textwrap.wrap(text, letters, break_on_hyphens=False)))
+
+
+def time_axis(table: Table) -> str:
+    """What an axis of times is called."""
+    is_predicted = any(
+        one.evidence is Evidence.PREDICTED and one.name.endswith("_ns") for one in table.columns
+    )
+    return WORDS("theme.ms_predicted") if is_predicted else "ms"
+
+
+def figure(title: str, x: str = "", y: str = "") -> go.Figure:
+    """An empty figure with a title and the names of its axes; what has a height has bytes."""
+    axis = {"gridcolor": LINE, "zerolinecolor": LINE, "linecolor": LINE, "automargin": True}
+    return go.Figure(
+        layout=go.Layout(
+            title={"text": plain(title), "x": 0, "xref": "paper"},
+            font={"size": SMALLEST_TEXT_PX, "color": TEXT},
+            paper_bgcolor=CARD,
+            plot_bgcolor=CARD,
+            xaxis={**axis, "title": x},
+            yaxis={**axis, "title": y, "tickformat": "~s", "ticksuffix": "B" if y else ""},
+            legend={"orientation": "h", "y": -0.2, "traceorder": "normal"},
+            margin={"t": 60, "r": 20},
+            hovermode="closest",
+        )
+    )

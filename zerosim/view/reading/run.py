@@ -1,0 +1,463 @@
+"""A run: everything that happened, whoever made it, and all that can be asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, lru_cache
+from pathlib import Path
+from sys import maxsize
+from typing import Any, Unpack, overload
+
+from zerosim.analysis import GraphReport, report
+from zerosim.analysis.graph import EventGraph, build_graph
+from zerosim.analysis.memory import Timeline, timeline
+from zerosim.analysis.traffic import TracedCall, traced_calls
+from zerosim.base.errors import ConfigError, EnvironmentFault, TraceError
+from zerosim.base.language import in_each_language
+from zerosim.base.tables import Evidence, Table
+from zerosim.base.tiers import Tier
+from zerosim.predict.placement.changes import Changes
+from zerosim.record import RankTrace, Trace, iterations, require_times
+from zerosim.record import load as load_trace
+from zerosim.schema.events import WHOLE, Group, Phase
+from zerosim.schema.manifest import Source
+from zerosim.schema.strategies import Strategy
+from zerosim.verify import verify, verify_memory
+from zerosim.view.reading import events, law, memory, summary, time, traffic
+from zerosim.view.reading.comparison import Comparison
+from zerosim.view.reading.moments import Passed, moments_of
+from zerosim.view.reading.player import Replay
+from zerosim.view.reading.prediction import Prediction, predict
+from zerosim.view.reading.quantity import parse_quantity, parse_tolerance
+from zerosim.view.reading.selection import Only, Selection, select, units_of
+from zerosim.view.reading.verification import LawCheck, MemoryVerification, TrafficVerification
+from zerosim.view.replay import replay_document
+
+
+class Run:
+    """Everything that happened in one training, as its ranks recorded it.
+
+    Numbers come as tables. Where nothing else is said they are of the last iteration that all ranks
+    finished, of all ranks together, and of forward, backward and update.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        """Read a trace that was loaded; what is worked out of it is worked out once."""
+        self.trace = trace
+        self.plot = Plots(self)
+        self._verified: Callable[[int | None], TrafficVerification] = in_each_language(
+            lambda iteration: TrafficVerification(verify(trace, iteration))
+        )
+        self._memory_verified: Callable[[int | None], MemoryVerification] = in_each_language(
+            lambda iteration: MemoryVerification(verify_memory(trace, iteration))
+        )
+        self._reported: Callable[[int | None, int | None, int], GraphReport] = in_each_language(
+            lambda iteration, rank, top: report(self.graph, iteration, rank=rank, top=top)
+        )
+        self._replayed: Callable[[int | None], dict[str, Any]] = in_each_language(
+            lambda iteration: replay_document(trace, iteration)
+        )
+        self._lines: Callable[[int, Tier], Timeline] = lru_cache(None)(
+            lambda rank, tier: timeline(self._of_rank(rank), tier)
+        )
+        self._passed: Callable[[int], Sequence[Passed]] = lru_cache(None)(self._moments)
+
+    # what it is
+
+    @property
+    def folder(self) -> Path:
+        """Where it was read."""
+        return self.trace.folder
+
+    @property
+    def source(self) -> Source:
+        """Who made it."""
+        manifest = self.trace.manifest
+        return manifest.source or (Source.EXECUTED if manifest.config else Source.TRACED)
+
+    @property
+    def complete(self) -> bool:
+        """True if every rank is here and closed its trace in order."""
+        return self.trace.complete
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The ranks that recorded anything."""
+        return tuple(rank.rank for rank in self.trace.ranks)
+
+    @property
+    def groups(self) -> dict[str, Group]:
+        """The process groups by name."""
+        return {name: group for rank in self.trace.ranks for name, group in rank.groups.items()}
+
+    @property
+    def iterations(self) -> tuple[int, ...]:
+        """Those that every rank finished."""
+        return iterations(self.trace)
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """What computes and communicates together, by name, in the order of the model."""
+        return units_of(self.trace)
+
+    @property
+    def strategies(self) -> tuple[Strategy, ...]:
+        """How the program divides its training, as its first rank says it."""
+        return self.trace.ranks[0].strategies
+
+    @property
+    def configuration(self) -> Mapping[str, object]:
+        """Of the engine and of the run, as plain values; empty if nobody wrote it down."""
+        manifest = self.trace.manifest
+        return {**manifest.run, **manifest.config, "ranks": manifest.num_ranks}
+
+    @property
+    def losses(self) -> tuple[float, ...]:
+        """Of each step, as the first rank says it; empty if it does not."""
+        metrics = self.trace.ranks[0].metrics
+        return tuple(metric.value for metric in metrics if metric.name == "loss")
+
+    # numbers
+
+    def traffic(self, by: object = (), *, link: object = None, **only: Unpack[Only]) -> Table:
+        """What ranks call, and what that makes them send and receive.
+
+        `payload_bytes` is what calls were asked to move, each buffer whole; `volume_bytes` counts
+        an all-reduce twice, as the papers do; `sent_bytes` is what PyTorch was asked to send: a
+        ring's messages as intercepted, of a native call the bound of a ring.
+
+        Args:
+            by: what rows are grouped by: "rank", "iteration", "micro_step", "phase", "purpose",
+                "op", "unit", "group", "algorithm", "link", or several; one row by default.
+            link: only what goes over it; one, or several.
+            only: rank, iteration, phase, purpose, op, unit: only these; one, or several.
+
+        Raises:
+            ConfigError: the run knows no such value.
+        """
+        chosen = self._select(by, **only)
+        title = f"Traffic of {self._words(chosen)}"
+        return traffic.traffic(self.calls, chosen, by, link, title)
+
+    def wire(self, by: object = (), **only: Unpack[Only]) -> Table:
+        """What the kernel counted between ranks, whatever was called; with the backend's framing.
+
+        Args:
+            by: "rank", "peer", "iteration", "micro_step", "phase", or several.
+            only: rank, iteration, phase: only these.
+
+        Raises:
+            ConfigError: the run knows no such value, or the kernel does not tell them apart.
+        """
+        chosen = self._select(by, **only)
+        if chosen.purposes or chosen.ops or chosen.units:
+            raise ConfigError(
+                "the kernel knows no purpose, operation or unit: expected rank=, iteration=, phase="
+            )
+        return traffic.wire(chosen, by, f"Wire of {self._words(chosen)}")
+
+    def copies(
+        self, by: object = ("link", "purpose"), *, link: object = None, **only: Unpack[Only]
+    ) -> Table:
+        """What ranks copy between their device, their host and their disk.
+
+        Args:
+            by: "rank", "iteration", "phase", "purpose", "unit", "link", "origin", "target".
+            link: only what takes it.
+            only: rank, iteration, phase, purpose, unit: only these.
+        """
+        chosen = self._select(by, **only)
+        return traffic.copied(chosen, by, link, f"Copies of {self._words(chosen)}")
+
+    def memory(
+        self,
+        at: str = memory.PEAK,
+        by: object = "role",
+        *,
+        rank: object = 0,
+        iteration: int | None = None,
+        tier: Tier | str = Tier.DEVICE,
+    ) -> Table:
+        """What a rank holds.
+
+        Args:
+            at: "peak"; "every sample", which adds the time; or a moment such as "update",
+                "backward" or "backward compute blocks.2", when that begins.
+            by: "role", "unit", "rank", or several.
+            rank: the first by default; several are added up unless rows are by rank, None is all.
+            iteration: whose peak or moments; by default the peak of all iterations and the
+                moments of the last complete one.
+            tier: "device", "host" or "disk".
+        """
+        chosen = self._select(rank=rank, iteration=iteration)
+        recorded = [one.rank for one in chosen.ranks if one.memory_samples]
+        lines = [self.timeline(one, tier) for one in recorded]
+        ranks = ", ".join(str(one.rank) for one in chosen.ranks)
+        of_one = iteration is not None
+        title = f"Memory of rank {ranks}, {at}"
+        return self._told(memory.memory(chosen, lines, at, by, title, of_one=of_one))
+
+    def time(self, by: object = "cause", *, iteration: int | None = None) -> Table:
+        """What time was spent on.
+
+        Args:
+            by: "cause" for the critical path over all ranks; "rank", "phase" or both for what each
+                rank's time went to.
+        """
+        found = self.graph_report(iteration=iteration)
+        return self._told(time.time(found, by, f"Time of {_iteration_words((found.iteration,))}"))
+
+    def events(self, *, kind: object = None, **only: Unpack[Only]) -> Table:
+        """Single events, a row each.
+
+        Args:
+            kind: "compute", "collective", "transfer", "copy", "wait", "mark"; by default all but
+                the messages of collectives, "transfer".
+            only: rank, iteration, phase, purpose, op, unit: only these.
+        """
+        chosen = self._select(**only)
+        return self._told(events.events(chosen, kind, f"Events of {self._words(chosen)}"))
+
+    # answers
+
+    @overload
+    def verify(
+        self, against: None = None, *, iteration: int | None = None
+    ) -> TrafficVerification: ...
+
+    @overload
+    def verify(
+        self,
+        against: str | int,
+        *,
+        iteration: int | None = None,
+        tolerance: float = 0,
+        psi: Any = None,
+        ledger: str | None = None,
+    ) -> LawCheck: ...
+
+    def verify(
+        self,
+        against: str | int | None = None,
+        *,
+        iteration: int | None = None,
+        tolerance: float = 0,
+        psi: Any = None,
+        ledger: str | None = None,
+    ) -> TrafficVerification | LawCheck:
+        """Hold what was sent against theory, or against a law that you type.
+
+        Args:
+            against: such as "2Psi", "3Psi (N-1)/N" or "12 MB"; what `zerosim verify` does by
+                default.
+            iteration: only this one.
+            tolerance: of a law that is typed: 0.02 allows 2 % more or less.
+            psi: number of parameters, where the trace does not know it.
+            ledger: "payload", "trace" or "wire", if another than `against` speaks of.
+
+        Raises:
+            ConfigError: it is no law, or what it speaks of was not measured.
+            TraceError: no iteration is complete.
+        """
+        if against is None:
+            return self._verified(iteration)
+        quantity = parse_quantity(against)
+        expected = law.Expected(
+            quantity=quantity,
+            ledger=law.choose_ledger(quantity, ledger),
+            tolerance=parse_tolerance(tolerance),
+            psi=0 if quantity.is_bytes else law.num_parameters(self.trace, psi),
+            element_bytes=None,
+        )
+        chosen = select(self.trace, iteration=iteration, purpose=law.OF_THE_LAW)
+        held = tuple(law.held_against(self.calls, chosen, expected))
+        return LawCheck(expected, held, self._verified(iteration).causes)
+
+    def verify_memory(self, *, iteration: int | None = None) -> MemoryVerification:
+        """Hold what was alive against the laws of memory.
+
+        Raises:
+            TraceError: nothing about memory was recorded.
+        """
+        return self._memory_verified(iteration)
+
+    def critical_path(self, *, iteration: int | None = None) -> Table:
+        """What the end of an iteration waited for, the longest first."""
+        return self._told(time.critical_path(self.graph_report(iteration=iteration)))
+
+    def what_if(self, changes: Changes, *, iteration: int | None = None) -> tuple[Prediction, Run]:
+        """What would happen if something were different.
+
+        Args:
+            iteration: of which the prediction speaks; the last complete one by default.
+
+        Returns:
+            What would become of the iteration; and the run at its predicted times.
+
+        Raises:
+            ConfigError: nothing would change, or there is no such iteration.
+            TraceError: the events wait for each other in a circle, or the run is imported.
+        """
+        if self.source is Source.IMPORTED:
+            raise TraceError(
+                f"{self.folder}: computations and waits of an imported run are not recorded, so "
+                "what would follow from a change is not known: record it with zerosim trace"
+            )
+        trace, straggler = predict(self.trace, changes)
+        run = Run(trace)
+        before, after = (one.graph_report(iteration=iteration) for one in (self, run))
+        prediction = Prediction(changes=changes, before=before, after=after, straggler=straggler)
+        return prediction, run
+
+    def compare(self, *others: Run) -> Comparison:
+        """This run and one to three others side by side."""
+        return Comparison([self.trace, *(other.trace for other in others)])
+
+    def replay(self, at: str = "", *, iteration: int | None = None) -> Replay:
+        """The player, which a notebook shows in its cell.
+
+        Args:
+            at: where it stands: "backward gather blocks.2", "update", "end"; the first step by
+                default.
+        """
+        return Replay.at(self._replayed(iteration), at)
+
+    # what the others are made of
+
+    @cached_property
+    def calls(self) -> tuple[TracedCall, ...]:
+        """Every call, with what it makes its rank send."""
+        return tuple(traced_calls(self.trace))
+
+    @cached_property
+    def graph(self) -> EventGraph:
+        """The event graph over all ranks."""
+        return build_graph(self.trace)
+
+    def graph_report(
+        self, *, iteration: int | None = None, rank: int | None = None, top: int = maxsize
+    ) -> GraphReport:
+        """All that `zerosim graph` says of an iteration.
+
+        Args:
+            rank: whose events are listed as well, each with its slack.
+            top: how many steps of the critical path are listed; all by default.
+        """
+        return self._reported(iteration, rank, top)
+
+    def pieces(self, *, iteration: int | None = None) -> Table:
+        """What each rank did when, in pieces without gaps."""
+        shown = self.graph_report(iteration=iteration).iteration
+        title = f"Timeline of {_iteration_words((shown,))}"
+        return self._told(time.pieces(self.graph.within(shown), title))
+
+    def timeline(self, rank: int = 0, tier: Tier | str = Tier.DEVICE) -> Timeline:
+        """What one rank held in one tier at every sample, as arrays.
+
+        Raises:
+            ConfigError: there is no such rank or tier.
+            TraceError: the rank recorded no memory.
+        """
+        if tier not in tuple(Tier):
+            raise ConfigError(f"tier is {tier!r}: expected one of {', '.join(Tier)}")
+        return self._lines(rank, Tier(tier))
+
+    def moments(self, rank: int = 0) -> Sequence[Passed]:
+        """The moments that a rank passes in the last iteration, and what it holds at them."""
+        return self._passed(rank)
+
+    def _moments(self, rank: int) -> Sequence[Passed]:
+        return moments_of(self._of_rank(rank), self.timeline(rank), self._select().iterations[-1])
+
+    def _of_rank(self, rank: int) -> RankTrace:
+        return self._select(rank=rank).ranks[0]
+
+    def _select(self, by: object = (), **only: Unpack[Only]) -> Selection:
+        """As `select`, of the last iteration unless rows are by iteration."""
+        is_by_iteration = isinstance(by, Iterable) and "iteration" in by
+        if only.get("iteration") is None and self.iterations and not is_by_iteration:
+            only["iteration"] = self.iterations[-1]
+        return select(self.trace, **only)
+
+    def _words(self, chosen: Selection) -> str:
+        ranks = "all ranks"
+        if len(chosen.ranks) < len(self.trace.ranks):
+            ranks = f"rank {', '.join(str(one.rank) for one in chosen.ranks)}"
+        phases = "every phase" if set(chosen.phases) == set(Phase) else ", ".join(chosen.phases)
+        return f"{ranks}, {_iteration_words(chosen.iterations)}: {phases}"
+
+    def __repr__(self) -> str:
+        return summary.as_text_lines(self._summary())
+
+    def _repr_html_(self) -> str:
+        return summary.as_html(self._summary())
+
+    def _told(self, table: Table) -> Table:
+        """A table, with how its times came about."""
+        if not self.trace.manifest.is_predicted:
+            return table
+        return table.with_times(Evidence.PREDICTED)
+
+    def _summary(self) -> summary.Summary:
+        return summary.summary(self.trace, self.source, lambda: self._verified(None).headline)
+
+
+class Plots:
+    """The figures of a run, as `plotly.graph_objects.Figure`."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def memory(self, rank: int = 0, *, iteration: int | None = None) -> Any:
+        """What a rank holds over an iteration, by role."""
+        table = self._run.memory(memory.EVERY_SAMPLE, "role", rank=rank, iteration=iteration)
+        return _plots().memory(table)
+
+    def traffic(self, rank: int = 0, *, iteration: int | None = None) -> Any:
+        """What a rank sends, by phase and purpose: theory, trace and wire."""
+        return _plots().traffic(self._run.verify(iteration=iteration).ledger(rank))
+
+    def timeline(self, *, iteration: int | None = None) -> Any:
+        """Computation, communication and waiting, a lane for each rank."""
+        require_times(self._run.trace, "a timeline shows")
+        return _plots().timeline(self._run.pieces(iteration=iteration))
+
+    def waterfall(self, *, iteration: int | None = None) -> Any:
+        """From the law to what the first rank sends, cause by cause."""
+        return _plots().waterfall(self._run.verify(iteration=iteration).causes)
+
+    def laws(self, rank: int = 0, *, iteration: int | None = None) -> Any:
+        """What a rank sends as the number of ranks grows, and where this run lies."""
+        return _plots().laws(self._run.verify(iteration=iteration).laws(rank))
+
+
+def _plots() -> Any:
+    """The figures: plotly takes half a second to load, and not everyone has it."""
+    try:
+        from zerosim.view import plots
+    except ImportError:
+        raise EnvironmentFault(
+            "plotly is not installed: pip install 'zerosim[pages]'; a table says the same"
+        ) from None
+    return plots
+
+
+def load(folder: str | Path, *, strict: bool = False) -> Run:
+    """Read a run.
+
+    Args:
+        folder: holds `manifest.json` and one `rank-N.jsonl` for each rank.
+        strict: refuse a trace that stops early; otherwise it is read as far as it goes.
+
+    Raises:
+        TraceError: missing, unreadable, damaged, of another schema; or, if `strict`, incomplete.
+    """
+    return Run(load_trace(folder, strict=strict))
+
+
+def _iteration_words(chosen: tuple[int, ...]) -> str:
+    if chosen == (WHOLE,):
+        return "the whole run"
+    if len(chosen) == 1:
+        return f"iteration {chosen[0]}"
+    return f"iterations {', '.join(map(str, chosen))}"

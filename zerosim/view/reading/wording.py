@@ -1,0 +1,8 @@
+"""What is said of runs, in the language that is spoken."""
+
+from __future__ import annotations
+
+from zerosim.base.language import Words
+
+said = Words.beside(__file__)
+"""A sentence, or a part of one, by its key in `words.toml`."""
