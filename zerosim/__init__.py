@@ -58,16 +58,18 @@ _MODULES = {
 }
 
 
-_PUBLIC_PACKAGES = {"deepspeed": "zerosim.train.deepspeed", "trace": "zerosim.trace"}
+_DEEPSPEED = "zerosim.systems.deepspeed.explanation"
+"""Has what `zerosim.deepspeed` offers: `explain`."""
+_PUBLIC_PACKAGES = {"deepspeed": _DEEPSPEED, "trace": "zerosim.trace"}
 
 
 class _Elsewhere(ModuleType):
-    """What `import zerosim.deepspeed` finds: the package by the name that its users know."""
+    """What `import zerosim.deepspeed` finds."""
 
     def __getattr__(self, name: str) -> Any:
         from importlib import import_module
 
-        return getattr(import_module("zerosim.train.deepspeed"), name)
+        return getattr(import_module(_DEEPSPEED), name)
 
 
 sys.modules.setdefault("zerosim.deepspeed", _Elsewhere("zerosim.deepspeed"))

@@ -7,7 +7,7 @@ from typing import Any
 
 from zerosim.lessons.facts.base import Base
 from zerosim.lessons.recordings import HERE
-from zerosim.train.deepspeed.explanation import Explanation, explain
+from zerosim.systems.deepspeed.explanation import Explanation, explain
 
 CONFIG = HERE / "programs" / "ds_config.json"
 

@@ -23,7 +23,7 @@ from zerosim.analysis.frames import (
 from zerosim.record import load
 from zerosim.schema.events import Kind, Phase, Purpose
 from zerosim.schema.memory import OPTIMIZER_STATES, Role
-from zerosim.schema.strategies import Bundle, Parameter, Strategy, System
+from zerosim.schema.strategies import HAND_WRITTEN, Bundle, Parameter, Strategy
 from zerosim.view.replay.subject import Subject
 
 TRACES = Path(__file__).parents[2] / "lessons" / "traces"
@@ -259,7 +259,7 @@ def parameter(name: str, *shape: int, **fields) -> Parameter:
 def ddp(*parameters: Parameter, **options) -> Strategy:
     names = [one.name for one in parameters]
     return Strategy(
-        system=System.DDP, name="model", ranks=(0, 1),
+        system="DDP", name="model", ranks=(0, 1),
         bundles=(Bundle(name="model", parameters=parameters),),
         options={"buckets": [1], "bucket_parameters": [names]} | options,
     )  # fmt: skip
@@ -268,7 +268,7 @@ def ddp(*parameters: Parameter, **options) -> Strategy:
 def fsdp2(**options) -> Strategy:
     plain = {"shard_ranks": [0, 1], "shard_dims": [0], "reshards_after_backward": True}
     bundle = Bundle(name="root", parameters=(parameter("a.w", 3, 2),), options=plain | options)
-    return Strategy(system=System.FSDP2, name="model", ranks=(0, 1), bundles=(bundle,))
+    return Strategy(system="FSDP2", name="model", ranks=(0, 1), bundles=(bundle,))
 
 
 def test_a_unit_is_what_is_computed_and_trained_together():
@@ -313,7 +313,7 @@ def test_what_stays_until_the_last_micro_step_is_one_program():
         (fsdp2(shard_ranks=[0]), "all of them divide the training alike"),
         (fsdp2(starts_whole=True), "root stays gathered from one iteration to the next"),
         (replace(fsdp2(), ranks=(0,)), "all of them divide the training alike"),
-        (replace(fsdp2(), system=System.HAND_WRITTEN), "not shown for hand-written"),
+        (replace(fsdp2(), system=HAND_WRITTEN), "not shown for hand-written"),
     ],
 )
 def test_what_is_not_known_says_why(strategy, why):

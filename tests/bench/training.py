@@ -17,7 +17,7 @@ import zerosim
 from tests.bench.pairs import Around, Pairs, Step, time_pairs
 from tests.systems.witness import counting
 from zerosim.base.config import DType, EngineConfig, Implementation, ModelName, RunConfig
-from zerosim.systems import make_step, unavailable
+from zerosim.systems.catalogue import make_step, unavailable
 from zerosim.trace import trace
 from zerosim.trace.wire import Connections
 from zerosim.train.models import Batches, build, context_of

@@ -14,7 +14,7 @@ from tests.cli.command import assert_one_line, command
 from zerosim.base.config import Implementation, ModelName, RunConfig
 from zerosim.cli import profiles
 from zerosim.record import load
-from zerosim.systems import unavailable
+from zerosim.systems.catalogue import unavailable
 from zerosim.train.models import build
 
 PSI = sum(parameter.numel() for parameter in build(ModelName.MLP, 0).parameters())

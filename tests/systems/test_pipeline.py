@@ -15,7 +15,6 @@ from zerosim.analysis.frames import play
 from zerosim.record import load
 from zerosim.schema.events import Kind, Op, Phase, Purpose
 from zerosim.schema.memory import OPTIMIZER_STATES, Role
-from zerosim.schema.strategies import System
 from zerosim.verify import verify, verify_memory
 from zerosim.view.replay.subject import Subject
 
@@ -159,7 +158,7 @@ def test_bsh_for_each_micro_batch_and_boundary(run):
 def test_a_message_says_its_stage_and_micro_batch(run):
     _, _, trace = run
     for rank in trace.ranks:
-        strategy = next(one for one in rank.strategies if one.system is System.PIPELINE)
+        strategy = next(one for one in rank.strategies if one.system == "pipeline parallel")
         own = {bundle.name for bundle in strategy.bundles}
         places = Counter(
             (event.iteration, event.unit, event.purpose, event.op, event.micro_step)
@@ -185,7 +184,7 @@ def test_each_rank_says_its_stages(runs):
         num_ranks = len(trace.ranks)
         num_stages = num_ranks * (STAGES_A_RANK[name] or 1)
         for rank in trace.ranks:
-            [strategy] = [one for one in rank.strategies if one.system is System.PIPELINE]
+            [strategy] = [one for one in rank.strategies if one.system == "pipeline parallel"]
             assert (strategy.iteration, strategy.micro_step) == (0, 0)
             assert strategy.options["num_stages"] == num_stages
             assert strategy.num_parameters == sum(

@@ -13,7 +13,6 @@ from tests.systems.witness import OPS, run_twice, seen_by_witness
 from zerosim.record import load
 from zerosim.schema.events import Kind, Op, Phase, Purpose
 from zerosim.schema.memory import OPTIMIZER_STATES, Role
-from zerosim.schema.strategies import System
 from zerosim.verify import verify, verify_memory
 from zerosim.view.replay.subject import Subject
 
@@ -159,7 +158,7 @@ def test_who_reads_the_gradient_of_a_norm_completes_it(runs):
             if "clipped" in name:
                 expected[Purpose.GRADIENT_NORM] = NUM_NORM_PARAMETERS + 1
             assert found == {key: programs.STEPS * times for key, times in expected.items()}, name
-            row = [one for one in rank.strategies if one.system is System.TENSOR_PARALLEL][-1]
+            row = [one for one in rank.strategies if one.system == "tensor parallel"][-1]
             assert len(row.options["partial_gradients"]) == NUM_NORM_PARAMETERS
 
 
@@ -180,7 +179,7 @@ def test_what_is_divided_is_said_whole(runs):
     whole = [programs.BATCH, programs.SEQUENCE, programs.HIDDEN]
     wide = [*whole[:2], 4 * programs.HIDDEN]
     for rank in trace.ranks:
-        row = next(one for one in rank.strategies if one.system is System.TENSOR_PARALLEL)
+        row = next(one for one in rank.strategies if one.system == "tensor parallel")
         assert row.ranks == tuple(range(len(trace.ranks)))
         said = {
             bundle.name: (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hypothesis import strategies as st
 
 from zerosim.schema.events import Algorithm
-from zerosim.schema.strategies import Bundle, Parameter, Strategy, System
+from zerosim.schema.strategies import Bundle, Parameter, Strategy
 from zerosim.theory.programs import in_force, plan_step
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def ddp(ranks: int, *parameters: Parameter, **options) -> Strategy:
     """DDP of a model with these parameters, all in one bucket unless said otherwise."""
     buckets = [sum(one.elements for one in parameters if one.trainable)]
     return Strategy(
-        system=System.DDP,
+        system="DDP",
         name="model",
         ranks=tuple(range(ranks)),
         bundles=(Bundle(name="model", parameters=parameters),),
@@ -38,7 +38,7 @@ def ddp(ranks: int, *parameters: Parameter, **options) -> Strategy:
 def zero(ranks: int, *parameters: Parameter, **options) -> Strategy:
     """ZeroRedundancyOptimizer, with parameters dealt out in turn."""
     return Strategy(
-        system=System.ZERO_REDUNDANCY,
+        system="ZeroRedundancyOptimizer",
         name="optimizer",
         ranks=tuple(range(ranks)),
         bundles=tuple(
@@ -55,7 +55,7 @@ def module(name: str, *parameters: Parameter, **options) -> Bundle:
     return Bundle(name=name, parameters=parameters, options=defaults | {"reduces": True} | options)
 
 
-def fsdp(ranks: int, *modules: Bundle, system: System = System.FSDP2, **fields) -> Strategy:
+def fsdp(ranks: int, *modules: Bundle, system: str = "FSDP2", **fields) -> Strategy:
     """FSDP of these modules."""
     return Strategy(
         system=system, name="model", ranks=tuple(range(ranks)), bundles=modules, **fields
@@ -149,7 +149,7 @@ def sharded(draw: st.DrawFn, ranks: int) -> tuple[Strategy, ...]:
         )
         for name in ("root", "a", "b")
     ]
-    system = draw(st.sampled_from([System.FSDP2, System.FSDP1]))
+    system = draw(st.sampled_from(["FSDP2", "FSDP1"]))
     return (fsdp(ranks, *modules, system=system),)
 
 
@@ -187,7 +187,7 @@ def divided(name: str, style: str, inside: tuple[int, ...], outside: tuple[int, 
 def tensor_parallel(ranks: int, *bundles: Bundle, **fields) -> Strategy:
     """These modules, divided."""
     return Strategy(
-        system=System.TENSOR_PARALLEL,
+        system="tensor parallel",
         name="model",
         ranks=tuple(range(ranks)),
         bundles=bundles,
@@ -214,7 +214,7 @@ def pipeline(
     return {
         rank: (
             Strategy(
-                system=System.PIPELINE,
+                system="pipeline parallel",
                 name=f"Schedule{schedule}",
                 ranks=tuple(dict.fromkeys(rank_of)),
                 bundles=tuple(
@@ -260,7 +260,7 @@ def deepspeed(ranks: int, stage: int, *bundles: Bundle, **options) -> Strategy:
         order = ["root", "a", "b"]
         usual |= NO_LIMITS | {"trace": "complete", "module_order": [*order, "root", "b", "a"]}
     return Strategy(
-        system=System.DEEPSPEED,
+        system="DeepSpeed",
         name="model",
         ranks=tuple(range(ranks)),
         bundles=bundles,

@@ -25,7 +25,6 @@ from tests.theory.programs import (
 )
 from zerosim.base.errors import ConfigError
 from zerosim.schema.events import Algorithm, Op, Phase, Purpose
-from zerosim.schema.strategies import System
 from zerosim.theory.programs import Bubble, in_force, plan_step
 
 H, WIDE = (2, 16, 64), (2, 16, 256)
@@ -121,18 +120,18 @@ def test_data_parallel_beside_tensor_parallel_works_on_what_is_left_of_parameter
     local = 32 * 64 + 32 + 64 * 32 + 64
     first = replace(ddp(2, *weights, *rows, buckets=[local]), ranks=(0, 2))
     plans = plans_of(4, tensor, first)
-    data = next(plan for plan in plans if plan.system is System.DDP)
+    data = next(plan for plan in plans if plan.system == "DDP")
     assert data.num_parameters == local
     assert causes(data) == {}
     # DDP tells what is left by itself
     left = [parameter("q.weight", 32, 64), parameter("q.bias", 32)]
     left += [parameter("o.weight", 64, 32), parameter("o.bias", 64)]
     own = replace(ddp(2, *left), ranks=(0, 2))
-    data = next(p for p in plans_of(4, tensor, own) if p.system is System.DDP)
+    data = next(p for p in plans_of(4, tensor, own) if p.system == "DDP")
     assert (data.num_parameters, causes(data)) == (local, {})
     second = replace(fsdp(2, module("a", *weights, *rows, shard_ranks=[0, 2])), ranks=(0, 2))
     plans = plans_of(4, tensor, second)
-    data = next(plan for plan in plans if plan.system is System.FSDP2)
+    data = next(plan for plan in plans if plan.system == "FSDP2")
     assert {call.elements for call in data.calls} == {local}
     assert causes(data) == {}
 
@@ -256,7 +255,7 @@ def test_a_pipeline_leaves_the_reduction_to_the_end_of_the_step():
         rank: in_force((*mine, sharded), 0, 3) if rank == 0 else in_force(mine, 0, 3)
         for rank, mine in strategies.items()
     }
-    plan = next(p for p in plan_step(held, 0) if p.system is System.FSDP2)
+    plan = next(p for p in plan_step(held, 0) if p.system == "FSDP2")
     # forwards 0 and 1 gather, backward 0 gathers and keeps, so that forward 2 does not
     kinds = [(call.phase, call.op) for call in plan.calls]
     gather, reduce = Op.ALL_GATHER, Op.REDUCE_SCATTER
@@ -266,7 +265,7 @@ def test_a_pipeline_leaves_the_reduction_to_the_end_of_the_step():
     assert causes(plan) == {"parameters kept": -2 * 128, "gradients not reduced": -2 * 128}
     data = replace(ddp(2, *inside, reduces=False), ranks=(0, 1))
     held[0] = in_force((*strategies[0], data), 0, 3)
-    plan = next(p for p in plan_step(held, 0) if p.system is System.DDP)
+    plan = next(p for p in plan_step(held, 0) if p.system == "DDP")
     assert causes(plan) == {}
 
 

@@ -21,7 +21,6 @@ from tests.theory.programs import (
     zero,
 )
 from zerosim.schema.memory import MOMENTS, OPTIMIZER_STATES, Role
-from zerosim.schema.strategies import System
 from zerosim.theory.programs import program_states
 
 W, B = parameter("w", 5, 3), parameter("b", 3, trainable=False)
@@ -40,7 +39,7 @@ CASES = {
     "ddp": ((ddp(2, W, B),), "16Ψ", [(72, 60, 120), (72, 60, 120)]),
     "owners": ((ddp(2, W, B), zero(2, W, B)), "8Ψ + 8Ψ/N", [(72, 60, 120), (72, 60, 0)]),
     "fsdp2": ((fsdp(2, ROWS),), "16Ψ/N", [(44, 36, 72), (44, 36, 48)]),
-    "fsdp1": ((fsdp(2, FLAT, system=System.FSDP1),), "16Ψ/N", [(40, 40, 80), (40, 40, 80)]),
+    "fsdp1": ((fsdp(2, FLAT, system="FSDP1"),), "16Ψ/N", [(40, 40, 80), (40, 40, 80)]),
     "pipeline": (STAGES, "16Ψ/N", [(60, 60, 120), (12, 0, 0)]),
     "deepspeed 1": (
         (deepspeed(2, 1, module("0", W, padded_elements=16)),),
@@ -93,7 +92,7 @@ def test_law_and_causes_are_the_bytes_of_every_rank(ranks, data):
 
 def with_rows(strategy):
     """FSDP2 tells the dim by which it divides each parameter, FSDP1 the size of what is flat."""
-    if strategy.system not in (System.FSDP1, System.FSDP2):
+    if strategy.system not in ("FSDP1", "FSDP2"):
         return strategy
     bundles = []
     for one in strategy.bundles:

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from zerosim.trace.autolabel.systems.deepspeed_engine import own_parameters
-from zerosim.trace.autolabel.systems.deepspeed_order import Recomputes
+from zerosim.systems.deepspeed.observed_engine import own_parameters
+from zerosim.systems.deepspeed.observed_order import Recomputes
 
 
 class Net(nn.Module):

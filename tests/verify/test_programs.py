@@ -23,7 +23,7 @@ from tests.theory.programs import (
 from tests.verify.program_traces import SOURCE, Program, own_call
 from zerosim.record import load
 from zerosim.schema.events import Algorithm, Op, Phase, Purpose
-from zerosim.schema.strategies import Bundle, Strategy, System
+from zerosim.schema.strategies import HAND_WRITTEN, Bundle, Strategy
 from zerosim.theory import framing
 from zerosim.verify import Report, verify
 from zerosim.view.reading import Comparison
@@ -280,7 +280,7 @@ def test_two_strategies_have_a_law_each(tmp_path):
 
 def test_a_hand_written_program_is_likened_and_not_proved(tmp_path):
     own = Strategy(
-        system=System.HAND_WRITTEN,
+        system=HAND_WRITTEN,
         name="model",
         ranks=(0, 1),
         bundles=(Bundle(name="model", parameters=(W, B)),),
@@ -315,7 +315,7 @@ def test_received_bytes_have_their_own_table(tmp_path):
 
 def test_two_micro_steps_of_a_hand_written_program(tmp_path):
     own = Strategy(
-        system=System.HAND_WRITTEN,
+        system=HAND_WRITTEN,
         name="model",
         ranks=(0, 1),
         bundles=(Bundle(name="model", parameters=(W, B)),),

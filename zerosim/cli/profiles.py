@@ -127,7 +127,7 @@ def _title(name: str) -> str:
 
 
 def _unavailable(name: str, run: RunConfig) -> str:
-    from zerosim.systems import unavailable
+    from zerosim.systems.catalogue import unavailable
 
     who = _who(name)
     return "" if isinstance(who, EngineConfig) else unavailable(who, run)

@@ -15,7 +15,7 @@ from typing import Any
 from zerosim.base.errors import TraceError
 from zerosim.record import load, read_manifest
 from zerosim.schema.memory import MODEL_STATES, Role
-from zerosim.schema.strategies import System
+from zerosim.systems.registry import find
 
 _COMPARED = tuple(role for role in (*MODEL_STATES, Role.GATHERED) if role is not Role.GRADIENTS)
 """Gradients are each rank's own until they are reduced."""
@@ -71,8 +71,9 @@ def _whole(folder: Path) -> dict[str, int] | None:
         ranks = load(folder).ranks
     except TraceError:
         return None
-    systems = {one.system for rank in ranks for one in rank.strategies}
-    return {} if systems == {System.DDP} else None
+    found = {one.system for rank in ranks for one in rank.strategies}
+    keep_all = [name for name in found if (one := find(name)) and one.replicates >= {*MODEL_STATES}]
+    return {} if len(keep_all) == len(found) > 0 else None
 
 
 def said_of_replicas(differ: Sequence[Compared]) -> str:

@@ -7,30 +7,9 @@ makes of it what ought to be moved; `zerosim.verify` holds both against each oth
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 
-
-class System(StrEnum):
-    """Who divides the training."""
-
-    ZERO = "ZeRO"
-    """zerosim's own engine, `zerosim.initialize`."""
-    DDP = "DDP"
-    """`torch.nn.parallel.DistributedDataParallel`."""
-    ZERO_REDUNDANCY = "ZeroRedundancyOptimizer"
-    """`torch.distributed.optim.ZeroRedundancyOptimizer`."""
-    FSDP2 = "FSDP2"
-    """`torch.distributed.fsdp.fully_shard`; on a 2-D mesh it is HSDP."""
-    FSDP1 = "FSDP1"
-    """`torch.distributed.fsdp.FullyShardedDataParallel`."""
-    TENSOR_PARALLEL = "tensor parallel"
-    """`torch.distributed.tensor.parallel.parallelize_module`, with or without sequence parallel."""
-    PIPELINE = "pipeline parallel"
-    """`torch.distributed.pipelining`."""
-    DEEPSPEED = "DeepSpeed"
-    """`deepspeed.initialize`."""
-    HAND_WRITTEN = "hand-written"
-    """A program that calls collectives on its parameters and gradients by itself."""
+HAND_WRITTEN = "hand-written"
+"""The system of a program that calls collectives on its parameters and gradients by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +45,7 @@ class Bundle:
         name: as events call it in `unit`.
         parameters: in the order in which the system keeps them.
         options: what the system does with this bundle, as plain values; the keys of each system
-            are listed where it is found (`zerosim.trace.autolabel.systems`).
+            are listed in `zerosim.systems`.
     """
 
     name: str
@@ -79,6 +58,7 @@ class Strategy:
     """One way in which a program divides its training, as seen when it was first used or changed.
 
     Attributes:
+        system: its name; `zerosim.systems` has those that are known.
         name: tells it apart from others of its system: the module's or optimizer's name.
         ranks: global ranks that it spans; for a mesh of two dimensions, those of this rank's row.
         iteration: the first iteration that it holds for.
@@ -87,7 +67,7 @@ class Strategy:
         options: as plain values; the keys of each system are listed where it is found.
     """
 
-    system: System
+    system: str
     name: str
     ranks: tuple[int, ...]
     iteration: int = 0

@@ -8,25 +8,25 @@ from importlib.util import find_spec
 
 from zerosim.base.config import Implementation, RunConfig
 from zerosim.base.config.shapes import SHAPES, GPTConfig
-from zerosim.systems.common import Step
+from zerosim.systems.step import Step
 from zerosim.train.models import Batches
 from zerosim.train.models.catalogue import gpt_config
 
 _HOMES = {
-    Implementation.DDP: "data_parallel.ddp",
-    Implementation.DDP_ZERO: "data_parallel.ddp_zero",
-    Implementation.FSDP2: "sharded.fsdp2",
-    Implementation.FSDP2_KEPT: "sharded.fsdp2_kept",
-    Implementation.FSDP2_BF16: "sharded.fsdp2_bf16",
-    Implementation.FSDP1: "sharded.fsdp1",
-    Implementation.HSDP: "sharded.hsdp",
-    Implementation.TENSOR_PARALLEL: "tensor.tensor_parallel",
-    Implementation.GPIPE: "pipeline.gpipe",
-    Implementation.ONE_F_ONE_B: "pipeline.one_f_one_b",
-    Implementation.DEEPSPEED_0: "deepspeed.stage_0",
-    Implementation.DEEPSPEED_1: "deepspeed.stage_1",
-    Implementation.DEEPSPEED_2: "deepspeed.stage_2",
-    Implementation.DEEPSPEED_3: "deepspeed.stage_3",
+    Implementation.DDP: "ddp.run.ddp",
+    Implementation.DDP_ZERO: "zero_redundancy.run.ddp_zero",
+    Implementation.FSDP2: "fsdp2.run.fsdp2",
+    Implementation.FSDP2_KEPT: "fsdp2.run.fsdp2_kept",
+    Implementation.FSDP2_BF16: "fsdp2.run.fsdp2_bf16",
+    Implementation.FSDP1: "fsdp1.run.fsdp1",
+    Implementation.HSDP: "fsdp2.run.hsdp",
+    Implementation.TENSOR_PARALLEL: "tensor_parallel.run.tensor_parallel",
+    Implementation.GPIPE: "pipeline_parallel.run.gpipe",
+    Implementation.ONE_F_ONE_B: "pipeline_parallel.run.one_f_one_b",
+    Implementation.DEEPSPEED_0: "deepspeed.run.stage_0",
+    Implementation.DEEPSPEED_1: "deepspeed.run.stage_1",
+    Implementation.DEEPSPEED_2: "deepspeed.run.stage_2",
+    Implementation.DEEPSPEED_3: "deepspeed.run.stage_3",
 }
 _PIPELINES = (Implementation.GPIPE, Implementation.ONE_F_ONE_B)
 
@@ -58,7 +58,7 @@ def _undivided(implementation: Implementation, run: RunConfig) -> str:
 
 def make_step(implementation: Implementation, run: RunConfig, batches: Batches) -> Step:
     """The step of an implementation; on every rank, when all have joined."""
-    module, _, function = _HOMES[implementation].partition(".")
+    module, _, function = _HOMES[implementation].rpartition(".")
     home = import_module(f"zerosim.systems.{module}")
     maker: Callable[[RunConfig, Batches], Step] = getattr(home, function)
     return maker(run, batches)

@@ -15,7 +15,8 @@ from zerosim.base.tiers import Link
 from zerosim.record import RankTrace
 from zerosim.record.text import name_ranks
 from zerosim.schema.events import STEP_PHASES, Algorithm, Event, Kind, Op, Phase, Purpose
-from zerosim.schema.strategies import Strategy, System
+from zerosim.schema.strategies import HAND_WRITTEN, Strategy
+from zerosim.systems.registry import Axis, axis_of
 from zerosim.theory import Cause, Cost, Movement
 from zerosim.theory.disk import overhead_bytes
 from zerosim.theory.movement import MESSAGES
@@ -192,7 +193,7 @@ def attribute(
     taken = [
         (call, event, None if call.unit in asked_for else open_.take(call)) for call, event in known
     ]
-    own = next((one[-1] for one in held if one[-1].system is System.HAND_WRITTEN), None)
+    own = next((one[-1] for one in held if one[-1].system == HAND_WRITTEN), None)
     if own is not None:
         rest = [c for c, _, slot in taken if slot is None and _is_of(own, c)]
         if rest:
@@ -374,11 +375,14 @@ def _is_again(call: Movement, forward: Counter[Key]) -> bool:
 
 
 def _is_prepared_too_soon(call: Movement, event: Event, plans: Sequence[Plan]) -> bool:
-    """Whether DDP reduces the first micro-batch of all in a pipeline, as well as the last."""
+    """Whether the first micro-batch of all in a pipeline is reduced, as well as the last."""
     if event.iteration != 0 or call.op is not Op.ALL_REDUCE:
         return False
-    reduced = {key_of(c) for p in plans if p.system is System.DDP for c in p.calls}
-    return any(p.system is System.PIPELINE for p in plans) and key_of(call) in reduced
+    axes = [axis_of(plan.system) for plan in plans]
+    if Axis.PIPELINE not in axes:
+        return False
+    data = (plan for plan, axis in zip(plans, axes, strict=True) if axis is Axis.DATA)
+    return key_of(call) in {key_of(one) for plan in data for one in plan.calls}
 
 
 def calls_by_iteration(rank: RankTrace) -> dict[int, list[Event]]:

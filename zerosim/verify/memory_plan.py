@@ -10,7 +10,7 @@ from zerosim.analysis.memory import Timeline, updates_begin
 from zerosim.base.tiers import Tier
 from zerosim.record import Trace
 from zerosim.schema.memory import OPTIMIZER_STATES, Role
-from zerosim.schema.strategies import Strategy, System
+from zerosim.schema.strategies import HAND_WRITTEN, Strategy
 from zerosim.theory import ModelStates, Workload, zero_states
 from zerosim.theory.programs import in_force, program_states
 from zerosim.verify.configured import workload_of
@@ -75,7 +75,7 @@ def _program_plan(
     last = complete[-1]
     now = {rank: _last(of_rank, last) for rank, of_rank in strategies_of(trace).items()}
     systems = {one.system for of_rank in now.values() for one in of_rank}
-    if not now or not all(now.values()) or System.HAND_WRITTEN in systems or set(lines) - set(now):
+    if not now or not all(now.values()) or HAND_WRITTEN in systems or set(lines) - set(now):
         return None
     seen: set[Role] = set()
     for line in lines.values():

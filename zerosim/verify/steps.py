@@ -13,7 +13,8 @@ from zerosim.base.errors import ConfigError, UnplannedError
 from zerosim.record import PeerBytes, Peers, RankTrace, Trace, match_sockets, phase_wire
 from zerosim.schema.events import STEP_PHASES, Event, Phase, WireSample
 from zerosim.schema.manifest import Source
-from zerosim.schema.strategies import Strategy, System
+from zerosim.schema.strategies import Strategy
+from zerosim.systems.registry import find
 from zerosim.theory import Movement, Workload
 from zerosim.theory.programs import Held, Plan, in_force, plan_step, plan_zero
 from zerosim.verify.attribution import Meter, RankStep, attribute, calls_by_iteration
@@ -157,8 +158,8 @@ class TracedSteps:
         """What a rank is to call; worked out once as long as the same strategies hold."""
         every = [steps for mine in held.values() for steps in mine]
         key = (rank, *(id(one) for steps in every for one in steps))
-        # what DeepSpeed's stage 3 does depends on what it did before
-        if any(steps[-1].system is System.DEEPSPEED for steps in every):
+        known = [find(steps[-1].system) for steps in every]
+        if any(system is not None and system.remembers for system in known):
             key = (*key, iteration)
         if key not in self._plans:
             self._plans[key] = plan_step(held, rank, iteration, self._strategies[rank])

@@ -8,7 +8,7 @@ from zerosim.record import RankTrace, Trace
 from zerosim.schema.events import STEP_PHASES, Event, Op, Phase, Purpose
 from zerosim.schema.manifest import Source
 from zerosim.schema.memory import Role
-from zerosim.schema.strategies import Bundle, Parameter, Strategy, System
+from zerosim.schema.strategies import HAND_WRITTEN, Bundle, Parameter, Strategy
 from zerosim.verify.attribution import calls_by_iteration
 
 _OF_PARAMETERS = (Purpose.UNLABELLED, Purpose.REDUCE_GRADIENTS, Purpose.GATHER_PARAMETERS)
@@ -58,7 +58,7 @@ def _taken_as_hand_written(rank: RankTrace, *, is_imported: bool) -> tuple[Strat
     whole = Parameter(name=name, shape=(largest,), dtype=dtype)
     return (
         Strategy(
-            system=System.HAND_WRITTEN,
+            system=HAND_WRITTEN,
             name="program",
             ranks=rank.groups[group].ranks,
             bundles=(Bundle(name="model", parameters=(whole,), options=options),),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from zerosim.schema.strategies import Bundle, Parameter, Strategy, System
+from zerosim.schema.strategies import Bundle, Parameter, Strategy
 from zerosim.view.replay.matrices import matrices_of
 
 
 def cut(ranks, name, style, shape):
     weight = Parameter(name=f"{name}.weight", shape=shape, dtype="float32", trainable=True)
     bundle = Bundle(name=name, parameters=(weight,), options={"style": style})
-    return Strategy(system=System.TENSOR_PARALLEL, name="GPT", ranks=ranks, bundles=(bundle,))
+    return Strategy(system="tensor parallel", name="GPT", ranks=ranks, bundles=(bundle,))
 
 
 def test_each_group_of_ranks_holds_every_part_once():

@@ -14,7 +14,8 @@ from itertools import takewhile
 
 from zerosim.analysis.frames.layout import FROZEN, Calls, Division
 from zerosim.schema.manifest import BucketLayout, Segment, UnitLayout
-from zerosim.schema.strategies import Bundle, Parameter, Strategy, System
+from zerosim.schema.strategies import Bundle, Parameter, Strategy
+from zerosim.systems.registry import Axis, axis_of
 from zerosim.theory.programs import element_bytes_of
 from zerosim.theory.programs.options import parameters_of, text_map
 
@@ -89,16 +90,20 @@ class Cutting:
         unit_of: by parameter, once they are cut; sorts: by unit.
     """
 
-    held: Mapping[int, Mapping[System, Strategy]]
+    held: Mapping[int, Mapping[str, Strategy]]
     num_ranks: int
     computations: Sequence[str]
     unit_of: dict[str, str] = field(default_factory=dict)
     sorts: dict[str, str] = field(default_factory=dict)
 
     @property
-    def systems(self) -> Mapping[System, Strategy]:
+    def systems(self) -> Mapping[str, Strategy]:
         """Those of the lowest rank; all others have the same."""
         return self.held[min(self.held)]
+
+    def along(self, axis: Axis) -> list[Strategy]:
+        """The strategies that divide the training along an axis."""
+        return [one for name, one in self.systems.items() if axis_of(name) is axis]
 
     def cut(self, parameters: Iterable[Parameter]) -> list[Cut]:
         """Each parameter with the innermost module that is computed and holds it."""

@@ -1,7 +1,4 @@
-"""Who holds what in a program that zerosim's engine did not run: one reader for each system.
-
-Source of what each system keeps: `zerosim.theory.programs.states`, and the sources named there.
-"""
+"""Which rank holds what in a program that zerosim's engine did not run, as its system reads it."""
 
 from __future__ import annotations
 
@@ -9,23 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from zerosim.analysis.frames.cuts import Cutting, NotShown, Program
-from zerosim.analysis.frames.data import read_ddp, read_fsdp1, read_fsdp2, read_owners
-from zerosim.analysis.frames.deepspeed import read_deepspeed
-from zerosim.analysis.frames.layers import read_layers
 from zerosim.analysis.frames.stages import read_stages, require_stages
-from zerosim.schema.strategies import Strategy, System
-
-_READERS = {
-    frozenset({System.DDP}): read_ddp,
-    frozenset({System.DDP, System.ZERO_REDUNDANCY}): read_owners,
-    frozenset({System.FSDP2}): read_fsdp2,
-    frozenset({System.FSDP1}): read_fsdp1,
-    frozenset({System.DEEPSPEED}): read_deepspeed,
-    frozenset({System.TENSOR_PARALLEL}): read_layers,
-    frozenset({System.TENSOR_PARALLEL, System.DDP}): read_layers,
-    frozenset({System.TENSOR_PARALLEL, System.FSDP2}): read_fsdp2,
-}
-"""How the strategies of a program are read, by the systems that divide it beside a pipeline."""
+from zerosim.schema.strategies import Strategy
+from zerosim.systems.registry import Axis, axis_of, reader_of
 
 
 def program_of(
@@ -48,21 +31,22 @@ def program_of(
         raise NotShown(f"what each rank holds of a unit is not shown for {names}")
     if any(one.keys() != systems.keys() for one in by_rank.values()):
         raise NotShown("what ranks hold is shown where all of them divide the training alike")
-    if System.PIPELINE in systems:
+    if any(axis_of(name) is Axis.PIPELINE for name in systems):
         stages = require_stages(by_rank)
         return read_stages(by_rank, stages, computations, _read)
     return _read(by_rank, num_ranks, computations)
 
 
 def _read(
-    held: Mapping[int, Mapping[System, Strategy]], num_ranks: int, computations: Sequence[str]
+    held: Mapping[int, Mapping[str, Strategy]], num_ranks: int, computations: Sequence[str]
 ) -> Program:
     made = Cutting(held, num_ranks, computations)
-    reader = _READERS.get(frozenset(made.systems))
-    if reader is None:
+    part = reader_of(made.systems, "frames")
+    if part is None:
         names = " and ".join(str(one) for one in made.systems)
         raise NotShown(f"what each rank holds of a unit is not shown for {names}")
-    return reader(made)
+    found: Program = part.read(made)
+    return found
 
 
 def one_program(micro_steps: Iterable[Program]) -> Program:

@@ -21,12 +21,13 @@ from zerosim.analysis.frames.cuts import (
     parameters_in,
 )
 from zerosim.analysis.frames.layout import Division, Part
-from zerosim.schema.strategies import Strategy, System
+from zerosim.schema.memory import Role
+from zerosim.schema.strategies import Strategy
+from zerosim.systems.registry import Axis, axis_of, find
 from zerosim.theory.programs.options import numbers, texts
-from zerosim.theory.programs.tensor_parallel import local_parameters
+from zerosim.theory.programs.parts import local_parameters
 
 _NOT_ALIKE = "what ranks hold is shown where all of them divide the training alike"
-_DATA = (System.DDP, System.FSDP1, System.FSDP2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,10 +84,10 @@ def seats_of(made: Cutting) -> dict[int, Seat]:
     return seats
 
 
-def _seat(rank: int, held: Mapping[System, Strategy]) -> Seat:
-    tensor = held.get(System.TENSOR_PARALLEL)
+def _seat(rank: int, held: Mapping[str, Strategy]) -> Seat:
+    tensor = _along(held, Axis.TENSOR)
     columns = (rank,) if tensor is None else tensor.ranks
-    data = next((held[one] for one in _DATA if one in held), None)
+    data = _along(held, Axis.DATA)
     among = (rank,) if data is None else data.ranks
     rows = (rank,) if data is None else _rows(data, rank)
     if rank not in columns or rank not in rows or rank not in among:
@@ -100,9 +101,14 @@ def _seat(rank: int, held: Mapping[System, Strategy]) -> Seat:
     )
 
 
+def _along(held: Mapping[str, Strategy], axis: Axis) -> Strategy | None:
+    return next((one for name, one in held.items() if axis_of(name) is axis), None)
+
+
 def _rows(strategy: Strategy, rank: int) -> tuple[int, ...]:
-    """The ranks among which parameters are shared out; DDP's are on each of them."""
-    if strategy.system is System.DDP:
+    """The ranks among which parameters are shared out; replicas have all of them."""
+    system = find(strategy.system)
+    if system is not None and Role.PARAMETERS in system.replicates:
         return (rank,)
     found = {tuple(numbers(one, "shard_ranks") or (rank,)) for one in strategy.bundles}
     if len(found) != 1:

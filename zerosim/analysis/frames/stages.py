@@ -16,10 +16,11 @@ from zerosim.analysis.frames.cuts import OPTIMIZER, Cutting, NotShown, Program
 from zerosim.analysis.frames.layout import Calls, Division, Part
 from zerosim.schema.events import Event, Purpose
 from zerosim.schema.manifest import BucketLayout
-from zerosim.schema.strategies import Strategy, System
+from zerosim.schema.strategies import Strategy
+from zerosim.systems.registry import Axis, axis_of
 from zerosim.theory.programs.options import parameters_of, text, text_map
 
-Held = Mapping[int, Mapping[System, Strategy]]
+Held = Mapping[int, Mapping[str, Strategy]]
 Reader = Callable[[Held, int, Sequence[str]], Program]
 
 Stages = Mapping[str, str]
@@ -38,7 +39,7 @@ def stages_of(strategies: Iterable[Strategy]) -> Stages:
     bundles = {
         bundle.name: bundle
         for one in strategies
-        if one.system is System.PIPELINE
+        if axis_of(one.system) is Axis.PIPELINE
         for bundle in one.bundles
     }
     if len(bundles) == 1:
@@ -91,8 +92,8 @@ def _number(stage: str) -> tuple[int, str]:
     return len(stage), stage
 
 
-def _beside(held: Mapping[System, Strategy]) -> Mapping[System, Strategy]:
-    return {system: one for system, one in held.items() if system != System.PIPELINE}
+def _beside(held: Mapping[str, Strategy]) -> Mapping[str, Strategy]:
+    return {system: one for system, one in held.items() if axis_of(system) is not Axis.PIPELINE}
 
 
 def _part_of(pipeline: Strategy, stage: str) -> Strategy:
@@ -109,13 +110,18 @@ def _part_of(pipeline: Strategy, stage: str) -> Strategy:
 def _whole(stage: str, held: Held, computations: Sequence[str]) -> Program:
     """A stage that nobody divides."""
     own = {
-        rank: {System.PIPELINE: _part_of(of_rank[System.PIPELINE], stage)}
+        rank: {
+            name: _part_of(one, stage)
+            for name, one in of_rank.items()
+            if axis_of(name) is Axis.PIPELINE
+        }
         for rank, of_rank in held.items()
     }
     made = Cutting(own, len(held), computations)
     named = [
         replace(one, name=one.name.removeprefix(f"{stage}."))
-        for one in parameters_of(made.systems[System.PIPELINE])
+        for pipeline in made.along(Axis.PIPELINE)
+        for one in parameters_of(pipeline)
     ]
     units = made.units(made.cut(named), {})
     parts = {

@@ -19,7 +19,8 @@ from zerosim.predict.simulate.rank import Place, stand_in
 from zerosim.predict.simulate.turns import in_turn
 from zerosim.record import load, write
 from zerosim.schema.manifest import EACH
-from zerosim.systems import Step, make_step, unavailable
+from zerosim.systems.catalogue import make_step, unavailable
+from zerosim.systems.step import Step
 from zerosim.trace import trace
 from zerosim.train.device import device_memory
 from zerosim.train.engine import Engine

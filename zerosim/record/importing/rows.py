@@ -24,7 +24,7 @@ from zerosim.schema.events import (
     Op,
 )
 from zerosim.schema.rows import encode_row
-from zerosim.schema.strategies import Bundle, Parameter, Strategy, System
+from zerosim.schema.strategies import HAND_WRITTEN, Bundle, Parameter, Strategy
 
 _ALGORITHMS = {"gloo": Algorithm.GLOO, "nccl": Algorithm.NCCL}
 _COUNTED: dict[str, object] = {"counted_by": "as many elements as gradients are added up for"}
@@ -159,7 +159,7 @@ class RankRows:
         parameters = max(found.values(), key=lambda some: sum(one.elements for one in some))
         ranks = {call.group: call.ranks for call in self.calls}[sizes.most_common(1)[0][0]]
         return Strategy(
-            system=System.HAND_WRITTEN,
+            system=HAND_WRITTEN,
             name="program",
             ranks=ranks,
             bundles=(Bundle(name="model", parameters=tuple(parameters), options=_COUNTED),),

@@ -18,7 +18,7 @@ from zerosim.schema.events import Op, Phase
 from zerosim.schema.strategies import Parameter, Strategy
 from zerosim.theory.causes import Cause, Deviation, Law
 from zerosim.theory.movement import Movement
-from zerosim.theory.programs.fsdp import kept_after_forward
+from zerosim.theory.programs.fully_sharded import kept_after_forward
 from zerosim.theory.programs.options import flag, parameters_of, text
 from zerosim.theory.programs.plan import Plan, Scale, bytes_of
 from zerosim.theory.wording import said
@@ -112,7 +112,7 @@ def plan_hand_written(
     return Plan(
         system=strategy.system,
         name=strategy.name,
-        title=strategy.system.value,
+        title=strategy.system,
         ranks=strategy.ranks,
         law=law,
         law_name=known.name,

@@ -17,7 +17,7 @@ from zerosim.base.language import clauses, term
 from zerosim.base.quantities import format_decimal, format_exact_bytes
 from zerosim.base.tiers import Link
 from zerosim.schema.events import Algorithm, Op, Phase, Purpose
-from zerosim.schema.strategies import Parameter, System
+from zerosim.schema.strategies import Parameter
 from zerosim.theory.algorithms import is_more_than_asked
 from zerosim.theory.causes import Cause, Deviation, Law
 from zerosim.theory.movement import Movement
@@ -181,7 +181,7 @@ class Plan:
         is_complete: nothing else is moved in the step, whatever its purpose.
     """
 
-    system: System
+    system: str
     name: str
     title: str
     ranks: tuple[int, ...]

@@ -1,19 +1,20 @@
-"""All strategies of a rank together: what each makes it call in one optimizer step."""
+"""All strategies of a rank together: what each makes it call in one optimizer step.
+
+Each system is asked for its own plan. What one makes of another's is said by its axis: one that
+divides single parameters leaves less to the others, a pipeline reduces once a step.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from zerosim.base.quantities import PSI
-from zerosim.schema.strategies import Strategy, System
-from zerosim.theory.programs.ddp import plan_ddp
-from zerosim.theory.programs.deepspeed import HeldAt, plan_deepspeed
-from zerosim.theory.programs.fsdp import plan_fsdp
-from zerosim.theory.programs.pipeline import order_of_one_stage, plan_pipeline
+from zerosim.schema.events import Phase
+from zerosim.schema.strategies import Strategy
+from zerosim.systems.registry import Axis, System, axis_of, find
+from zerosim.theory.programs.parts import local_parameters
 from zerosim.theory.programs.plan import Plan
-from zerosim.theory.programs.tensor_parallel import local_parameters, plan_tensor_parallel
-from zerosim.theory.programs.zero_redundancy import plan_zero_redundancy
 from zerosim.theory.wording import said
 
 Held = tuple[Strategy, ...]
@@ -28,12 +29,12 @@ def in_force(rows: Sequence[Strategy], iteration: int, num_micro_steps: int) -> 
             same system and name, from its iteration and micro-step on.
         num_micro_steps: 1 or more.
     """
-    named: dict[tuple[System, str], list[Strategy]] = {}
+    named: dict[tuple[str, str], list[Strategy]] = {}
     for row in rows:
         named.setdefault((row.system, row.name), []).append(row)
     found = []
     for history in named.values():
-        held = [_at(history, (iteration, number)) for number in range(num_micro_steps)]
+        held = [row_at(history, (iteration, number)) for number in range(num_micro_steps)]
         known = [one for one in held if one is not None]
         if known:
             found.append(tuple(one or _before(known[0]) for one in held))
@@ -47,9 +48,53 @@ def _before(first: Strategy) -> Strategy:
     return replace(first, options=first.options | {"forwards": 0, "backwards": 0})
 
 
-def _at(history: Sequence[Strategy], moment: tuple[int, int]) -> Strategy | None:
+def row_at(history: Sequence[Strategy], moment: tuple[int, int]) -> Strategy | None:
+    """The row that holds in a micro-step of an iteration; None before the first."""
     before = [row for row in history if (row.iteration, row.micro_step) <= moment]
     return before[-1] if before else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One strategy of one rank in one iteration, of which a plan is asked for.
+
+    Attributes:
+        steps: the strategy in each micro-step, with its parameters as systems that divide single
+            parameters have left them.
+        others: the same strategy as its other ranks tell of it, by rank.
+        rows: all rows of the rank that say it, or what held in this iteration: what a system does
+            may follow from what it did before.
+        pipeline: the pipeline that the rank is in.
+        joined: the plan that this one becomes a part of, if there is one.
+    """
+
+    steps: Held
+    rank: int
+    iteration: int
+    others: Mapping[int, Strategy]
+    rows: Sequence[Strategy]
+    pipeline: Strategy | None = None
+    joined: Plan | None = None
+
+    @property
+    def strategy(self) -> Strategy:
+        """As it was in the last micro-step."""
+        return self.steps[-1]
+
+    def order(self) -> Sequence[Phase]:
+        """Of the forwards and backwards of a pipeline's micro-batches; none without a pipeline.
+
+        Raises:
+            ConfigError: it is not known.
+        """
+        if self.pipeline is None:
+            return ()
+        system = _system(self.pipeline)
+        part = None if system is None else system.part("plan")
+        found: Sequence[Phase] = (
+            () if part is None else part.order_of_one_stage(self.pipeline, self.rank)
+        )
+        return found
 
 
 def plan_step(
@@ -61,61 +106,54 @@ def plan_step(
     """What the strategies make one rank call in one iteration.
 
     Strategies that span one rank send nothing and have no plan; nor has a hand-written program,
-    of which nothing is known beforehand.
+    of which nothing is known beforehand, nor a system that is not installed here.
 
     Args:
         held: what holds in the iteration, by rank: see `in_force`.
         rank: whose plan it is.
-        iteration, rows: which iteration it is, and all rows of the rank: what DeepSpeed's stage
-            3 does follows from what it did before.
+        iteration, rows: which iteration it is, and all rows of the rank.
 
     Raises:
         ConfigError: an option or a dtype is not known.
     """
     mine = [steps for steps in held[rank] if any(len(one.ranks) > 1 for one in steps)]
-    piped = next((s[-1] for s in mine if s[-1].system is System.PIPELINE), None)
-    tensor = [steps[-1] for steps in mine if steps[-1].system is System.TENSOR_PARALLEL]
+    tensor = [steps[-1] for steps in mine if axis_of(steps[-1].system) is Axis.TENSOR]
+    piped = next((s[-1] for s in mine if axis_of(s[-1].system) is Axis.PIPELINE), None)
     plans: list[Plan] = []
-    optimizers: list[Strategy] = []
+    joining: list[tuple[System, Asked]] = []
     for steps in mine:
-        local = tuple(_local(one, tensor) for one in steps)
-        match steps[-1].system:
-            case System.DDP:
-                plans.append(plan_ddp(local if piped is None else _reduced_last(local)))
-            case System.FSDP2 | System.FSDP1:
-                order = () if piped is None else order_of_one_stage(piped, rank)
-                plans.append(plan_fsdp(local, order))
-            case System.TENSOR_PARALLEL:
-                plans.append(plan_tensor_parallel(steps))
-            case System.PIPELINE:
-                plans.append(plan_pipeline(steps[-1], _others(held, steps[-1]), rank))
-            case System.ZERO_REDUNDANCY:
-                optimizers.append(local[-1])
-            case System.DEEPSPEED:
-                own = [row for row in rows if row.system is System.DEEPSPEED] or list(steps)
-                plans.append(plan_deepspeed(_history(own), iteration, len(steps), rank))
-            case System.HAND_WRITTEN:
-                pass
-    plans = [_of_what_is_left(plan) if tensor else plan for plan in plans]
-    for optimizer in optimizers:
-        beside = next((p for p in plans if _is_beside(p, optimizer)), None)
-        joined = plan_zero_redundancy(optimizer, beside)
-        plans = [plan for plan in plans if plan is not beside]
-        plans.append(joined)
+        system, own = _system(steps[-1]), steps[-1].system
+        if system is None:
+            continue
+        asked = Asked(
+            steps=tuple(_local(one, tensor) for one in steps),
+            rank=rank,
+            iteration=iteration,
+            others=_others(held, steps[-1]),
+            rows=[row for row in rows if row.system == own] or list(steps),
+            pipeline=None if steps[-1] is piped else piped,
+        )
+        if system.joins:
+            joining.append((system, asked))
+        elif (plan := _plan(system, asked)) is not None:
+            plans.append(_of_what_is_left(plan) if tensor else plan)
+    for system, asked in joining:
+        ranks = asked.strategy.ranks
+        joined = next((p for p in plans if (p.system, p.ranks) == (system.joins, ranks)), None)
+        plan = _plan(system, replace(asked, joined=joined))
+        if plan is not None:
+            plans = [*(one for one in plans if one is not joined), plan]
     return tuple(plans)
 
 
-def _reduced_last(micro_steps: Held) -> Held:
-    """A pipeline lets DDP reduce in the last backward of the step."""
-    last = len(micro_steps) - 1
-    return tuple(
-        replace(one, options=one.options | {"reduces": place == last})
-        for place, one in enumerate(micro_steps)
-    )
+def _system(strategy: Strategy) -> System | None:
+    return find(strategy.system)
 
 
-def _history(rows: Sequence[Strategy]) -> HeldAt:
-    return lambda iteration, micro_step: _at(rows, (iteration, micro_step)) or rows[0]
+def _plan(system: System, asked: Asked) -> Plan | None:
+    part = system.part("plan")
+    plan: Callable[[Asked], Plan] | None = None if part is None else part.plan
+    return None if plan is None else plan(asked)
 
 
 def _of_what_is_left(plan: Plan) -> Plan:
@@ -126,23 +164,18 @@ def _of_what_is_left(plan: Plan) -> Plan:
     return replace(plan, law=replace(plan.law, words=words))
 
 
-def _is_beside(plan: Plan, optimizer: Strategy) -> bool:
-    return plan.system is System.DDP and plan.ranks == optimizer.ranks
-
-
 def _others(held: Mapping[int, Sequence[Held]], strategy: Strategy) -> dict[int, Strategy]:
-    """The same pipeline as its other ranks tell of it."""
     return {
         rank: steps[-1]
         for rank in strategy.ranks
         for steps in held.get(rank, ())
-        if steps[-1].system is strategy.system and steps[-1].name == strategy.name
+        if steps[-1].system == strategy.system and steps[-1].name == strategy.name
     }
 
 
 def _local(strategy: Strategy, tensor: Sequence[Strategy]) -> Strategy:
     """A strategy with its parameters as tensor parallel has left them."""
-    if not tensor or strategy.system is System.TENSOR_PARALLEL:
+    if not tensor or axis_of(strategy.system) is Axis.TENSOR:
         return strategy
     bundles = tuple(
         replace(bundle, parameters=local_parameters(bundle.parameters, tensor))

@@ -9,7 +9,6 @@ from zerosim.base.language import begun, term
 from zerosim.base.quantities import PSI, format_decimal, format_exact_bytes
 from zerosim.base.tiers import Link
 from zerosim.schema.events import STEP_PHASES, Algorithm, Phase
-from zerosim.schema.strategies import System
 from zerosim.theory.causes import Deviation
 from zerosim.theory.deviations import deviations
 from zerosim.theory.laws import formula, law, system_name
@@ -19,6 +18,8 @@ from zerosim.theory.wording import said
 from zerosim.theory.workload import Workload
 from zerosim.theory.zero import step_terms
 
+ENGINE = "ZeRO"
+"""The system of zerosim's own engine, `zerosim.initialize`."""
 COPIED = {Link.BUS: "copied-over-the-bus", Link.STORAGE: "copied-to-and-from-the-disk"}
 """The claim about what a rank copies over a link."""
 
@@ -100,7 +101,7 @@ def plan_zero(workload: Workload, rank: int) -> ZeroPlan:
     name = system_name(workload)
     pure = law(workload)
     return ZeroPlan(
-        system=System.ZERO,
+        system=ENGINE,
         name=name,
         title=name,
         ranks=tuple(range(workload.world_size)),

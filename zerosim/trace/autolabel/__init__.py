@@ -7,7 +7,7 @@
     discovery    what memory is for
     by_hand      what a program calls on its parameters and gradients itself
     rules        the purpose of a collective, from the functions of frameworks that asked for it
-    systems      what DDP, FSDP2 and the others say of themselves
+    observer     how a system is found in a program, whichever it is (`zerosim.systems`)
     strategies   which of that is new, as rows `Strategy`
     modules, entries   the calls of PyTorch that all this is seen in
     fail_safe    keeps a mistake in all this from the program

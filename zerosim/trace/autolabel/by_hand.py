@@ -9,9 +9,9 @@ from dataclasses import replace
 from torch import nn
 
 from zerosim.schema.events import Op, Phase, Purpose
-from zerosim.schema.strategies import Bundle, Strategy, System
+from zerosim.schema.strategies import HAND_WRITTEN, Bundle, Strategy
 from zerosim.trace import labels
-from zerosim.trace.autolabel.systems.observed import parameters_of, ranks_of
+from zerosim.trace.autolabel.observer import parameters_of, ranks_of
 from zerosim.trace.autolabel.units import Units, qualified, unwrapped
 from zerosim.trace.operators import OperatorCall
 from zerosim.trace.sink import Labels
@@ -91,7 +91,7 @@ class ByHand:
                 continue
             self._write(
                 Strategy(
-                    system=System.HAND_WRITTEN,
+                    system=HAND_WRITTEN,
                     name=label or type(model).__name__,
                     ranks=ranks_of(call.group),
                     bundles=(Bundle(name="model", parameters=parameters),),

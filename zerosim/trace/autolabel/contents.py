@@ -1,33 +1,39 @@
 """What a program holds, by role and unit, for whoever looks at it while it stands.
 
 Parameters are found in the models that computed, their gradients beside them, what optimizers keep
-in their states. Of what FSDP2 divides this rank's shard is a parameter, the whole a gathered one.
+in their states. Of a divided parameter this rank's shard is a parameter, the whole a gathered one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import torch
 from torch import nn
 
 from zerosim.schema.memory import Role
 from zerosim.trace.autolabel.discovery import ROLE_OF_STATE, local_of
-from zerosim.trace.autolabel.systems.fsdp2 import groups_of
+from zerosim.trace.autolabel.observer import Shard
 from zerosim.trace.looking import Content
 
 
 def contents(
-    units: Iterable[tuple[nn.Module, str]], optimizers: Iterable[torch.optim.Optimizer]
+    units: Iterable[tuple[nn.Module, str]],
+    optimizers: Iterable[torch.optim.Optimizer],
+    shards: Callable[[nn.Module], Iterable[Shard]],
 ) -> Iterator[Content]:
-    """What the modules of some units and some optimizers hold; nothing twice."""
+    """What the modules of some units and some optimizers hold; nothing twice.
+
+    Args:
+        shards: what is kept of a module's divided parameters.
+    """
     unit_of: dict[int, str] = {}
     # of two units, one within the other, what the inner one has is its own
     for module, unit in sorted(units, key=lambda one: -sum(1 for _ in one[0].modules())):
         for inner in module.modules():
-            for parameter, _ in _parameters(inner):
+            for parameter, _ in _parameters(inner, shards):
                 unit_of[id(parameter)] = unit
-    yield from _of_modules(list(units), unit_of)
+    yield from _of_modules(list(units), unit_of, shards)
     for optimizer in list(optimizers):
         for parameter, state in list(optimizer.state.items()):
             for name, value in state.items():
@@ -37,12 +43,14 @@ def contents(
 
 
 def _of_modules(
-    units: Iterable[tuple[nn.Module, str]], unit_of: dict[int, str]
+    units: Iterable[tuple[nn.Module, str]],
+    unit_of: dict[int, str],
+    shards: Callable[[nn.Module], Iterable[Shard]],
 ) -> Iterator[Content]:
     seen: set[int] = set()
     for module, _ in units:
         for inner in module.modules():
-            for parameter, role in _parameters(inner):
+            for parameter, role in _parameters(inner, shards):
                 if id(parameter) in seen:
                     continue
                 seen.add(id(parameter))
@@ -52,13 +60,15 @@ def _of_modules(
                     yield Content(Role.GRADIENTS, unit, local_of(parameter.grad))
 
 
-def _parameters(module: nn.Module) -> Iterator[tuple[torch.Tensor, Role]]:
+def _parameters(
+    module: nn.Module, shards: Callable[[nn.Module], Iterable[Shard]]
+) -> Iterator[tuple[torch.Tensor, Role]]:
     """A module's own parameters, and of divided ones the shard as well."""
     whole: set[int] = set()
-    for group in groups_of(module):
-        for one in group.fsdp_params:
-            yield one.sharded_param, Role.PARAMETERS
-            whole.add(id(getattr(one, "_unsharded_param", None)))
+    for shard in shards(module):
+        if shard.is_parameter:
+            yield shard.kept, Role.PARAMETERS
+            whole.add(id(shard.whole))
     for parameter in module._parameters.values():
         if parameter is not None:
             yield parameter, Role.GATHERED if id(parameter) in whole else Role.PARAMETERS

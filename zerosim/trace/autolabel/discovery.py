@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -23,7 +23,7 @@ from torch.utils.hooks import RemovableHandle
 from zerosim.schema.memory import OUTSIDE_THE_MODEL, Role
 from zerosim.trace import labels
 from zerosim.trace.autolabel import modules
-from zerosim.trace.autolabel.systems.fsdp2 import groups_of
+from zerosim.trace.autolabel.observer import Shard
 from zerosim.trace.guard import guarded
 from zerosim.trace.holdings import HeldStorage, HeldStorages, storage_of
 from zerosim.trace.threads import is_computing
@@ -71,8 +71,16 @@ def _none() -> None:
 class Discovery:
     """Says what it finds to the holdings."""
 
-    def __init__(self, holdings: HeldStorages) -> None:
+    def __init__(
+        self, holdings: HeldStorages, shards: Callable[[nn.Module], Iterable[Shard]]
+    ) -> None:
+        """Know nothing yet.
+
+        Args:
+            shards: what is kept of a module's divided parameters.
+        """
         self._holdings = holdings
+        self._shards = shards
         self._hooks: list[RemovableHandle] = []
         self._sharded: weakref.WeakKeyDictionary[nn.Module, bool] = weakref.WeakKeyDictionary()
         self._parameters: dict[int, _MetParameter] = {}
@@ -163,16 +171,13 @@ class Discovery:
 
     def _met_shards(self, module: nn.Module) -> Iterator[torch.Tensor]:
         """Meet what is kept of divided parameters that may be whole now; yields the whole ones."""
-        for group in groups_of(module):
-            for one in group.fsdp_params:
-                self._meet_parameter(one.sharded_param, Role.PARAMETERS)
-                if hasattr(one, "_unsharded_param"):
-                    yield one._unsharded_param
-        for parameter in module.parameters(recurse=False):
-            shard = getattr(parameter, "ds_tensor", None)  # DeepSpeed's stage 3
-            if shard is not None:
-                self._meet(shard, Role.PARAMETERS, self._unit)
-                yield parameter
+        for shard in self._shards(module):
+            if shard.is_parameter:
+                self._meet_parameter(shard.kept, Role.PARAMETERS)
+            else:
+                self._meet(shard.kept, Role.PARAMETERS, self._unit)
+            if shard.whole is not None:
+                yield shard.whole
 
     def _meet_module(self, module: nn.Module, whole: Collection[int]) -> None:
         """Meet its own parameters.

@@ -11,7 +11,7 @@ An engine that speaks for itself needs none of it: then nothing is said here.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -28,17 +28,10 @@ from zerosim.trace.autolabel.contents import contents
 from zerosim.trace.autolabel.discovery import Discovery
 from zerosim.trace.autolabel.entries import Entries
 from zerosim.trace.autolabel.fail_safe import fail_safe
+from zerosim.trace.autolabel.observer import Carried, Observer, Shard, observers
 from zerosim.trace.autolabel.phases import Phases
 from zerosim.trace.autolabel.rules import GENERAL, Explanation, RuleTable
 from zerosim.trace.autolabel.strategies import Strategies
-from zerosim.trace.autolabel.systems.ddp import ReplicatedModules
-from zerosim.trace.autolabel.systems.deepspeed import DeepSpeed
-from zerosim.trace.autolabel.systems.fsdp1 import FullyShardedModules
-from zerosim.trace.autolabel.systems.fsdp2 import FullyShard
-from zerosim.trace.autolabel.systems.observed import Observed
-from zerosim.trace.autolabel.systems.pipeline import Pipelines
-from zerosim.trace.autolabel.systems.tensor_parallel import TensorParallel
-from zerosim.trace.autolabel.systems.zero_redundancy import RedundancyOptimizer
 from zerosim.trace.autolabel.units import Units
 from zerosim.trace.gate import gate
 from zerosim.trace.holdings import holdings
@@ -70,30 +63,17 @@ class AutoLabeler:
         """
         self.trouble = ""
         self._recorder = recorder
-        self._discovery = Discovery(holdings) if memory else None
         self._units = Units()
+        self._systems = observers(self._units)
+        self._discovery = Discovery(holdings, self._shards) if memory else None
         self._phases = Phases(self)
         self._entries = Entries(self._phases)
-        self._data_parallel = ReplicatedModules(self._units)
-        self._fully_shard = FullyShard(self._units)
-        self._fully_sharded = (self._fully_shard, FullyShardedModules(self._units))
-        self._pipelines = Pipelines(self._units)
-        self._tensor_parallel = TensorParallel()
-        self._deepspeed = DeepSpeed()
-        self._systems: tuple[Observed, ...] = (
-            self._data_parallel,
-            *self._fully_sharded,
-            RedundancyOptimizer(self._units),
-            self._deepspeed,
-            self._tensor_parallel,
-            self._pipelines,
-        )
         rules = [rule for system in self._systems for rule in system.rules]
         self._rules = RuleTable([*rules, *GENERAL])
         self._strategies = Strategies(self._systems, recorder.strategy, self._units.classes)
         self._update: int | None = None
         self._reduced_ns: int | None = None
-        self._rebuilt: Position | None = None
+        self._agreed: tuple[Position, list[Observer]] | None = None
         self._is_seed_said = False
         self._optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
         self._by_hand = ByHand(self._units, self._strategies.write, self._phases.is_after_step)
@@ -104,7 +84,8 @@ class AutoLabeler:
             self._discovery.install()
         self._phases.install()
         self._entries.install()
-        self._pipelines.install()
+        for system in self._systems:
+            system.install()
         self._recorder.label_with(self)
 
     def remove(self) -> None:
@@ -112,9 +93,8 @@ class AutoLabeler:
         self._look_at_new_buckets()
         self._settle_the_rest()
         self._recorder.label_with(None)
-        self._tensor_parallel.remove()
-        self._deepspeed.remove()
-        self._pipelines.remove()
+        for system in self._systems:
+            system.remove()
         self._phases.remove()
         self._entries.remove()
         if self._discovery is not None:
@@ -131,7 +111,11 @@ class AutoLabeler:
         if labels.is_described():
             return []
         named = [*self._units.roots(), *self._units.modules()]  # what is in no unit is a root's
-        return list(contents(named, self._optimizers))
+        return list(contents(named, self._optimizers, self._shards))
+
+    def _shards(self, module: nn.Module) -> Iterator[Shard]:
+        for system in self._systems:
+            yield from system.shards(module)
 
     # what the program does
 
@@ -145,14 +129,13 @@ class AutoLabeler:
             self._by_hand.meet(root)
             for system in self._systems:
                 system.meet(root)
-        self._units.is_piped = self._pipelines.is_used
+        self._units.is_piped = any(system.is_piped for system in self._systems)
         self._begin()
         is_first = self._units.forward_begins(root)
-        self._data_parallel.forward_begins(root)
-        for system in self._fully_sharded if is_first else ():
-            system.forward_begins(root)
-        for code, rule in self._data_parallel.hooks():
-            self._rules.know(code, rule)
+        for system in self._systems:
+            system.forward_begins(root, is_first=is_first)
+            for code, rule in system.hooks():
+                self._rules.know(code, rule)
         self._strategies.look()
 
     def _say_what_is_told(self) -> None:
@@ -168,6 +151,21 @@ class AutoLabeler:
         """An outermost module has computed."""
         self._units.forward_ends(root, output)
 
+    # what a schedule says of it
+
+    def is_preparing(self) -> bool:
+        """Whether modules compute only to learn what shapes they will exchange."""
+        return any(system.is_preparing() for system in self._systems)
+
+    def is_evaluating(self) -> bool:
+        """Whether a micro-batch is computed that no backward will follow."""
+        return any(system.is_evaluating() for system in self._systems)
+
+    def micro_batch(self, phase: Phase) -> int | None:
+        """The micro-batch whose forward or backward runs; None if none does."""
+        found = (system.micro_batch(phase) for system in self._systems)
+        return next((number for number in found if number is not None), None)
+
     @fail_safe
     def module_begins(self, module: nn.Module) -> bool:
         """A module computes."""
@@ -178,10 +176,11 @@ class AutoLabeler:
     def _stand_late(self, module: nn.Module, unit: str) -> None:
         """Have a held rank stand before what a module computes, not before what gathers for it.
 
-        FSDP2's hook comes first, so ours is called when the parameters are there; it is there for
-        this call alone. A compiler would see it: what it compiles is held before the call.
+        A system's hook comes first, so ours is called when the parameters are there; it is there
+        for this call alone. A compiler would see it: what it compiles is held before the call.
         """
-        if module._compiled_call_impl is None and self._fully_shard.gathers_within(module, unit):
+        within = any(system.gathers_within(module, unit) for system in self._systems)
+        if within and module._compiled_call_impl is None:
             gate.gathers_first(unit)
 
             def begins(*_: Any) -> None:
@@ -204,7 +203,8 @@ class AutoLabeler:
     def backward_begins(self, roots: tuple[torch.Tensor, ...]) -> None:
         """Autograd begins."""
         self._begin()
-        self._data_parallel.backward_begins()
+        for system in self._systems:
+            system.backward_begins()
         self._units.names.backward_begins(roots)
         self._strategies.look()
 
@@ -212,8 +212,8 @@ class AutoLabeler:
     def backward_ends(self, *, adds: bool) -> None:
         """Autograd is done."""
         self._units.backward_ends()
-        if adds:
-            self._data_parallel.backward_over(self._units.gone_back)
+        for system in self._systems if adds else ():
+            system.backward_over(self._units.gone_back)
         self._units.backward_over(adds=adds)
         if self._reduced_ns is not None:
             self._recorder.stalled(self._reduced_ns)
@@ -253,13 +253,14 @@ class AutoLabeler:
     def _begin(self) -> None:
         """The program computes: see whether that begins a micro-step, and what is whole then."""
         if self._units.is_at(labels.position()):
-            for system in (self._data_parallel, *self._fully_sharded):
+            for system in self._systems:
                 system.micro_step_begins()
 
     def _settle(self) -> None:
         """How often each model has computed is known: say it where it is not as before."""
         self._units.settle()
-        self._data_parallel.settle()
+        for system in self._systems:
+            system.settle()
         self._strategies.look()
 
     # what it asks for, and what it keeps
@@ -288,7 +289,7 @@ class AutoLabeler:
             return current._replace(purpose=Purpose.SYNCHRONIZE)
         if not is_computing():
             return self._explain_elsewhere(current)
-        if call.op in _MESSAGES and (message := self._pipelines.message(call.tensors)) is not None:
+        if call.op in _MESSAGES and (message := self._message(call)) is not None:
             position = self._phases.place_of_message(message.phase, message.micro_batch)
             return current._replace(
                 position=position,
@@ -298,13 +299,16 @@ class AutoLabeler:
         found = self._rules.find()
         if found is not None:
             return self._explained(call, current, found)
-        reduction = self._data_parallel.reduction(call)
+        reduction = next(filter(None, (one.reduction(call) for one in self._systems)), None)
         if reduction is not None:
             # after its last call a reducer in C++ waits for all of them
             self._reduced_ns = current.issue_ns
             unit = current.unit or reduction.unit
             return current.explained(reduction.purpose, unit, reduction.tensors)
         return self._by_hand.explain(call, current)
+
+    def _message(self, call: OperatorCall) -> Carried | None:
+        return next(filter(None, (one.message(call.tensors) for one in self._systems)), None)
 
     def _explain_elsewhere(self, current: Labels) -> Labels:
         """A thread that does not compute asks: of the program only its stack is looked at."""
@@ -327,11 +331,11 @@ class AutoLabeler:
         elif found.phase is not None and current.position is not None:
             current = current._replace(position=replace(current.position, phase=found.phase))
         if found.purpose is Purpose.METADATA and self._is_rebuilding(current):
-            self._rebuilt = labels.position()
-            self._data_parallel.buckets_are_made_anew()
+            self._agreed = (labels.position(), [one for one in self._systems if one.agrees_anew()])
         if found.purpose is Purpose.ACTIVATIONS:
             phase = None if current.position is None else current.position.phase
-            found = replace(found, purpose=self._tensor_parallel.purpose_in(phase, call))
+            purposes = (one.purpose_of_activations(phase, call) for one in self._systems)
+            found = replace(found, purpose=next(filter(None, purposes), found.purpose))
         elif found.purpose is Purpose.AVERAGE_PARAMETERS and self._phases.is_after_step():
             current = current._replace(position=replace(labels.position(), phase=Phase.UPDATE))
         unit = current.unit or found.unit or self._units.current
@@ -343,11 +347,13 @@ class AutoLabeler:
 
     def _in_next_forward(self, current: Labels) -> Labels:
         """What the program itself gathers for the next forward belongs to that forward."""
-        if not self._fully_shard.is_asked_by_program():
+        asked = [system for system in self._systems if system.is_asked_ahead()]
+        if not asked:
             return current
         if self._phases.forward_is_prepared():
             self._begin()
-            self._fully_shard.is_prepared = True
+            for system in asked:
+                system.forward_is_prepared()
         return current._replace(position=labels.position())
 
     def _is_rebuilding(self, current: Labels) -> bool:
@@ -356,9 +362,11 @@ class AutoLabeler:
 
     @fail_safe
     def _look_at_new_buckets(self) -> None:
-        """DDP made its buckets anew in an earlier forward: they hold from there."""
-        if self._rebuilt is not None:
-            position, self._rebuilt = self._rebuilt, None
-            self._data_parallel.look_at_buckets()
-            for strategy in self._data_parallel.describe():
+        """A system agreed on its buckets anew in an earlier forward: they hold from there."""
+        if self._agreed is None:
+            return
+        (position, systems), self._agreed = self._agreed, None
+        for system in systems:
+            system.look_anew()
+            for strategy in system.describe():
                 self._strategies.write(strategy, position)

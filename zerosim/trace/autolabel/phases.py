@@ -30,12 +30,23 @@ from zerosim.trace import labels
 from zerosim.trace.autolabel import modules
 from zerosim.trace.autolabel.fail_safe import fail_safe
 from zerosim.trace.autolabel.rules import find_frame
-from zerosim.trace.autolabel.systems import pipeline
 from zerosim.trace.sink import Position
 
 
 class PhaseObserver(Protocol):
-    """Who is told where the program is."""
+    """What is told where the program is, and asked what a schedule of micro-batches does."""
+
+    def is_preparing(self) -> bool:
+        """Whether modules compute only to learn what shapes they will exchange."""
+        ...
+
+    def is_evaluating(self) -> bool:
+        """Whether a micro-batch is computed that no backward will follow."""
+        ...
+
+    def micro_batch(self, phase: Phase) -> int | None:
+        """The micro-batch whose forward or backward runs; None if none does."""
+        ...
 
     def forward_begins(self, root: nn.Module) -> None:
         """An outermost module computes with gradients; the position is that of its forward."""
@@ -185,15 +196,15 @@ class Phases:
             self._come_back()
 
     def _forward_begins(self, root: nn.Module) -> None:
-        if pipeline.is_preparing():
+        if self._observer.is_preparing():
             self._step_aside(Phase.SETUP)
             return
-        micro_batch = pipeline.micro_batch_forward()
+        micro_batch = self._observer.micro_batch(Phase.FORWARD)
         if micro_batch is None and next(root.parameters(), None) is None:
             return
         # what is checkpointed computes without gradients, and once more in backward
         is_recomputed = find_frame("forward", "/utils/checkpoint.py") is not None
-        if (not torch.is_grad_enabled() and not is_recomputed) or pipeline.is_evaluating():
+        if (not torch.is_grad_enabled() and not is_recomputed) or self._observer.is_evaluating():
             self._step_aside(Phase.OUTSIDE)
             return
         if self._step_depth and find_frame("wrapper", "/torch/optim/optimizer.py") is None:
@@ -209,7 +220,7 @@ class Phases:
         """Autograd begins; `adds` if it adds to gradients."""
         self._backward_depth += 1
         if self._backward_depth == 1 and not self._running and not speaks_for_itself():
-            if pipeline.is_preparing():
+            if self._observer.is_preparing():
                 self._step_aside(Phase.SETUP)
                 return
             if adds and self._has_stepped and not self._step_depth:
@@ -217,7 +228,7 @@ class Phases:
             self._has_computed = True
             self._adds = adds
             self._has_gone_back |= adds
-            self._enter(Phase.BACKWARD, pipeline.micro_batch_backward())
+            self._enter(Phase.BACKWARD, self._observer.micro_batch(Phase.BACKWARD))
             tensors = roots if isinstance(roots, list | tuple) else (roots,)
             self._observer.backward_begins(
                 tuple(one for one in tensors if isinstance(one, torch.Tensor))

@@ -7,15 +7,13 @@ from dataclasses import replace
 
 import torch.distributed as dist
 
-from zerosim.schema.strategies import Strategy, System
+from zerosim.schema.strategies import Strategy
+from zerosim.systems.registry import find
 from zerosim.trace import labels
-from zerosim.trace.autolabel.systems.observed import Observed
+from zerosim.trace.autolabel.observer import Observer
 from zerosim.trace.sink import Position
 
-_ENDS_WITH_ITS_MODEL = (System.DDP, System.ZERO_REDUNDANCY, System.FSDP2, System.FSDP1)
-"""Systems that are described as long as what they wrap is alive."""
-
-Key = tuple[System, str]
+Key = tuple[str, str]
 
 
 class Strategies:
@@ -26,7 +24,7 @@ class Strategies:
 
     def __init__(
         self,
-        systems: Sequence[Observed],
+        systems: Sequence[Observer],
         write: Callable[[Strategy], None],
         classes: Callable[[], dict[str, str]],
     ) -> None:
@@ -92,5 +90,6 @@ class Strategies:
         if self._looked.get(number) == here.iteration:
             here = Position(here.iteration + 1)
         for key in gone:
-            if key[0] in _ENDS_WITH_ITS_MODEL:
+            system = find(key[0])
+            if system is not None and system.ends_with_its_model:
                 self.write(replace(self._written[key], ranks=(dist.get_rank(),)), here)

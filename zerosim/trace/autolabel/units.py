@@ -256,7 +256,7 @@ def _tensors(output: Any) -> list[torch.Tensor]:
 
 
 def unwrapped(root: nn.Module) -> nn.Module:
-    """The model within its wrappers (DDP, FSDP1, torch.compile, DeepSpeed's engine)."""
+    """The model within its wrappers (DDP, torch.compile, DeepSpeed's engine ...)."""
     while True:
         children = dict(root.named_children())
         inner = next((children[name] for name in _WRAPPED if name in children), None)
@@ -266,7 +266,7 @@ def unwrapped(root: nn.Module) -> nn.Module:
 
 
 def class_name(module: nn.Module) -> str:
-    """A model's class, as it was before FSDP2 derived one of its own from it."""
+    """A model's class, as it was before a system derived one of its own from it."""
     return type(module).__name__.removeprefix("FSDP").removeprefix("Replicate")
 
 

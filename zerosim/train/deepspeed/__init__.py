@@ -5,11 +5,7 @@
     distributed    `init_distributed`
     engine         the engine with DeepSpeed's names
     optimizer, scheduler, dataloader    what `initialize` returns beside it
-    explanation    `explain`: what DeepSpeed itself would send and keep; `described` is its strategy
 
-The names are those of DeepSpeed 0.19.8.
+The names are those of DeepSpeed 0.19.8. What DeepSpeed itself would send with a configuration says
+`zerosim.systems.deepspeed.explanation`.
 """
-
-from zerosim.train.deepspeed.explanation import Explanation, explain
-
-__all__ = ["Explanation", "explain"]

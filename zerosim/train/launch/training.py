@@ -11,7 +11,7 @@ from torch import nn
 from zerosim.base.config import STAGE_NAMES, EngineConfig, Implementation, RunConfig
 from zerosim.base.errors import ConfigError
 from zerosim.schema.faults import Fault, FaultKind
-from zerosim.systems import Step
+from zerosim.systems.step import Step
 from zerosim.trace import labels
 from zerosim.trace.blocks import default_blocks
 from zerosim.trace.faulty import installed

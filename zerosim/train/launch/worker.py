@@ -24,7 +24,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from zerosim.base.config import DeviceKind, EngineConfig, Implementation, RunConfig
 from zerosim.base.errors import RunError, ZerosimError, first_line
 from zerosim.schema.events import Phase
-from zerosim.systems import Step, make_step
+from zerosim.systems.catalogue import make_step
+from zerosim.systems.step import Step
 from zerosim.trace import labels, trace
 from zerosim.trace.faulty import installed
 from zerosim.trace.sink import Description

@@ -9,7 +9,7 @@ from zerosim.base.language import term
 from zerosim.record import RankTrace, Trace
 from zerosim.schema.events import Held, Phase
 from zerosim.schema.memory import MODEL_STATES, Role
-from zerosim.schema.strategies import System
+from zerosim.systems.registry import find
 from zerosim.verify.diagnosis import words
 from zerosim.verify.diagnosis.compared import ORDER, Found, minority
 from zerosim.verify.diagnosis.evidence import advice
@@ -29,16 +29,17 @@ def _replicated(trace: Trace) -> list[tuple[tuple[int, ...], tuple[str, ...]]]:
         roles = {0: MODEL_STATES, 1: (Role.PARAMETERS,), 2: (Role.PARAMETERS,)}.get(stage, ())
         return [(tuple(range(trace.manifest.num_ranks)), tuple(role.value for role in roles))]
     found: dict[tuple[int, ...], set[str]] = {}
-    systems = {one.system for rank in trace.ranks for one in rank.strategies}
-    if not systems <= {System.DDP, System.ZERO_REDUNDANCY}:
+    names = {one.system for rank in trace.ranks for one in rank.strategies}
+    systems = {name: find(name) for name in names}
+    known = [one for one in systems.values() if one is not None and (one.replicates or one.joins)]
+    if len(known) < len(systems):
         return []
-    whole = {role.value for role in MODEL_STATES}
-    if System.ZERO_REDUNDANCY in systems:
-        whole = {Role.PARAMETERS.value, Role.GRADIENTS.value}
+    taken = {role for system in known for role in system.divides}
     for rank in trace.ranks:
         for one in rank.strategies:
-            if one.system is System.DDP:
-                found[tuple(one.ranks)] = whole
+            system = systems[one.system]
+            if system is not None and system.replicates:
+                found[tuple(one.ranks)] = {role.value for role in system.replicates - taken}
     return [(ranks, tuple(roles)) for ranks, roles in found.items() if len(ranks) > 1]
 
 

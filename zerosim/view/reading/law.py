@@ -22,22 +22,14 @@ from zerosim.base.errors import ConfigError
 from zerosim.base.quantities import PSI, format_decimal, format_exact, format_exact_bytes
 from zerosim.record import RankTrace, Trace
 from zerosim.schema.events import Event, Purpose
-from zerosim.schema.strategies import System
+from zerosim.schema.strategies import HAND_WRITTEN
+from zerosim.systems.registry import systems
 from zerosim.view.reading.quantity import Quantity
 from zerosim.view.reading.selection import Selection
 from zerosim.view.reading.traffic import wire
 
 OF_THE_LAW = (Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS, Purpose.UNLABELLED)
 """What is counted by default: parameters, gradients, and what nobody explained."""
-_WHOLE_MODELS = (
-    System.DDP,
-    System.ZERO_REDUNDANCY,
-    System.FSDP1,
-    System.FSDP2,
-    System.DEEPSPEED,
-    System.HAND_WRITTEN,
-)
-"""Those that know every parameter of the model that they divide."""
 
 
 class LedgerName(StrEnum):
@@ -167,11 +159,12 @@ def num_parameters(trace: Trace, given: object = None) -> int:
 
 def _systems(rank: RankTrace) -> Iterator[tuple[str, int]]:
     """How many parameters each system says that it divides."""
-    for system in _WHOLE_MODELS:
-        latest = {one.name: one for one in rank.strategies if one.system is system}
+    whole = [name for name, system in systems().items() if system.has_whole_model]
+    for name in (*whole, HAND_WRITTEN):
+        latest = {one.name: one for one in rank.strategies if one.system == name}
         size = sum(one.num_parameters for one in latest.values())
         if size:
-            yield system.value, size
+            yield name, size
 
 
 def _given_parameters(given: Any) -> int:

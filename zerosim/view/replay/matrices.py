@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from zerosim.schema.strategies import Strategy, System
+from zerosim.schema.strategies import Strategy
+from zerosim.systems.registry import Axis, axis_of
 from zerosim.theory.programs.options import text
 
 _STYLES = ("column", "row")
@@ -33,7 +34,7 @@ def matrices_of(
     found: dict[str, dict[str, Any]] = {}
     for place, rank in enumerate(places):
         for strategy in held.get(rank, ()):
-            if strategy.system is not System.TENSOR_PARALLEL or rank not in strategy.ranks:
+            if axis_of(strategy.system) is not Axis.TENSOR or rank not in strategy.ranks:
                 continue
             for bundle in strategy.bundles:
                 style = text(bundle, "style")

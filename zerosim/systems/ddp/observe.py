@@ -1,0 +1,313 @@
+"""What `DistributedDataParallel` says of itself.
+
+Its reducer is C++ and calls from within autograd, so no Python function of it is on the stack: an
+all-reduce of its group that autograd asks for is a bucket's, if a bucket of this size comes next.
+Which parameters are in which bucket the reducer tells by handing out buckets of zeros; it is asked
+before a forward, when that memory is free, and again once after it has made its buckets anew.
+Whether gradients are reduced is settled in forward: `no_sync()` is looked at there.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+from torch import nn
+from torch._C._distributed_c10d import GradBucket
+
+from zerosim.schema.events import Op, Purpose
+from zerosim.schema.strategies import Bundle, Strategy
+from zerosim.systems.ddp import NAME
+from zerosim.trace.autolabel.observer import (
+    Observer,
+    Reduction,
+    dtype_name,
+    named_parameters,
+    options_of,
+    parameters_of,
+    ranks_in_use,
+    ranks_of,
+)
+from zerosim.trace.autolabel.rules import Rule, code_of, in_autograd
+from zerosim.trace.autolabel.units import Units, clean, qualified, unique, unwrapped
+from zerosim.trace.operators import OperatorCall
+from zerosim.trace.threads import is_computing
+
+_FILE = "/nn/parallel/distributed.py"
+_CLASS = "DistributedDataParallel"
+_MODULE = "torch.nn.parallel.distributed"
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """What is reduced in one call.
+
+    Attributes:
+        parameters: names, as the module has them.
+    """
+
+    parameters: tuple[str, ...]
+    elements: int
+    dtype: str
+
+
+@dataclass(slots=True)
+class _Now:
+    """What a module has done in a micro-step so far."""
+
+    reduces: bool = False
+    num_syncs: int = 0
+
+
+@dataclass(slots=True)
+class _KnownModule:
+    """What is known of one module.
+
+    Attributes:
+        buckets: None if that is not known now.
+        version: how often the buckets were asked for.
+        is_prepared: its last forward prepared a reduction, which no backward has made yet.
+        reduces: whether gradients are reduced in the micro-step that was settled last.
+        num_syncs: how many of that micro-step's forwards began with a broadcast of the buffers.
+        now: both of these, of the micro-step that goes on.
+        next_bucket: the one whose reduction comes next in this backward.
+        roots: the outermost modules that it is in, or is.
+    """
+
+    name: str
+    label: str
+    buckets: list[Bucket] | None
+    version: int = 0
+    is_prepared: bool = False
+    reduces: bool = True
+    num_syncs: int = 0
+    now: _Now = field(default_factory=_Now)
+    is_settled: bool = False
+    next_bucket: int = 0
+    roots: weakref.WeakSet[nn.Module] = field(default_factory=weakref.WeakSet)
+
+
+class ReplicatedModules(Observer):
+    """Every `DistributedDataParallel` that computes."""
+
+    def __init__(self, units: Units) -> None:
+        self._units = units
+        self._taken: dict[str, int] = {}
+        self._known: weakref.WeakKeyDictionary[Any, _KnownModule] = weakref.WeakKeyDictionary()
+        self._hook = Rule("/ddp_comm_hooks/", "", Purpose.REDUCE_GRADIENTS, self._of_hook)
+        self.rules = (
+            Rule(_FILE, f"{_CLASS}._sync_buffers", Purpose.BROADCAST_BUFFERS),
+            Rule(_FILE, f"{_CLASS}._sync_module_buffers", Purpose.BROADCAST_BUFFERS),
+            # buckets are made anew in the second forward, and all ranks agree on them
+            Rule(_FILE, f"{_CLASS}._pre_forward", Purpose.METADATA, is_weak=True),
+            # what ranks that have run out of data say to those that have not
+            Rule("/torch/distributed/algorithms/join.py", "", Purpose.METADATA, is_weak=True),
+            Rule(_FILE, f"{_CLASS}._check_global_requires_backward_grad_sync", Purpose.METADATA),
+            Rule(_FILE, f"{_CLASS}._match_all_reduce_for_bwd_pass", Purpose.REDUCE_GRADIENTS),
+            Rule(_FILE, f"{_CLASS}._sync_final_model", Purpose.BROADCAST_STATE),
+            self._hook,
+        )
+
+    def meet(self, thing: Any) -> None:
+        """Find it in a model."""
+        kind = getattr(sys.modules.get(_MODULE), _CLASS, None)
+        if kind is None or not isinstance(thing, nn.Module):
+            return
+        for path, module in thing.named_modules():
+            if isinstance(module, kind):
+                if module not in self._known:
+                    name = unique(self._taken, clean(path) or type(unwrapped(module)).__name__)
+                    label = self._units.label(module)
+                    self._known[module] = _KnownModule(name, label, _buckets_of(module))
+                self._known[module].roots.add(thing)
+
+    def settings(self) -> Hashable:
+        """Whether it reduces, and its buckets."""
+        return tuple(
+            (known.reduces, known.num_syncs, known.version, self._units.passes(module))
+            for module, known in self._known.items()
+        )
+
+    def describe(self) -> Iterator[Strategy]:
+        """Each as it is now."""
+        for module, known in list(self._known.items()):
+            buffers: Counter[str] = Counter()
+            if known.num_syncs:
+                for buffer in module.modules_buffers:
+                    buffers[dtype_name(buffer.dtype)] += buffer.numel()
+            parameters = parameters_of(module.module.named_parameters())
+            buckets = known.buckets or []
+            passes = self._units.passes(module)
+            yield Strategy(
+                system=NAME,
+                name=known.name,
+                ranks=ranks_in_use(ranks_of(module.process_group), passes),
+                bundles=(Bundle(name="model", parameters=parameters),),
+                options={
+                    "label": known.label,
+                    **options_of(passes),
+                    "buckets": [bucket.elements for bucket in buckets],
+                    "bucket_dtypes": [bucket.dtype for bucket in buckets],
+                    "bucket_parameters": [list(bucket.parameters) for bucket in buckets],
+                    "reduces": known.reduces,
+                    "buffer_elements": dict(buffers),
+                    "buffer_syncs": known.num_syncs,
+                    "finds_unused": bool(module.find_unused_parameters),
+                    "comm_hook": _name_of_hook(module),
+                },
+            )
+
+    def micro_step_begins(self) -> None:
+        """What was done in the micro-step before is settled."""
+        for known in self._known.values():
+            known.now = _Now()
+
+    def forward_begins(self, root: nn.Module, *, is_first: bool) -> None:
+        """A model computes with gradients."""
+        for module, known in list(self._known.items()):
+            if root in known.roots:
+                known.is_prepared = bool(module.require_backward_grad_sync)
+                # not after a forward that prepared no reduction: without gradients, in no_sync()
+                known.now.num_syncs += bool(module.will_sync_module_buffers())
+                if not known.is_settled:  # its first forward, as long as nothing else is known
+                    known.reduces, known.num_syncs = known.is_prepared, known.now.num_syncs
+
+    def backward_begins(self) -> None:
+        """Buckets are counted from the first again."""
+        for known in self._known.values():
+            known.next_bucket = 0
+
+    def backward_over(self, gone_back: Callable[[nn.Module], bool]) -> None:
+        """A backward is over; it has reduced what a forward prepared and what it came to."""
+        for module, known in list(self._known.items()):
+            if known.is_prepared and gone_back(module):
+                known.is_prepared, known.now.reduces = False, True
+
+    def settle(self) -> None:
+        """A backward or a micro-step is over."""
+        for known in self._known.values():
+            known.is_settled = True
+            known.reduces, known.num_syncs = known.now.reduces, known.now.num_syncs
+
+    def agrees_anew(self) -> bool:
+        """Buckets are made anew: what is known of them holds no longer."""
+        for known in self._known.values():
+            known.buckets = None
+        return bool(self._known)
+
+    def look_anew(self) -> None:
+        """Ask for the buckets again."""
+        for module, known in list(self._known.items()):
+            if known.buckets is None:
+                known.buckets = _buckets_of(module)
+                known.version += 1
+
+    def hooks(self) -> Iterator[tuple[CodeType, Rule]]:
+        """The program's own functions that reduce buckets."""
+        for module in list(self._known):
+            code = code_of(_hook_of(module))
+            if code is not None:
+                yield code, self._hook
+
+    def reduction(self, call: OperatorCall) -> Reduction | None:
+        """What a call reduces; None if it does not come from a reducer."""
+        if call.op is not Op.ALL_REDUCE or not self._known or not in_autograd():
+            return None
+        group = call.group.group_name
+        ours = [
+            (module, known)
+            for module, known in self._known.items()
+            if module.process_group.group_name == group
+        ]
+        for module, known in ours:
+            if _is_map_of_used(module, call):
+                return Reduction(Purpose.METADATA, known.label)
+        for _, known in ours:
+            if known.buckets is not None and known.next_bucket < len(known.buckets):
+                bucket = known.buckets[known.next_bucket]
+                if bucket.elements == call.elements:
+                    return self._next(known, bucket)
+        for _, known in ours:
+            if known.buckets is None:
+                return self._next(known, None)
+        return None
+
+    def _next(self, known: _KnownModule, bucket: Bucket | None) -> Reduction:
+        unit = qualified(known.label, f"bucket {known.next_bucket}")
+        known.next_bucket += 1
+        names = () if bucket is None else bucket.parameters
+        tensors = tuple(qualified(known.label, name) for name in names)
+        return Reduction(Purpose.REDUCE_GRADIENTS, unit, tensors)
+
+    def _of_hook(self, frame: FrameType) -> str:
+        """The bucket that a communication hook was given."""
+        for value in frame.f_locals.values():
+            if isinstance(value, GradBucket):
+                return qualified(self._label_of(value), f"bucket {value.index()}")
+        return ""
+
+    def _label_of(self, bucket: GradBucket) -> str:
+        labelled = [(module, known.label) for module, known in self._known.items() if known.label]
+        if not labelled or not is_computing():
+            return ""
+        first = next(iter(bucket.parameters()), None)
+        for module, label in labelled:
+            if any(one is first for one in module.parameters()):
+                return label
+        return ""
+
+
+def _is_map_of_used(module: Any, call: OperatorCall) -> bool:
+    """With find_unused_parameters a flag for each parameter is reduced at the end.
+
+    With static_graph this is done once, in the first iteration.
+    """
+    tensors = call.tensors
+    return (
+        (module.find_unused_parameters or module.static_graph)
+        and len(tensors) == 1
+        and tensors[0].dtype is torch.int32
+        and tensors[0].numel() == sum(1 for p in module.module.parameters() if p.requires_grad)
+    )
+
+
+def _buckets_of(module: Any) -> list[Bucket] | None:
+    """None if there is no room to ask for them."""
+    names = named_parameters(module.module)
+    try:
+        buckets = module.reducer._get_zeros_like_grad_buckets()
+    except RuntimeError:
+        return None
+    return [
+        Bucket(
+            tuple(names.get(id(parameter), "") for parameter in bucket.parameters()),
+            bucket.buffer().numel(),
+            dtype_name(bucket.buffer().dtype),
+        )
+        for bucket in buckets
+    ]
+
+
+def _hook_of(module: Any) -> Any:
+    hooks = getattr(module, "_comm_hooks", None)
+    return hooks[-1][0] if hooks else None
+
+
+def _name_of_hook(module: Any) -> str:
+    """The function's name; of a hook in C++ "fp16_compress", and "" of one that changes nothing."""
+    hook = _hook_of(module)
+    if hook is not None:
+        return str(getattr(hook, "__qualname__", type(hook).__name__))
+    built_in = str(module._get_ddp_logging_data().get("comm_hook") or "")
+    return "fp16_compress" if "FP16_COMPRESS" in built_in else ""
+
+
+def observer(units: Units) -> Observer:
+    """What finds it in a program."""
+    return ReplicatedModules(units)

@@ -1,0 +1,215 @@
+"""DistributedDataParallel: each bucket of gradients is all-reduced when its last one is there.
+
+Law: data parallel, 2 Psi a step. Source: S. Li et al., "PyTorch Distributed: Experiences on
+Accelerating Data Parallel Training" (arXiv 2006.15704), section 3.2; the law as in `theory.laws`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from zerosim.base.errors import ConfigError
+from zerosim.base.quantities import PSI, format_exact
+from zerosim.schema.events import Op, Phase, Purpose
+from zerosim.schema.strategies import Parameter, Strategy
+from zerosim.systems.ddp import NAME
+from zerosim.theory.causes import Cause, Deviation, Law
+from zerosim.theory.movement import Movement
+from zerosim.theory.programs.options import (
+    flag,
+    name_lists,
+    number,
+    number_map,
+    numbers,
+    parameters_of,
+    passes,
+    text,
+)
+from zerosim.theory.programs.plan import (
+    Plan,
+    Scale,
+    bytes_of,
+    element_bytes_of,
+)
+from zerosim.theory.programs.steps import Asked, Held
+from zerosim.theory.wording import said
+
+SOURCE = "Rajbhandari et al., arXiv 1910.02054, section 7.1"
+_HALF_HOOKS = {"fp16_compress": 2, "bf16_compress": 2}
+_PLAIN_HOOKS = ("", "allreduce_hook", "noop_hook")
+
+
+def plan(asked: Asked) -> Plan:
+    """What a rank calls in one step.
+
+    Raises:
+        ConfigError: an option or a dtype is not known.
+    """
+    micro_steps = asked.steps if asked.pipeline is None else _reduced_last(asked.steps)
+    taking_part = [held for held in micro_steps if any(passes(held))]
+    strategy = (taking_part or micro_steps)[-1]
+    num_ranks = len(strategy.ranks)
+    goes_back = any(passes(held)[1] for held in taking_part)
+    parameters = parameters_of(strategy)
+    scale = Scale(
+        unit=PSI, unit_bytes=bytes_of(parameters), share=Fraction(num_ranks - 1, num_ranks)
+    )
+    words = said("ddp.law" if goes_back else "ddp.only_forward")
+    count = 2 if goes_back else 0
+    law = Law(Fraction(count), words, SOURCE, count * scale.a_pass)
+    calls: list[Movement] = []
+    causes: list[Deviation] = []
+    left_to: dict[Purpose, str] = {}
+    num_reduced = 0
+    for place, held in enumerate(taking_part):
+        is_synced = place == 0 or flag(taking_part[place - 1], "reduces")
+        calls += _buffers(held, number(held, "buffer_syncs", int(is_synced)))
+        if passes(held)[1] and flag(held, "reduces"):
+            num_reduced += 1
+            reduced, why = _reduce(held, scale, is_first=num_reduced == 1, left_to=left_to)
+            calls += reduced
+            causes += why
+    if goes_back and not num_reduced:
+        causes.append(
+            Deviation(
+                Cause.NOT_REDUCED,
+                -law.sent_bytes,
+                said("ddp.not_reduced"),
+            )
+        )
+    buffers = sum((c.ring_share() for c in calls if c.op is Op.BROADCAST), Fraction(0))
+    causes.append(
+        Deviation(
+            Cause.BUFFERS,
+            buffers,
+            said("ddp.buffers", rank=strategy.ranks[0]),
+        )
+    )
+    return Plan(
+        system=NAME,
+        name=strategy.name,
+        title=NAME,
+        ranks=strategy.ranks,
+        law=law,
+        law_name="data parallel",
+        formula=f"{count}{PSI}(N-1)/N",
+        scale=scale,
+        calls=tuple(calls),
+        causes=tuple(causes),
+        left_to=left_to,
+        num_parameters=sum(one.elements for one in parameters),
+    )
+
+
+def _reduced_last(micro_steps: Held) -> Held:
+    """A pipeline lets DDP reduce in the last backward of the step."""
+    last = len(micro_steps) - 1
+    return tuple(
+        replace(one, options=one.options | {"reduces": place == last})
+        for place, one in enumerate(micro_steps)
+    )
+
+
+def _buffers(strategy: Strategy, num_syncs: int) -> list[Movement]:
+    """DDP broadcasts buffers before a forward unless the one before it leaves gradients be."""
+    return [
+        Movement(
+            phase=Phase.FORWARD,
+            purpose=Purpose.BROADCAST_BUFFERS,
+            op=Op.BROADCAST,
+            ranks=strategy.ranks,
+            elements=elements,
+            element_bytes=element_bytes_of(dtype),
+            root=strategy.ranks[0],
+            times=num_syncs,
+        )
+        for dtype, elements in number_map(strategy, "buffer_elements").items()
+        if elements and num_syncs
+    ]
+
+
+def _reduce(
+    strategy: Strategy, scale: Scale, *, is_first: bool, left_to: dict[Purpose, str]
+) -> tuple[list[Movement], list[Deviation]]:
+    """One reduction of all buckets, and why it is not 2 Psi more, or not 2 Psi at all."""
+    parameters = parameters_of(strategy)
+    trainable = [one for one in parameters if one.trainable]
+    buckets = _buckets(strategy, trainable)
+    hook = text(strategy, "comm_hook")
+    narrow = next((size for name, size in _HALF_HOOKS.items() if name in hook), None)
+    if narrow is None and hook.rpartition(".")[2] not in _PLAIN_HOOKS:
+        left_to[Purpose.REDUCE_GRADIENTS] = said("ddp.hook", hook=hook)
+        words = said("ddp.replaces", hook=hook)
+        return [], [Deviation(Cause.HOOK, -2 * scale.a_pass, words)] if is_first else []
+    calls = []
+    own_bytes = sent_bytes = 0
+    for place, (elements, own) in enumerate(buckets):
+        size = own if narrow is None else min(narrow, own)
+        own_bytes += elements * own
+        sent_bytes += elements * size
+        calls.append(
+            Movement(
+                phase=Phase.BACKWARD,
+                purpose=Purpose.REDUCE_GRADIENTS,
+                op=Op.ALL_REDUCE,
+                ranks=strategy.ranks,
+                elements=elements,
+                element_bytes=size,
+                unit=f"bucket {place}",
+            )
+        )
+    both = 2 * scale.share
+    trainable_bytes = bytes_of(trainable)
+    frozen = trainable_bytes - bytes_of(parameters)
+    odd = own_bytes - trainable_bytes
+    num_frozen = sum(one.elements for one in parameters if not one.trainable)
+    causes = [
+        Deviation(
+            Cause.FROZEN_PARAMETERS,
+            both * frozen,
+            said("ddp.frozen", count=format_exact(num_frozen)),
+        ),
+        Deviation(
+            Cause.BUCKETS,
+            both * odd,
+            said("ddp.buckets"),
+        ),
+        Deviation(
+            Cause.REDUCTION_DTYPE,
+            both * (sent_bytes - own_bytes),
+            said("ddp.narrow", hook=hook, size=narrow),
+        ),
+    ]
+    if not is_first:
+        causes.append(
+            Deviation(
+                Cause.REDUCED_AGAIN,
+                2 * scale.a_pass,
+                said("ddp.again"),
+            )
+        )
+    return calls, causes
+
+
+def _buckets(strategy: Strategy, trainable: Sequence[Parameter]) -> list[tuple[int, int]]:
+    """Elements of each bucket, and bytes of one: a bucket holds gradients of one dtype."""
+    sizes = numbers(strategy, "buckets")
+    named = name_lists(strategy, "bucket_parameters")
+    dtype_of = {one.name: one.dtype for one in trainable}
+    if len(named) == len(sizes):
+        dtypes = [next((dtype_of[n] for n in names if n in dtype_of), "") for names in named]
+    else:
+        dtypes = [""] * len(sizes)
+    common = set(dtype_of.values())
+    if not all(dtypes) and len(common) > 1:
+        raise ConfigError(
+            f"DDP of {strategy.name!r} has parameters in {', '.join(sorted(common))}, and does not "
+            "say which bucket holds which"
+        )
+    usual = next(iter(common), "float32")
+    return [
+        (elements, element_bytes_of(dtype or usual))
+        for elements, dtype in zip(sizes, dtypes, strict=True)
+    ]

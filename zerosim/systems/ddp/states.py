@@ -1,0 +1,22 @@
+"""DDP: everything is whole on each rank."""
+
+from __future__ import annotations
+
+from zerosim.systems.ddp import NAME
+from zerosim.theory.programs.options import flag, parameters_of
+from zerosim.theory.programs.states import AskedStates, KeptParts, whole
+from zerosim.theory.wording import said
+
+BESIDE = (frozenset[str](),)
+
+
+def keeps(asked: AskedStates) -> KeptParts | None:
+    """What a rank keeps."""
+    strategy = asked.own[NAME]
+    tells = not flag(strategy, "finds_unused", default=False)
+    return KeptParts(
+        name=said("states.ddp"),
+        parts=[whole(one) for one in parameters_of(strategy)],
+        unknown="" if tells else said("states.only_loss"),
+        tells_states=tells,
+    )

@@ -1,0 +1,125 @@
+"""What an engine of DeepSpeed knows of its parameters and switches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+from zerosim.schema.strategies import Bundle, Parameter
+from zerosim.trace.autolabel.observer import dtype_name, ranks_of
+
+
+def parameter_groups(engine: Any) -> Iterator[Bundle]:
+    """Stages 1 and 2: the parameter groups, each with its flat buffer."""
+    names = {id(parameter): name for name, parameter in engine.module.named_parameters()}
+    optimizer = engine.optimizer
+    flats = getattr(optimizer, "bit16_groups_flat", None) or optimizer.bf16_groups_flat
+    groups = getattr(optimizer, "bit16_groups", None) or optimizer.bf16_groups
+    for number, (group, flat) in enumerate(zip(groups, flats, strict=True)):
+        yield Bundle(
+            name=f"group {number}",
+            parameters=tuple(listed((names.get(id(one), ""), one) for one in group)),
+            options={"padded_elements": flat.numel()},
+        )
+
+
+def own_parameters(engine: Any) -> Iterator[Bundle]:
+    """Stage 3: the modules that have parameters of their own, and leaf modules with all of them."""
+    names = names_of(engine)
+    within_leaf: set[nn.Module] = set()
+    for name, module in engine.module.named_modules():
+        if module in within_leaf:
+            continue
+        is_leaf = bool(getattr(module, "_z3_leaf", False))
+        direct = list(module.parameters(recurse=False))
+        own = list(module.parameters()) if is_leaf else list(direct)
+        external = [one for one in _external(module) if one in names and one not in set(own)]
+        own += external
+        if not own:
+            continue
+        # it gathers them in the order in which it numbered them
+        own.sort(key=lambda one: getattr(one, "ds_id", 0))
+        persistent = [names[one] for one in own if getattr(one, "ds_persist", False)]
+        options: dict[str, object] = {"persistent": persistent}
+        if external:
+            options["external"] = [names[one] for one in external]
+        if returned := [names[one] for one in own if getattr(one, "is_external_param", False)]:
+            options["returned"] = returned
+        if is_leaf:
+            within_leaf |= set(module.modules())
+            options["direct"] = [names[one] for one in direct]
+        parameters = tuple(listed((names[one], one) for one in own))
+        yield Bundle(name=name or "root", parameters=parameters, options=options)
+
+
+def _external(module: nn.Module) -> list[torch.Tensor]:
+    """What a module reads and does not own, as DeepSpeed knows by now."""
+    return list(getattr(module, "_external_params", {}).values())
+
+
+def external_reads(engine: Any) -> Iterator[tuple[str, str]]:
+    """Each module, with each parameter that it reads and does not own."""
+    for bundle in own_parameters(engine):
+        for name in bundle.options.get("external", ()):  # type: ignore[attr-defined]
+            yield bundle.name, name
+
+
+def names_of(engine: Any) -> dict[torch.Tensor, str]:
+    """The first name of each parameter: those that are tied have several."""
+    return {parameter: name for name, parameter in engine.module.named_parameters()}
+
+
+def partitioned(engine: Any) -> Iterator[str]:
+    """Persistent parameters that are not whole: before the first update, or let go since."""
+    for name, parameter in engine.module.named_parameters():
+        status = getattr(getattr(parameter, "ds_status", None), "name", "")
+        if getattr(parameter, "ds_persist", False) and status == "NOT_AVAILABLE":
+            yield name
+
+
+def secondary_ranks(engine: Any) -> list[int]:
+    """The ranks of this one's secondary partition; none without hpZ."""
+    first = next(engine.module.parameters(), None)
+    group = getattr(first, "ds_zero_param_process_group", None)
+    return [] if group is None else list(ranks_of(group))
+
+
+def listed(named: Any) -> Iterator[Parameter]:
+    """Parameters as a strategy lists them; of one that is divided, the whole shape."""
+    for name, parameter in named:
+        yield Parameter(
+            name=name,
+            shape=tuple(getattr(parameter, "ds_shape", parameter.shape)),
+            dtype=dtype_name(parameter.dtype),
+            trainable=parameter.requires_grad,
+        )
+
+
+def coordinator_of(engine: Any) -> Any:
+    """What gathers stage 3's parameters; None in other stages."""
+    offload = getattr(engine.optimizer, "parameter_offload", None)
+    return None if offload is None else offload.get_param_coordinator()
+
+
+def device_of(config: Any) -> str:
+    """Where an offload leads: "none", "cpu" or "nvme"."""
+    return "none" if config is None else str(getattr(config.device, "value", config.device))
+
+
+def reduces_norm(engine: Any, stage: int) -> bool:
+    """Whether a step agrees on the norm of the gradients."""
+    if stage and not hasattr(engine.optimizer, "bf16_groups"):
+        return bool(getattr(engine.optimizer, "compute_grad_norm", True))
+    # in 16 bits every rank has all gradients, and finds the same norm by itself
+    in_fp32 = engine.get_data_types()[0] is torch.float32
+    return bool(in_fp32 and engine.gradient_clipping() > 0)
+
+
+def reduces_overflow(engine: Any, stage: int) -> bool:
+    """Whether a step agrees on an overflow."""
+    if stage in (1, 2):
+        return bool(getattr(engine.optimizer, "check_grad_overflow", False))
+    return bool(engine.fp16_enabled())

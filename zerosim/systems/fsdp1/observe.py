@@ -1,0 +1,222 @@
+"""What `FullyShardedDataParallel` (FSDP1) says of itself, in all its sharding strategies.
+
+A wrapped module's parameters are one flat parameter: padded so that each begins aligned (if the
+original parameters are kept, `use_orig_params`), and to a multiple of the ranks.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import torch.distributed as dist
+from torch import nn
+
+from zerosim.schema.events import Phase, Purpose
+from zerosim.schema.strategies import Bundle, Parameter, Strategy
+from zerosim.systems.fsdp1 import NAME
+from zerosim.trace.autolabel.observer import (
+    Observer,
+    dtype_name,
+    options_of,
+    ranks_in_use,
+    ranks_of,
+)
+from zerosim.trace.autolabel.rules import Rule
+from zerosim.trace.autolabel.units import Units, clean, qualified, unique, unwrapped
+
+_MODULE = "torch.distributed.fsdp.fully_sharded_data_parallel"
+_CLASS = "FullyShardedDataParallel"
+_FLAT = "/fsdp/_flat_param.py"
+_RUNTIME = "/fsdp/_runtime_utils.py"
+_RESHARDS_AFTER_FORWARD = ("FULL_SHARD", "HYBRID_SHARD")
+_HYBRID = ("HYBRID_SHARD", "_HYBRID_SHARD_ZERO2")
+
+
+@dataclass(frozen=True, slots=True)
+class _FlatModel:
+    """A model and its wrapped modules that have parameters, in order, by name."""
+
+    name: str
+    label: str
+    modules: list[tuple[str, weakref.ref[Any]]]
+
+
+class FullyShardedModules(Observer):
+    """Every model with `FullyShardedDataParallel` in it."""
+
+    def __init__(self, units: Units) -> None:
+        self._units = units
+        self._taken: dict[str, int] = {}
+        self._models: weakref.WeakKeyDictionary[nn.Module, _FlatModel] = weakref.WeakKeyDictionary()
+        self._names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        self._whole: weakref.WeakKeyDictionary[nn.Module, bool] = weakref.WeakKeyDictionary()
+        gather, reduce = Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS
+        state = Purpose.BROADCAST_STATE
+        self.rules = (
+            Rule(_FLAT, "FlatParamHandle.unshard", gather, self._unit_of_self),
+            Rule(_RUNTIME, "_reduce_grad", reduce, self._unit),
+            Rule(_RUNTIME, "_reduce_grad_no_shard", reduce, self._unit),
+            Rule("/fsdp/_init_utils.py", "_sync_module_params_and_buffers", state),
+            Rule("/fsdp/_exec_order_utils.py", "", Purpose.METADATA),
+            Rule(
+                "/fsdp/fully_sharded_data_parallel.py",
+                f"{_CLASS}.clip_grad_norm_",
+                Purpose.GRADIENT_NORM,
+                phase=Phase.UPDATE,
+            ),
+            Rule(
+                "/fsdp/sharded_grad_scaler.py",
+                "ShardedGradScaler.unscale_",
+                Purpose.OVERFLOW_FLAG,
+                phase=Phase.UPDATE,
+            ),
+        )
+
+    def meet(self, thing: Any) -> None:
+        """Find it in a model."""
+        kind = getattr(sys.modules.get(_MODULE), _CLASS, None)
+        if kind is None or not isinstance(thing, nn.Module):
+            return
+        label = self._units.label(thing)
+        found = []
+        for name, module in thing.named_modules():
+            handle = getattr(module, "_handle", None) if isinstance(module, kind) else None
+            if handle is not None and handle not in self._names:
+                self._names[handle] = qualified(label, clean(name) or "root")
+                found.append((clean(name), weakref.ref(module)))
+        if found:
+            name = unique(self._taken, type(unwrapped(thing)).__name__)
+            self._models[thing] = _FlatModel(name, label, found)
+
+    def micro_step_begins(self) -> None:
+        """See what all models have kept whole until now."""
+        for model in list(self._models.values()):
+            self._see(model)
+
+    def forward_begins(self, root: nn.Module, *, is_first: bool) -> None:
+        """See what the model has kept whole."""
+        model = self._models.get(root) if is_first else None
+        if model is not None:
+            self._see(model)
+
+    def _see(self, model: _FlatModel) -> None:
+        for _, reference in model.modules:
+            module = reference()
+            if module is not None and module._is_root is not None:
+                is_sharded = module._handle.uses_sharded_strategy
+                self._whole[module] = is_sharded and not module._handle.needs_unshard()
+
+    def settings(self) -> Hashable:
+        """What a program may switch for each module, and what its first forward settles."""
+        return tuple(
+            (self._units.passes(thing), tuple(self._settings(module) for _, module in modules))
+            for thing, _, modules in self._ready()
+        )
+
+    def describe(self) -> Iterator[Strategy]:
+        """Each model as it is now."""
+        for thing, model, modules in self._ready():
+            bundles = tuple(self._bundle(name, module) for name, module in modules)
+            ranks = {
+                rank
+                for bundle in bundles
+                for key in ("shard_ranks", "replicate_ranks")
+                for rank in bundle.options[key]  # type: ignore[attr-defined]
+            }
+            if any(len(b.options["replicate_ranks"]) > 1 for b in bundles):  # type: ignore[arg-type]
+                ranks = set(range(dist.get_world_size()))  # its two groups make up the world
+            passes = self._units.passes(thing)
+            yield Strategy(
+                system=NAME,
+                name=model.name,
+                ranks=ranks_in_use(ranks, passes),
+                bundles=bundles,
+                options={"label": model.label, **options_of(passes)},
+            )
+
+    def _ready(self) -> Iterator[tuple[nn.Module, _FlatModel, list[tuple[str, Any]]]]:
+        """Those that know their root: what it keeps after forward is settled in its first."""
+        for thing, model in list(self._models.items()):
+            modules = [
+                (name, module)
+                for name, reference in model.modules
+                if (module := reference()) is not None
+            ]
+            if modules and all(module._is_root is not None for _, module in modules):
+                yield thing, model, modules
+
+    def _bundle(self, prefix: str, module: Any) -> Bundle:
+        handle = module._handle
+        strategy = handle._sharding_strategy.name
+        shards = ranks_of(module.process_group)
+        replicas: tuple[int, ...] = ()
+        if strategy in _HYBRID:
+            replicas = ranks_of(module._inter_node_pg)
+        elif not handle.uses_sharded_strategy:
+            shards, replicas = (dist.get_rank(),), shards
+        return Bundle(
+            name=self._names[handle],
+            parameters=tuple(_parameters(prefix, handle)),
+            options={
+                "shard_ranks": list(shards),
+                "replicate_ranks": list(replicas),
+                "sharding_strategy": strategy,
+                "use_orig_params": bool(handle._use_orig_params),
+                "parameter_dtype": dtype_name(handle._fwd_bwd_param_dtype),
+                "reduce_dtype": dtype_name(handle._reduce_dtype),
+                "padded_elements": _padded(handle, len(shards)),
+                "comm_hook": getattr(module._comm_hook, "__qualname__", ""),
+                "starts_whole": self._whole.get(module, False),
+                **_switches(module),
+            },
+        )
+
+    def _settings(self, module: Any) -> Hashable:
+        trainable = module._handle.flat_param.requires_grad
+        return (*_switches(module).values(), self._whole.get(module, False), trainable)
+
+    def _unit_of_self(self, frame: FrameType) -> str:
+        return self._names.get(frame.f_locals.get("self"), "")
+
+    def _unit(self, frame: FrameType) -> str:
+        return self._names.get(frame.f_locals.get("handle"), "")
+
+
+def _switches(module: Any) -> dict[str, object]:
+    """As FSDP1 decides them: the root keeps its parameters from forward to backward."""
+    strategy = module._handle._sharding_strategy.name
+    reshards = strategy in _RESHARDS_AFTER_FORWARD
+    is_sharded = module._handle.uses_sharded_strategy
+    return {
+        "reshards_after_forward": reshards and not module._is_root,
+        "reshards_after_backward": is_sharded and (bool(module._sync_gradients) or reshards),
+        "reduces": bool(module._sync_gradients),
+    }
+
+
+def _parameters(prefix: str, handle: Any) -> Iterator[Parameter]:
+    flat = handle.flat_param
+    originals = flat._params or [flat] * len(flat._fqns)
+    for fqn, shape, original in zip(flat._fqns, flat._shapes, originals, strict=True):
+        yield Parameter(
+            name=clean(f"{prefix}.{fqn}" if prefix else fqn),
+            shape=tuple(shape),
+            dtype=dtype_name(handle._orig_param_dtype),  # while it is whole it has another
+            trainable=bool(original.requires_grad),
+        )
+
+
+def _padded(handle: Any, num_ranks: int) -> int:
+    """The elements of the flat parameter as it is gathered, or all-reduced if it is not divided."""
+    whole: int = handle.flat_param._unpadded_unsharded_size.numel()
+    return -(-whole // num_ranks) * num_ranks
+
+
+def observer(units: Units) -> Observer:
+    """What finds it in a program."""
+    return FullyShardedModules(units)

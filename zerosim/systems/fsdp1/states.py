@@ -1,0 +1,52 @@
+"""FSDP1: flat parameters in equal rows, padded."""
+
+from __future__ import annotations
+
+from zerosim.schema.strategies import Bundle
+from zerosim.systems.fsdp1 import NAME
+from zerosim.theory.causes import Cause
+from zerosim.theory.memory import FP32_BYTES
+from zerosim.theory.programs.fully_sharded import name_of_shards
+from zerosim.theory.programs.options import flag, number, numbers, text
+from zerosim.theory.programs.plan import element_bytes_of
+from zerosim.theory.programs.states import AskedStates, Divided, KeptParts
+
+BESIDE = (frozenset[str](),)
+_ALIGNMENT_BYTES = 16
+"""Each of several original parameters in a flat one begins there, in what is gathered."""
+
+
+def keeps(asked: AskedStates) -> KeptParts | None:
+    """What a rank keeps; None of a strategy without parameters."""
+    strategy = asked.own[NAME]
+    found = [_flat(bundle, asked.rank) for bundle in strategy.bundles]
+    return KeptParts(name=name_of_shards(strategy), parts=found) if found else None
+
+
+def _flat(bundle: Bundle, rank: int) -> Divided:
+    """A row of the flat parameter; original parameters have states of what is in it."""
+    ranks = numbers(bundle, "shard_ranks") or [rank]
+    size = element_bytes_of(bundle.parameters[0].dtype) if bundle.parameters else FP32_BYTES
+    row = number(bundle, "padded_elements") // len(ranks)
+    elements = sum(one.elements for one in bundle.parameters)
+    trainable = sum(one.elements for one in bundle.parameters if one.trainable)
+    states = row
+    if flag(bundle, "use_orig_params", default=False):
+        begin = row * (ranks.index(rank) if rank in ranks else 0)
+        states, place = 0, 0
+        wide = element_bytes_of(text(bundle, "parameter_dtype") or bundle.parameters[0].dtype)
+        for one in bundle.parameters:
+            end = place + one.elements
+            if one.trainable:
+                states += max(0, min(end, begin + row) - max(place, begin))
+            aligned = max(1, _ALIGNMENT_BYTES // wide)
+            place = -(-end // aligned) * aligned
+    return Divided(
+        elements=elements,
+        trainable=trainable,
+        size=size,
+        kept=row,
+        kept_states=states if trainable else 0,
+        among=len(ranks),
+        cause=Cause.PADDING,
+    )

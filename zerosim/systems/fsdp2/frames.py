@@ -1,0 +1,48 @@
+"""FSDP2: each rank keeps the same rows of every parameter, alone or of what is left to it."""
+
+from __future__ import annotations
+
+from zerosim.analysis.frames.cuts import WHOLE, Cutting, NotShown, Program, parameters_in
+from zerosim.analysis.frames.fully_sharded import fully_sharded
+from zerosim.analysis.frames.seats import seats_of, sorts_of
+from zerosim.schema.strategies import Parameter
+from zerosim.systems.fsdp2 import NAME
+from zerosim.systems.registry import Axis
+from zerosim.systems.tensor_parallel import NAME as TENSOR_PARALLEL
+from zerosim.theory.programs.options import numbers
+from zerosim.theory.programs.parts import local_parameters
+
+BESIDE = (frozenset[str](), frozenset({TENSOR_PARALLEL}))
+
+
+def read(made: Cutting) -> Program:
+    """Each rank keeps the same rows of every parameter; bundles are gathered together.
+
+    Of what tensor parallel has divided before, rows of its part.
+    """
+    strategy = made.systems[NAME]
+    if strategy.options.get("undivided") or strategy.options.get("undivided_frozen"):
+        raise NotShown("parameters that FSDP2 leaves whole have no names in the trace")
+    seat = next(iter(seats_of(made).values()))
+    tensor = made.along(Axis.TENSOR)
+    sorts = sorts_of(tensor[0]) if tensor else {}
+    other = WHOLE if tensor else ""
+    cuts, padded = made.cut(parameters_in(strategy.bundles)), {}
+    for bundle in strategy.bundles:
+        dims = numbers(bundle, "shard_dims")
+        if len(dims) != len(bundle.parameters):
+            raise NotShown(f"along which dim the parameters of {bundle.name} are cut is not told")
+        local = local_parameters(bundle.parameters, tensor)
+        for one, part, dim in zip(bundle.parameters, local, dims, strict=True):
+            count = len(seat.columns) if part != one else 1
+            padded[one.name] = count * _padded(part, dim, seat.num_rows)
+    for cut in cuts:
+        cut.sort = sorts.get(cut.parameter.name, other)
+    return fully_sharded(made, strategy, cuts, padded)
+
+
+def _padded(parameter: Parameter, dim: int, num_rows: int) -> int:
+    """Elements that all ranks keep: rows of the same number each, the last ones of zeros."""
+    length = parameter.shape[dim] if parameter.shape else 1
+    rows = -(-length // num_rows)
+    return num_rows * rows * (parameter.elements // length) if length else 0

@@ -1,0 +1,300 @@
+"""What `fully_shard` (FSDP2, and HSDP on a mesh of two dimensions) says of itself.
+
+The newer `replicate` is data parallel on the same machinery.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from operator import attrgetter
+from types import FrameType
+from typing import Any
+
+import torch.distributed as dist
+from torch import nn
+
+from zerosim.schema.events import Purpose
+from zerosim.schema.strategies import Bundle, Parameter, Strategy
+from zerosim.systems.fsdp2 import NAME
+from zerosim.trace.autolabel.observer import (
+    Observer,
+    Shard,
+    dtype_name,
+    named_parameters,
+    options_of,
+    ranks_in_use,
+    ranks_of,
+    undivided,
+)
+from zerosim.trace.autolabel.rules import Rule, find_frame
+from zerosim.trace.autolabel.units import (
+    Units,
+    class_name,
+    clean,
+    qualified,
+    unique,
+    unwrapped,
+)
+
+_FILE = "/fsdp/_fully_shard/_fsdp_param_group.py"
+_ASKED = "/fsdp/_fully_shard/_fully_shard.py"
+_MODULE = "torch.distributed.fsdp._fully_shard._fully_shard"
+
+_SWITCHES = {
+    "reshards_after_forward": "_reshard_after_forward",
+    "reshards_after_backward": "reshard_after_backward",
+    "reduces": "reduce_grads",
+    "all_reduces": "all_reduce_grads",
+}
+"""What a program may switch of a group, as a strategy and as FSDP2 call it."""
+
+_positions = attrgetter(*_SWITCHES.values())
+
+
+class FullyShard(Observer):
+    """Every model with modules that were given to `fully_shard`.
+
+    Attributes:
+        is_prepared: the program has gathered parameters itself, for the forward of this micro-step.
+    """
+
+    def __init__(self, units: Units) -> None:
+        self.is_prepared = False
+        self._units = units
+        self._taken: dict[str, int] = {}
+        self._models: weakref.WeakKeyDictionary[nn.Module, _GroupedModel] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        self._whole: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+        self.rules = (
+            Rule(_FILE, "FSDPParamGroup.unshard", Purpose.GATHER_PARAMETERS, self._unit),
+            Rule(_FILE, "FSDPParamGroup.post_backward", Purpose.REDUCE_GRADIENTS, self._unit),
+        )
+
+    def meet(self, thing: Any) -> None:
+        """Find it in a model."""
+        kind = getattr(sys.modules.get(_MODULE), "FSDPModule", None)
+        if kind is None or not isinstance(thing, nn.Module):
+            return
+        label = self._units.label(thing)
+        groups: dict[Any, str] = {}
+        for name, module in thing.named_modules():
+            if isinstance(module, kind):
+                for number, group in enumerate(groups_of(module)):
+                    unit = clean(name) or "root"
+                    groups.setdefault(group, f"{unit} ({number})" if number else unit)
+        if not groups or any(group in self._names for group in groups):
+            return
+        model = _GroupedModel(
+            name=unique(self._taken, class_name(unwrapped(thing))),
+            label=label,
+            groups=[weakref.ref(group) for group in groups],
+        )
+        self._models[thing] = model
+        for group, unit in groups.items():
+            self._names[group] = qualified(label, unit)
+
+    def micro_step_begins(self) -> None:
+        """See what all models have kept whole until now."""
+        self.is_prepared = False
+        for model in list(self._models.values()):
+            self._see(model)
+
+    def forward_begins(self, root: nn.Module, *, is_first: bool) -> None:
+        """See what the model has kept whole, if nothing of it was gathered for this forward."""
+        model = self._models.get(root) if is_first else None
+        if model is not None and not self.is_prepared:
+            self._see(model)
+
+    def is_asked_ahead(self) -> bool:
+        """Whether the program itself calls `unshard()` of a module."""
+        return _MODULE in sys.modules and find_frame("unshard", _ASKED) is not None
+
+    def forward_is_prepared(self) -> None:
+        """It does, for the forward of this micro-step."""
+        self.is_prepared = True
+
+    def shards(self, module: nn.Module) -> Iterator[Shard]:
+        """What is kept of a module's divided parameters."""
+        for group in groups_of(module):
+            for one in group.fsdp_params:
+                yield Shard(one.sharded_param, getattr(one, "_unsharded_param", None))
+
+    def gathers_within(self, module: nn.Module, unit: str) -> bool:
+        """Whether a module gathers this unit's parameters, if it must, from within its call."""
+        return any(self._names.get(group) == unit for group in groups_of(module))
+
+    def _see(self, model: _GroupedModel) -> None:
+        for reference in model.groups:
+            group = reference()
+            if group is not None:
+                self._whole[group] = bool(group.is_unsharded)
+
+    def settings(self) -> Hashable:
+        """What a program may switch for each group."""
+        return tuple(
+            (self._units.passes(thing), tuple(self._settings(group) for group in groups))
+            for thing, _, groups in self._ready()
+        )
+
+    def describe(self) -> Iterator[Strategy]:
+        """Each model as it is now."""
+        for thing, model, groups in self._ready():
+            names = named_parameters(thing)
+            reached = _reached(thing)
+            ranks = {rank for group in groups for rank in _mesh_ranks(group)}
+            passes = self._units.passes(thing)
+            bundles = tuple(
+                _bundle(
+                    group,
+                    self._name(group),
+                    names,
+                    is_whole=self._whole.get(group, False),
+                    is_reached=any(module in reached for module in group.modules),
+                )
+                for group in groups
+            )
+            own = {one.name for bundle in bundles for one in bundle.parameters}
+            yield Strategy(
+                system=NAME,
+                name=model.name,
+                ranks=ranks_in_use(ranks, passes),
+                bundles=bundles,
+                options={
+                    "label": model.label,
+                    "replicates": not any(_divides(group) for group in groups),
+                    **options_of(passes),
+                    **undivided(thing, own),
+                },
+            )
+
+    def _ready(self) -> Iterator[tuple[nn.Module, _GroupedModel, list[Any]]]:
+        """Those that know their root: what it keeps after forward is settled in its first."""
+        for thing, model in list(self._models.items()):
+            groups = [group for reference in model.groups if (group := reference()) is not None]
+            if groups and all(hasattr(group.comm_ctx, "device_handle") for group in groups):
+                yield thing, model, groups
+
+    def _settings(self, group: Any) -> Hashable:
+        trainable = tuple([one.sharded_param.requires_grad for one in group.fsdp_params])
+        return (_positions(group), self._whole.get(group, False), trainable)
+
+    def _unit(self, frame: FrameType) -> str:
+        """The wrapped module of the parameter group whose method this frame is."""
+        return self._name(frame.f_locals.get("self"))
+
+    def _name(self, group: Any) -> str:
+        fqn = clean(getattr(group, "_module_fqn", None) or "") or "root"
+        return self._names.get(group, fqn)
+
+
+@dataclass(frozen=True, slots=True)
+class _GroupedModel:
+    """A model and its parameter groups, in the order of its modules."""
+
+    name: str
+    label: str
+    groups: list[weakref.ref[Any]]
+
+
+def groups_of(module: Any) -> list[Any]:
+    """A module's parameter groups; none if it is not wrapped, several with newer PyTorch."""
+    if not hasattr(module, "_get_fsdp_state"):
+        return []
+    state = module._get_fsdp_state()
+    several = getattr(state, "_fsdp_param_groups", None)
+    one = getattr(state, "_fsdp_param_group", None)
+    return list(several) if several else [one] if one is not None else []
+
+
+def _switches(group: Any) -> dict[str, object]:
+    return {name: bool(value) for name, value in zip(_SWITCHES, _positions(group), strict=True)}
+
+
+def _reached(model: nn.Module) -> set[nn.Module]:
+    """The modules whose output has a gradient: what is trained is in them or comes before them."""
+    is_trained, names = False, set[str]()
+    for name, parameter in model.named_parameters():
+        is_trained |= parameter.requires_grad
+        parts = name.split(".")[:-1]
+        if is_trained:
+            names |= {".".join(parts[:depth]) for depth in range(len(parts) + 1)}
+    return {module for name, module in model.named_modules() if name in names}
+
+
+def _bundle(
+    group: Any, name: str, names: dict[int, str], *, is_whole: bool, is_reached: bool
+) -> Bundle:
+    first = group.fsdp_params[0]
+    # from PyTorch 2.15 on each parameter has one of its own
+    policy = getattr(group, "mp_policy", None) or first.mp_policy
+    orig = first.sharded_param.dtype
+    parameter_dtype = policy.param_dtype or orig
+    mesh, after = group.mesh_info, group.post_forward_mesh_info
+    options: dict[str, object] = {
+        "shard_ranks": list(_shard_ranks(mesh)),
+        "replicate_ranks": list(_replicate_ranks(mesh)),
+        "parameter_dtype": dtype_name(parameter_dtype),
+        "reduce_dtype": dtype_name(policy.reduce_dtype or parameter_dtype),
+        "shard_dims": [_shard_dim(one) for one in group.fsdp_params],
+        "starts_whole": is_whole,
+        "is_reached": is_reached,
+        **_switches(group),
+    }
+    if after is not None and after is not mesh:
+        options["reshard_ranks"] = list(_shard_ranks(after))
+    return Bundle(
+        name=name,
+        parameters=tuple(
+            Parameter(
+                name=_name_of(one, names),
+                shape=tuple(one.sharded_param.shape),
+                dtype=dtype_name(one.sharded_param.dtype),
+                trainable=one.sharded_param.requires_grad,
+            )
+            for one in group.fsdp_params
+        ),
+        options=options,
+    )
+
+
+def _divides(group: Any) -> bool:
+    return hasattr(group.mesh_info, "shard_process_group")
+
+
+def _name_of(parameter: Any, names: dict[int, str]) -> str:
+    """A parameter's name in the model, which has it whole or its shard."""
+    for one in (parameter.sharded_param, getattr(parameter, "_unsharded_param", None)):
+        if id(one) in names:
+            return names[id(one)]
+    return clean(parameter._param_fqn or "")
+
+
+def _shard_dim(parameter: Any) -> int:
+    dim: int = parameter.fsdp_placement.dim
+    return dim
+
+
+def _shard_ranks(mesh: Any) -> tuple[int, ...]:
+    """What `replicate` was given is divided among nobody: this rank has all of it."""
+    group = getattr(mesh, "shard_process_group", None)
+    return (dist.get_rank(),) if group is None else ranks_of(group)
+
+
+def _replicate_ranks(mesh: Any) -> tuple[int, ...]:
+    group = getattr(mesh, "replicate_process_group", None)
+    return () if group is None else ranks_of(group)
+
+
+def _mesh_ranks(group: Any) -> set[int]:
+    """All ranks of the mesh: of a hybrid one more than this rank's shards and replicas."""
+    return set(group.mesh_info.mesh.mesh.flatten().tolist())
+
+
+def observer(units: Units) -> Observer:
+    """What finds it in a program."""
+    return FullyShard(units)

@@ -1,0 +1,55 @@
+"""What all implementations share: the step, the optimizer, the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import nn
+
+from zerosim.base.config import RunConfig
+from zerosim.train.models import build
+
+LEARNING_RATE = 1e-3
+"""That of zerosim's engine where nothing else is asked for."""
+
+Step = Callable[[int], float | None]
+"""Does one optimizer step, of this number; gives this rank's loss, None if it computes none."""
+
+
+def model_of(run: RunConfig) -> nn.Module:
+    """The model with its first weights, the same on every rank."""
+    return build(run.model, run.seed, shape=run.shape)
+
+
+def adam(parameters: Iterable[Any]) -> torch.optim.Optimizer:
+    """AdamW as zerosim's engine has it."""
+    return torch.optim.AdamW(parameters, lr=LEARNING_RATE, weight_decay=0.0, fused=True)
+
+
+def plain_step(
+    module: nn.Module, optimizer: torch.optim.Optimizer, data: Callable[[int], torch.Tensor]
+) -> Step:
+    """Forward, backward, update: the loop of most programs.
+
+    Args:
+        data: this rank's tokens of an iteration.
+    """
+
+    def step(iteration: int) -> float:
+        loss = module(data(iteration))
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        value: float = loss.item()
+        return value
+
+    return step
+
+
+def blocks_of(model: nn.Module) -> list[nn.Module]:
+    """A GPT's blocks, the MLP's hidden layers."""
+    container = getattr(model, "blocks", None) or getattr(model, "hidden", None)
+    assert isinstance(container, nn.ModuleList | nn.Sequential), "a model of ours has blocks"
+    return list(container)

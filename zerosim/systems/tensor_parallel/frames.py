@@ -1,0 +1,53 @@
+"""Which rank holds what where ranks compute layers together: tensor parallel, alone or beside DDP.
+
+Each rank keeps a column-wise or row-wise part of a matrix, and all of what is not divided. Source:
+M. Shoeybi et al., "Megatron-LM" (arXiv 1909.08053), section 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from zerosim.analysis.frames.cuts import WHOLE, Cutting, NotShown, Program, parameters_in
+from zerosim.analysis.frames.reduced import EVERYTHING, reduced_buckets
+from zerosim.analysis.frames.seats import divided, seats_of, sorts_of
+from zerosim.schema.strategies import Parameter, Strategy
+from zerosim.systems.ddp import NAME as DDP
+from zerosim.systems.tensor_parallel import NAME
+from zerosim.theory.programs.options import number_map
+
+BESIDE = (frozenset[str](), frozenset({DDP}))
+_UNDIVIDED = "not divided"
+"""What is called what a trace counts, but does not name."""
+
+
+def read(made: Cutting) -> Program:
+    """What is divided; beside it DDP reduces what each rank has."""
+    strategy = made.systems[NAME]
+    parameters = parameters_in(strategy.bundles)
+    if DDP in made.systems:
+        known = {one.name for one in parameters}
+        beside = parameters_in(made.systems[DDP].bundles)
+        parameters += [one for one in beside if one.name not in known]
+    else:
+        parameters += _undivided(strategy)
+    cuts, sorts = made.cut(parameters), sorts_of(strategy)
+    for one in cuts:
+        one.sort = sorts.get(one.parameter.name, WHOLE)
+    units = made.units(cuts, {})
+    division = divided(made, EVERYTHING, seats_of(made))
+    buckets = reduced_buckets(made, made.systems[DDP]) if DDP in made.systems else ()
+    return made.program(units, buckets, division)
+
+
+def _undivided(strategy: Strategy) -> Iterator[Parameter]:
+    """The parameters that are whole, all of a dtype as one.
+
+    Raises:
+        NotShown: an older trace does not tell how many there are.
+    """
+    if "undivided" not in strategy.options:
+        raise NotShown("how many parameters tensor parallel leaves whole is not told")
+    for option, trains in (("undivided", True), ("undivided_frozen", False)):
+        for dtype, elements in number_map(strategy, option).items():
+            yield Parameter(name=_UNDIVIDED, shape=(elements,), dtype=dtype, trainable=trains)

@@ -1,0 +1,289 @@
+"""What `parallelize_module` says of itself: which modules are divided, and how.
+
+A style leaves hooks on the module that it divides, and in them the layouts that it was given: they
+are read from there. Shapes are those of the module's latest forward, whole, as if nothing were
+divided. What a layout makes a rank send is theory's to say.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import nn
+from torch.utils._pytree import tree_leaves
+
+from zerosim.schema.events import Op, Phase, Purpose
+from zerosim.schema.strategies import Bundle, Parameter, Strategy
+from zerosim.systems.tensor_parallel import NAME
+from zerosim.systems.tensor_parallel.styles import (
+    TENSOR_MODULE,
+    Style,
+    is_divided,
+    read_styles,
+    whole,
+    words,
+)
+from zerosim.trace import labels
+from zerosim.trace.autolabel import modules
+from zerosim.trace.autolabel.fail_safe import fail_safe
+from zerosim.trace.autolabel.observer import (
+    Observer,
+    dtype_name,
+    parameters_of,
+    ranks_of,
+    undivided,
+)
+from zerosim.trace.autolabel.rules import Rule, find_frame
+from zerosim.trace.autolabel.units import Units, class_name, clean, unwrapped
+from zerosim.trace.operators import OperatorCall
+
+_FILES = "/torch/distributed/tensor/"
+
+
+@dataclass(slots=True)
+class _DividedModule:
+    """What a style makes of a module.
+
+    Attributes:
+        options: what its forward showed; empty before its first.
+        looks: what came in and went out when that was noted; it seldom changes.
+        micro_step: iteration and micro-step in which it computed last.
+        forwards: how often it did in that micro-step.
+        recomputed: how often autograd has computed it again since.
+    """
+
+    style: Style
+    options: dict[str, object] = field(default_factory=dict)
+    looks: dict[str, Hashable] = field(default_factory=dict)
+    parameters: tuple[Parameter, ...] = ()
+    micro_step: tuple[int, int] = (-1, -1)
+    forwards: int = 0
+    recomputed: int = 0
+
+
+class TensorParallel(Observer):
+    """Every model with modules that `parallelize_module` divided.
+
+    Attributes:
+        trouble: why it looks at modules no more; "" if it does.
+    """
+
+    rules = (
+        Rule(f"{_FILES}_api.py", "distribute_tensor", Purpose.BROADCAST_STATE),
+        Rule(f"{_FILES}_api.py", "", Purpose.ACTIVATIONS, is_weak=True),
+        Rule(f"{_FILES}_redistribute.py", "", Purpose.ACTIVATIONS, is_weak=True),
+        # an operator whose inputs do not fit together makes them fit
+        Rule(f"{_FILES}_dispatch.py", "", Purpose.ACTIVATIONS, is_weak=True),
+    )
+
+    def __init__(self) -> None:
+        self.trouble = ""
+        self._models: WeakKeyDictionary[nn.Module, list[_DividedModule]] = WeakKeyDictionary()
+        self._by_module: WeakKeyDictionary[nn.Module, list[_DividedModule]] = WeakKeyDictionary()
+        self._optimizer = ""
+        self._partial: tuple[str, ...] = ()
+        self._whole: tuple[str, ...] = ()
+        self._seen: Hashable = ()
+
+    def remove(self) -> None:
+        """Look at modules no more."""
+        modules.unwatch(self)
+
+    def meet(self, thing: Any) -> None:
+        """Find it in a model, or what an optimizer will have to add up for it."""
+        if TENSOR_MODULE not in sys.modules:
+            return
+        if isinstance(thing, torch.optim.Optimizer):
+            self._meet_optimizer(thing)
+            return
+        for name, module in thing.named_modules():
+            found = (
+                []
+                if module in self._by_module
+                else [_DividedModule(style) for style in read_styles(clean(name) or "root", module)]
+            )
+            if found:
+                if not self._by_module:
+                    modules.watch(self)
+                self._models.setdefault(thing, []).extend(found)
+                self._by_module[module] = found
+
+    @fail_safe
+    def module_begins(self, module: nn.Module) -> bool:
+        """A module is called, its hooks have not seen the inputs yet; whether it is divided."""
+        found = self._by_module.get(module)
+        if found is None:
+            return False
+        if labels.position().phase is Phase.FORWARD:
+            frame = find_frame("_call", "/zerosim/trace/autolabel/modules.py")
+            for divided in found:
+                _look_at_input(divided, () if frame is None else frame.f_locals["args"])
+        return True
+
+    @fail_safe
+    def module_ends(self, module: nn.Module, output: Any, error: BaseException | None) -> None:
+        """The call is over, and its hooks have made the output fit."""
+        found = self._by_module.get(module)
+        here = labels.position()
+        if found is None or error is not None:
+            return
+        if here.phase is Phase.BACKWARD:
+            for divided in found:
+                divided.recomputed += 1
+        elif here.phase is Phase.FORWARD:
+            tensors = [one for one in tree_leaves(output) if isinstance(one, torch.Tensor)]
+            for divided in found:
+                if divided.micro_step != (here.iteration, here.micro_step):
+                    divided.micro_step = (here.iteration, here.micro_step)
+                    divided.forwards = divided.recomputed = 0
+                divided.forwards += 1
+                _look_at_output(divided, module, tensors)
+
+    def settings(self) -> Hashable:
+        """What the latest micro-step showed, its forward whole."""
+        if labels.position().phase is not Phase.FORWARD:
+            self._seen = tuple(
+                (one.forwards, one.recomputed, *one.looks.values())
+                for found in self._by_module.values()
+                for one in found
+            )
+        return (self._seen, self._optimizer, self._partial, self._whole)
+
+    def describe(self) -> Iterator[Strategy]:
+        """Each model as it is now: a row for each group of ranks."""
+        for model, found in self._models.items():
+            known = [one for one in found if one.options]
+            for ranks in dict.fromkeys(one.style.ranks for one in known):
+                bundles = [_bundle(one) for one in known if one.style.ranks == ranks]
+                own = {one.name for bundle in bundles for one in bundle.parameters}
+                yield Strategy(
+                    system=NAME,
+                    name=class_name(unwrapped(model)),
+                    ranks=ranks,
+                    bundles=tuple(bundles),
+                    options={
+                        "optimizer": self._optimizer,
+                        "partial_gradients": [name for name in self._partial if name in own],
+                        "whole_gradients": [name for name in self._whole if name in own],
+                        **undivided(model, own),
+                    },
+                )
+
+    def purpose_of_activations(self, phase: Phase | None, call: OperatorCall) -> Purpose | None:
+        """What a DTensor is made to fit for.
+
+        An optimizer's step completes the sums that tensor parallel left gradients as; whatever else
+        it asks for, it needs for what it computes.
+        """
+        if phase in (Phase.FORWARD, Phase.BACKWARD):
+            return Purpose.ACTIVATIONS
+        if phase is not Phase.UPDATE:
+            return Purpose.UNLABELLED
+        ours = {one.style.ranks for found in self._models.values() for one in found}
+        is_sum = call.op is Op.ALL_REDUCE and ranks_of(call.group) in ours
+        return Purpose.REDUCE_GRADIENTS if is_sum else Purpose.COMPUTE_UPDATE
+
+    def _meet_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
+        names = {
+            id(parameter): clean(name)
+            for model in self._models
+            for name, parameter in model.named_parameters()
+        }
+        is_fused = any(group.get("fused") for group in optimizer.param_groups)
+        self._optimizer = type(optimizer).__name__ + " fused" * is_fused
+        self._partial = tuple(
+            names.get(id(parameter), "")
+            for group in optimizer.param_groups
+            for parameter in group["params"]
+            if is_divided(parameter.grad)
+            and any(placement.is_partial() for placement in parameter.grad.placements)
+        )
+        self._whole = tuple(
+            names.get(id(parameter), "")
+            for group in optimizer.param_groups
+            for parameter in group["params"]
+            if is_divided(parameter)
+            and is_divided(parameter.grad)
+            and any(placement.is_shard() for placement in parameter.placements)
+            and not any(placement.is_shard() for placement in parameter.grad.placements)
+        )
+
+
+def _bundle(divided: _DividedModule) -> Bundle:
+    counts = {"forwards": divided.forwards, "recomputed": divided.recomputed}
+    return Bundle(
+        name=divided.style.name,
+        parameters=divided.parameters,
+        options={"style": divided.style.kind, **divided.options, **counts},
+    )
+
+
+def _look_at_input(divided: _DividedModule, inputs: tuple[Any, ...]) -> None:
+    """Note what a module was given."""
+    layouts = divided.style.input
+    if layouts is not None and layouts.position < len(inputs):
+        tensor = inputs[layouts.position]
+        if isinstance(tensor, torch.Tensor) and _looks_new(divided, "input", tensor):
+            shape, given = whole(tensor, layouts.given, divided.style.mesh)
+            divided.options |= {
+                "input_shape": shape,
+                "input_dtype": dtype_name(tensor.dtype),
+                "input_layout": words(given, len(shape)),
+                "wanted_layout": words(layouts.wanted, len(shape)),
+                "input_is_tensor": not is_divided(tensor),
+                "wanted_is_tensor": layouts.is_tensor,
+                "input_has_gradient": tensor.requires_grad,
+            }
+
+
+def _look_at_output(
+    divided: _DividedModule, module: nn.Module, outputs: list[torch.Tensor]
+) -> None:
+    """Note what a module made."""
+    layouts = divided.style.output
+    if layouts is not None and layouts.position < len(outputs):
+        tensor = outputs[layouts.position]
+        if not _looks_new(divided, "output", tensor):
+            return
+        divided.parameters = _named_parameters(divided, module)
+        shape, handed = whole(tensor, layouts.wanted, divided.style.mesh)
+        divided.options |= {
+            "output_shape": shape,
+            "dtype": dtype_name(tensor.dtype),
+            "made_layout": divided.style.made(len(shape)),
+            "output_layout": words(handed, len(shape)),
+            "output_is_tensor": layouts.is_tensor,
+        }
+
+
+def _looks_new(divided: _DividedModule, side: str, tensor: torch.Tensor) -> bool:
+    """Whether a tensor is not like the one before it in its place."""
+    layout = getattr(tensor, "placements", None)
+    look = (tensor.shape, tensor.dtype, tensor.requires_grad, layout)
+    if divided.looks.get(side) == look:
+        return False
+    divided.looks[side] = look
+    return True
+
+
+def _named_parameters(divided: _DividedModule, module: nn.Module) -> tuple[Parameter, ...]:
+    return parameters_of(
+        (f"{divided.style.name}.{name}", parameter) for name, parameter in _parameters(module)
+    )
+
+
+def _parameters(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """A module's own; DDP keeps those that are divided as plain attributes while it computes."""
+    for name, value in {**vars(module), **module._parameters}.items():
+        if isinstance(value, nn.Parameter) or is_divided(value):
+            yield name, value
+
+
+def observer(_: Units) -> Observer:
+    """What finds it in a program."""
+    return TensorParallel()

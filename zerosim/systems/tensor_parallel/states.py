@@ -1,0 +1,41 @@
+"""Tensor parallel: parts of matrices, and all that is not divided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from zerosim.base.language import term
+from zerosim.schema.strategies import Strategy
+from zerosim.systems.tensor_parallel import NAME
+from zerosim.theory.causes import Cause
+from zerosim.theory.programs.options import parameters_of, texts
+from zerosim.theory.programs.parts import local_parameters
+from zerosim.theory.programs.states import AskedStates, Divided, KeptParts, undivided, whole
+
+BESIDE = (frozenset[str](),)
+
+
+def keeps(asked: AskedStates) -> KeptParts | None:
+    """What a rank keeps; None where an older trace does not tell what is not divided."""
+    strategy = asked.own[NAME]
+    if "undivided" not in strategy.options:
+        return None
+    return KeptParts(name=term(NAME), parts=list(_of_layers(strategy)))
+
+
+def _of_layers(strategy: Strategy) -> Iterator[Divided]:
+    """The part of each matrix, and all of what is not divided."""
+    among = len(strategy.ranks)
+    every = [*parameters_of(strategy), *undivided(strategy)]
+    gradients = set(texts(strategy, "whole_gradients"))
+    for parameter, local in zip(every, local_parameters(every, [strategy]), strict=True):
+        part, has_whole_gradient = whole(parameter), parameter.name in gradients
+        is_replicated = local.elements == parameter.elements or has_whole_gradient
+        yield replace(
+            part,
+            kept=local.elements,
+            kept_gradients=part.trainable if has_whole_gradient else None,
+            among=among,
+            cause=Cause.REPLICATED if is_replicated else Cause.UNEQUAL_PARTS,
+        )

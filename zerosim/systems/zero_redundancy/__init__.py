@@ -1,0 +1,16 @@
+"""`torch.distributed.optim.ZeroRedundancyOptimizer`: optimizer states divided, beside DDP."""
+
+from zerosim.schema.memory import OPTIMIZER_STATES
+from zerosim.systems.ddp import NAME as DDP
+from zerosim.systems.registry import Axis, System
+
+NAME = "ZeroRedundancyOptimizer"
+SYSTEM = System(
+    name=NAME,
+    package=__name__,
+    axis=Axis.OPTIMIZER,
+    joins=DDP,
+    divides=frozenset(OPTIMIZER_STATES),
+    has_whole_model=True,
+    ends_with_its_model=True,
+)

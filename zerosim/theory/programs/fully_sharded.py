@@ -1,0 +1,427 @@
+"""Fully sharded: parameters are gathered when a module computes, gradients reduce-scattered.
+
+Law: stage 3 of ZeRO, 3 Psi in each micro-step; on a 2-D mesh (HSDP) each rank's part of the
+gradients is all-reduced over the replicas as well: 2 Psi/N. A system pads each parameter by itself,
+or a module's flat parameter. Source: Y. Zhao
+et al., "PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel" (arXiv 2304.11277),
+sections 3.2 and 4.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from zerosim.base.quantities import PSI
+from zerosim.schema.events import Op, Phase, Purpose
+from zerosim.schema.strategies import Bundle, Parameter, Strategy
+from zerosim.theory.causes import Cause, Deviation, Law
+from zerosim.theory.movement import Movement
+from zerosim.theory.programs.options import flag, number, numbers, passes, text
+from zerosim.theory.programs.plan import Plan, Scale, element_bytes_of
+from zerosim.theory.programs.steps import Asked
+from zerosim.theory.wording import said
+
+SOURCE = "Rajbhandari et al., arXiv 1910.02054, section 7.2.2"
+HYBRID_SOURCE = f"{SOURCE}; Zhao et al., arXiv 2304.11277, section 3.2.2"
+
+
+@dataclass(frozen=True, slots=True)
+class _Module:
+    """A wrapped module in one micro-step, in numbers.
+
+    Attributes:
+        shards, replicas: global ranks that it is divided among, and that hold the same part.
+        elements, padded: of all its parameters.
+        trainable, trainable_padded: of those that get a gradient.
+        size, reduce_size: bytes of an element of parameters and of gradients that travel.
+    """
+
+    name: str
+    shards: tuple[int, ...]
+    replicas: tuple[int, ...]
+    elements: int
+    padded: int
+    trainable: int
+    trainable_padded: int
+    size: int
+    reduce_size: int
+
+    @property
+    def share(self) -> Fraction:
+        """(N-1)/N."""
+        return _share(len(self.shards))
+
+    def law_bytes(self, forwards: int, backwards: int) -> Fraction:
+        """What the law makes a rank send for it: a gather in each pass, a reduction in backward."""
+        gathers = (forwards + backwards) * self.share
+        return self.elements * self.size * (gathers + backwards * (self.share + self.replica_share))
+
+    @property
+    def replica_share(self) -> Fraction:
+        """Of all gradients, what a rank sends to the replicas."""
+        return Fraction(2, len(self.shards)) * _share(len(self.replicas))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharding:
+    """In what systems that shard all parameters differ.
+
+    Attributes:
+        title: of a strategy, from its numbers of shards and replicas.
+        is_flat: a module's parameters are one flat parameter, padded as a whole; else the first
+            dimension of each is padded.
+        gathers_ahead: in each module's backward it gathers what comes before it in forward, also
+            the last one that is not gone back through.
+    """
+
+    title: Callable[[Strategy, int, int], str]
+    is_flat: bool = False
+    gathers_ahead: bool = False
+
+
+@dataclass(slots=True)
+class _FsdpStep:
+    """What is planned so far."""
+
+    sharding: Sharding
+    calls: list[Movement] = field(default_factory=list)
+    causes: list[Deviation] = field(default_factory=list)
+
+    def because(self, cause: Cause, words: str, size: Fraction) -> None:
+        """Note a part of a cause."""
+        self.causes.append(Deviation(cause, size, words))
+
+
+def plan_fully_sharded(asked: Asked, sharding: Sharding) -> Plan:
+    """What a rank calls in one step.
+
+    A pipeline keeps parameters after each backward, and reduces and lets go at the end of the step.
+
+    Raises:
+        ConfigError: an option or a dtype is not known.
+    """
+    micro_steps, order = asked.steps, asked.order()
+    taking_part = [held for held in micro_steps if any(passes(held))]
+    strategy = (taking_part or micro_steps)[-1]
+    modules = [_module(strategy, bundle, sharding) for bundle in strategy.bundles]
+    unit_bytes = sum(module.elements * module.size for module in modules)
+    most = max(modules, key=lambda one: one.elements, default=None)
+    num_shards = len(strategy.ranks) if most is None else len(most.shards)
+    num_replicas = 1 if most is None else len(most.replicas)
+    if order:
+        forwards = backwards = len(micro_steps)
+    else:
+        forwards = sum(passes(held)[0] for held in taking_part)
+        backwards = sum(passes(held)[1] for held in taking_part)
+    scale = Scale(unit=PSI, unit_bytes=unit_bytes, share=_share(num_shards))
+    if num_shards == 1 and num_replicas > 1:
+        scale = Scale(unit=PSI, unit_bytes=unit_bytes, share=_share(num_replicas))
+    step = _FsdpStep(sharding)
+    gathered: set[str] = set()
+    if order:
+        _in_pipeline(step, strategy, order)
+    for held in () if order else taking_part:
+        if not passes(held)[0]:  # its forward was in an iteration before
+            whole = {one.name for one in held.bundles if flag(one, "starts_whole", default=False)}
+            gathered |= whole
+        for place in range(passes(held)[0]):
+            _forward(step, held, gathered, is_first=place == 0)
+        for _ in range(passes(held)[1]):
+            _backward(step, held, gathered)
+    law = Law(
+        (forwards + 2 * backwards) * (num_shards > 1)
+        + backwards * Fraction(2 * (num_replicas > 1), num_shards),
+        _words(num_shards, num_replicas, forwards, backwards),
+        SOURCE if num_replicas == 1 else HYBRID_SOURCE,
+        sum((module.law_bytes(forwards, backwards) for module in modules), Fraction(0)),
+    )
+    return Plan(
+        system=strategy.system,
+        name=strategy.name,
+        title=sharding.title(strategy, num_shards, num_replicas),
+        ranks=strategy.ranks,
+        law=law,
+        law_name=_law_name(num_shards, num_replicas),
+        formula=_formula(num_shards, num_replicas, forwards, backwards),
+        scale=scale,
+        calls=tuple(step.calls),
+        causes=tuple(step.causes),
+        num_parameters=sum(module.elements for module in modules),
+    )
+
+
+def _words(num_shards: int, num_replicas: int, forwards: int, backwards: int) -> str:
+    key = "fsdp.law_replicas" if num_replicas > 1 else "fsdp.law"
+    words = said("fsdp.law_replicate" if num_shards == 1 else key, replicas=num_replicas)
+    if forwards != backwards:
+        return said(
+            "fsdp.here",
+            words=words,
+            forwards=_times(forwards, "fsdp.forwards"),
+            backwards=_times(backwards, "fsdp.backwards"),
+        )
+    return said("programs.each", law=words, count=backwards) if backwards > 1 else words
+
+
+def _times(count: int, what: str) -> str:
+    one, several, none = said.each(what, number=count)
+    return none if not count else one if count == 1 else several
+
+
+def _law_name(num_shards: int, num_replicas: int) -> str:
+    if num_shards == 1:
+        return "data parallel"
+    return "ZeRO-3" if num_replicas == 1 else "ZeRO-3 with replicas"
+
+
+def _formula(num_shards: int, num_replicas: int, forwards: int, backwards: int) -> str:
+    if num_shards == 1:
+        return f"{2 * backwards}{PSI}(R-1)/R"
+    formula = f"{forwards + 2 * backwards}{PSI}(N-1)/N"
+    if num_replicas > 1 and backwards:
+        formula += f" + {2 * backwards}{PSI}/N(R-1)/R"
+    return formula
+
+
+def _module(strategy: Strategy, bundle: Bundle, sharding: Sharding) -> _Module:
+    shards = tuple(numbers(bundle, "shard_ranks")) or strategy.ranks
+    replicas = tuple(numbers(bundle, "replicate_ranks")) or strategy.ranks[:1]
+    parameters = bundle.parameters
+    trainable = [one for one in parameters if one.trainable]
+    dtypes = {one.dtype for one in parameters} or {"float32"}
+    dtype = text(bundle, "parameter_dtype") or min(dtypes)
+    flat = number(bundle, "padded_elements")
+    if sharding.is_flat:
+        padded = flat or _up(sum(one.elements for one in parameters), len(shards))
+        trainable_padded = padded if trainable else 0
+        num_trainable = sum(one.elements for one in (parameters if trainable else ()))
+    else:
+        padded = sum(_padded(one, len(shards)) for one in parameters)
+        trainable_padded = sum(_padded(one, len(shards)) for one in trainable)
+        num_trainable = sum(one.elements for one in trainable)
+    return _Module(
+        name=bundle.name,
+        shards=shards,
+        replicas=replicas,
+        elements=sum(one.elements for one in parameters),
+        padded=padded,
+        trainable=num_trainable,
+        trainable_padded=trainable_padded,
+        size=element_bytes_of(dtype),
+        reduce_size=element_bytes_of(text(bundle, "reduce_dtype") or dtype),
+    )
+
+
+def _padded(parameter: Parameter, num_ranks: int) -> int:
+    """A parameter's rows are divided among the ranks, so their number is padded."""
+    rows = parameter.shape[0] if parameter.shape else 1
+    return parameter.elements // rows * _up(rows, num_ranks) if rows else 0
+
+
+def _up(number_: int, multiple: int) -> int:
+    return -(-number_ // multiple) * multiple
+
+
+def _share(num_ranks: int) -> Fraction:
+    return Fraction(num_ranks - 1, num_ranks)
+
+
+def _in_pipeline(step: _FsdpStep, strategy: Strategy, order: Sequence[Phase]) -> None:
+    """All micro-batches of a stage, and what is left to the end of the step."""
+    kept = replace(
+        strategy,
+        bundles=tuple(
+            replace(
+                bundle,
+                options=bundle.options | {"reshards_after_backward": False, "reduces": False},
+            )
+            for bundle in strategy.bundles
+        ),
+    )
+    gathered: set[str] = set()
+    for phase in order:
+        (_forward if phase is Phase.FORWARD else _backward)(step, kept, gathered)
+    for bundle in strategy.bundles:
+        module = _module(strategy, bundle, step.sharding)
+        factor = module.share + module.replica_share
+        step.because(
+            Cause.NOT_REDUCED, said("fsdp.added_up"), module.elements * module.size * factor
+        )
+        _reduce(step, module, reduces=True)
+
+
+def _forward(
+    step: _FsdpStep, strategy: Strategy, gathered: set[str], *, is_first: bool = True
+) -> None:
+    """A forward, the first of its micro-step or not; `gathered` holds what is whole."""
+    for bundle in strategy.bundles:
+        module = _module(strategy, bundle, step.sharding)
+        if bundle.name in gathered:
+            after = "backward" if is_first else "forward"
+            words = said(f"fsdp.{_root(bundle)}kept_after_{after}")
+            whole = module.elements * module.size * module.share
+            step.because(Cause.KEPT_PARAMETERS, words, -whole)
+        elif flag(bundle, "starts_whole", default=False):
+            words = said(f"fsdp.{_root(bundle)}whole")
+            whole = module.elements * module.size * module.share
+            step.because(Cause.KEPT_PARAMETERS, words, -whole)
+        else:
+            _gather(step, module, Phase.FORWARD, module.shards)
+        gathered.add(bundle.name)
+        if flag(bundle, "reshards_after_forward"):
+            gathered.discard(bundle.name)
+
+
+def _backward(step: _FsdpStep, strategy: Strategy, gathered: set[str]) -> None:
+    """A backward; modules before the first that is trained are not gone back through."""
+    goes_back = _goes_back(strategy, step.sharding)
+    for bundle in reversed(strategy.bundles):
+        module = _module(strategy, bundle, step.sharding)
+        whole = module.elements * module.size * module.share
+        fewer = tuple(numbers(bundle, "reshard_ranks"))
+        if bundle.name in gathered:
+            words = said(kept_after_forward(bundle.name))
+            if flag(bundle, "reshards_after_forward"):
+                words = said(f"fsdp.{_root(bundle)}kept_after_backward")
+            step.because(Cause.KEPT_PARAMETERS, words, -whole)
+        elif not goes_back[bundle.name]:
+            words = said("fsdp.not_needed")
+            step.because(Cause.FROZEN_PARAMETERS, words, -whole)
+        else:
+            _gather(step, module, Phase.BACKWARD, fewer or module.shards)
+            gathered.add(bundle.name)
+        _reduce(step, module, reduces=flag(bundle, "reduces"))
+        if flag(bundle, "reshards_after_backward"):
+            gathered.discard(bundle.name)
+
+
+def _goes_back(strategy: Strategy, sharding: Sharding) -> dict[str, bool]:
+    """Whether a module's parameters are gathered for its backward, if they are not whole."""
+    is_reached = False
+    found: dict[str, bool] = {}
+    for bundle in strategy.bundles:
+        is_reached |= any(one.trainable for one in bundle.parameters)
+        # older traces, and systems with flat parameters, do not tell
+        found[bundle.name] = flag(bundle, "is_reached", default=is_reached)
+    if sharding.gathers_ahead:
+        order = _computed(strategy.bundles)
+        for before, after in itertools.pairwise(order):
+            if found[after] and not found[before]:
+                found[before] = True
+                break
+    return found
+
+
+def _computed(bundles: Sequence[Bundle]) -> list[str]:
+    """Modules in the order in which their forwards end: each after those within it."""
+    found: list[str] = []
+    within: list[str] = []
+    for name in (bundle.name for bundle in bundles):
+        while within and not _is_within(name, within[-1]):
+            found.append(within.pop())
+        within.append(name)
+    return [*found, *reversed(within)]
+
+
+def _is_within(name: str, outer: str) -> bool:
+    """Whether a module is a part of another, by their names."""
+    label, _, last = outer.rpartition(" ")
+    if last == "root":
+        return name.startswith(f"{label} ") if label else True
+    return name.startswith(f"{outer}.")
+
+
+def kept_after_forward(module: str) -> str:
+    """Which text says that a module's parameters are kept after forward."""
+    return "fsdp.root_parameters_kept" if module == "root" else "fsdp.kept_after_forward"
+
+
+def _root(bundle: Bundle) -> str:
+    return "root_" if bundle.name == "root" else ""
+
+
+def _gather(step: _FsdpStep, module: _Module, phase: Phase, ranks: tuple[int, ...]) -> None:
+    share, law_share = _share(len(ranks)), module.share
+    if module.padded and len(ranks) > 1:
+        step.calls.append(
+            Movement(
+                phase=phase,
+                purpose=Purpose.GATHER_PARAMETERS,
+                op=Op.ALL_GATHER,
+                ranks=ranks,
+                elements=module.padded,
+                element_bytes=module.size,
+                unit=module.name,
+            )
+        )
+    padding = module.padded - module.elements
+    step.because(Cause.PADDING, said("programs.padding"), padding * module.size * law_share)
+    step.because(
+        Cause.SMALLER_GROUP,
+        said("programs.fewer", count=len(ranks), ranks=len(module.shards)),
+        module.padded * module.size * (share - law_share),
+    )
+
+
+def _reduce(step: _FsdpStep, module: _Module, *, reduces: bool) -> None:
+    """The reduce-scatter among the shards, and the all-reduce of the part over the replicas."""
+    factor = module.share + module.replica_share
+    if not reduces:
+        step.because(
+            Cause.NOT_REDUCED, said("fsdp.added_up"), -module.elements * module.size * factor
+        )
+        return
+    frozen = module.elements - module.trainable
+    step.because(
+        Cause.FROZEN_PARAMETERS,
+        said("programs.no_gradient"),
+        -frozen * module.size * factor,
+    )
+    if not module.trainable:
+        return
+    if len(module.shards) > 1:
+        step.calls.append(
+            Movement(
+                phase=Phase.BACKWARD,
+                purpose=Purpose.REDUCE_GRADIENTS,
+                op=Op.REDUCE_SCATTER,
+                ranks=module.shards,
+                elements=module.trainable_padded,
+                element_bytes=module.reduce_size,
+                unit=module.name,
+            )
+        )
+    if len(module.replicas) > 1:
+        step.calls.append(
+            Movement(
+                phase=Phase.BACKWARD,
+                purpose=Purpose.REDUCE_GRADIENTS,
+                op=Op.ALL_REDUCE,
+                ranks=module.replicas,
+                elements=module.trainable_padded // len(module.shards),
+                element_bytes=module.reduce_size,
+                unit=module.name,
+            )
+        )
+    padding = module.trainable_padded - module.trainable
+    step.because(Cause.PADDING, said("programs.padding"), padding * module.reduce_size * factor)
+    wider = module.reduce_size - module.size
+    step.because(
+        Cause.REDUCTION_DTYPE,
+        said("fsdp.reduced_in", size=module.reduce_size, own=module.size),
+        module.trainable * wider * factor,
+    )
+
+
+def name_of_shards(strategy: Strategy) -> str:
+    """A system that shards all parameters, and how, in words."""
+    is_hybrid = any(
+        len(numbers(bundle, "replicate_ranks")) > 1 and len(numbers(bundle, "shard_ranks")) > 1
+        for bundle in strategy.bundles
+    )
+    if flag(strategy, "replicates", default=False):
+        return said("states.replicate", system=strategy.system)
+    return f"{strategy.system} (HSDP)" if is_hybrid else str(strategy.system)
