@@ -40,22 +40,6 @@ from zerosim.view.reading import load
 from zerosim.view.reading.profile import Profile, profile
 
 OURS = "zerosim-{stage}"
-TITLES = {
-    Implementation.DDP: "DDP",
-    Implementation.DDP_ZERO: "DDP + ZeroRedundancyOptimizer",
-    Implementation.FSDP2: "FSDP2",
-    Implementation.FSDP2_KEPT: "FSDP2, kept after forward",
-    Implementation.FSDP2_BF16: "FSDP2, bf16",
-    Implementation.FSDP1: "FSDP1",
-    Implementation.HSDP: "FSDP2, hybrid (HSDP)",
-    Implementation.TENSOR_PARALLEL: "tensor parallel",
-    Implementation.GPIPE: "pipeline, GPipe",
-    Implementation.ONE_F_ONE_B: "pipeline, 1F1B",
-    Implementation.DEEPSPEED_0: "DeepSpeed stage 0",
-    Implementation.DEEPSPEED_1: "DeepSpeed stage 1",
-    Implementation.DEEPSPEED_2: "DeepSpeed stage 2",
-    Implementation.DEEPSPEED_3: "DeepSpeed stage 3",
-}
 _NAMES = (*(OURS.format(stage=stage) for stage in STAGES), *Implementation)
 
 
@@ -122,7 +106,7 @@ def _who(name: str) -> EngineConfig | Implementation:
 
 def _title(name: str) -> str:
     return (
-        name.replace("-", " stage ") if name.startswith("zerosim") else TITLES[Implementation(name)]
+        name.replace("-", " stage ") if name.startswith("zerosim") else Implementation(name).title
     )
 
 

@@ -1,4 +1,4 @@
-"""Who can be asked for a step, and who of them is here."""
+"""Which implementations can be run, and which of them are here."""
 
 from __future__ import annotations
 
@@ -12,22 +12,6 @@ from zerosim.systems.step import Step
 from zerosim.train.models import Batches
 from zerosim.train.models.catalogue import gpt_config
 
-_HOMES = {
-    Implementation.DDP: "ddp.run.ddp",
-    Implementation.DDP_ZERO: "zero_redundancy.run.ddp_zero",
-    Implementation.FSDP2: "fsdp2.run.fsdp2",
-    Implementation.FSDP2_KEPT: "fsdp2.run.fsdp2_kept",
-    Implementation.FSDP2_BF16: "fsdp2.run.fsdp2_bf16",
-    Implementation.FSDP1: "fsdp1.run.fsdp1",
-    Implementation.HSDP: "fsdp2.run.hsdp",
-    Implementation.TENSOR_PARALLEL: "tensor_parallel.run.tensor_parallel",
-    Implementation.GPIPE: "pipeline_parallel.run.gpipe",
-    Implementation.ONE_F_ONE_B: "pipeline_parallel.run.one_f_one_b",
-    Implementation.DEEPSPEED_0: "deepspeed.run.stage_0",
-    Implementation.DEEPSPEED_1: "deepspeed.run.stage_1",
-    Implementation.DEEPSPEED_2: "deepspeed.run.stage_2",
-    Implementation.DEEPSPEED_3: "deepspeed.run.stage_3",
-}
 _PIPELINES = (Implementation.GPIPE, Implementation.ONE_F_ONE_B)
 
 
@@ -58,7 +42,7 @@ def _undivided(implementation: Implementation, run: RunConfig) -> str:
 
 def make_step(implementation: Implementation, run: RunConfig, batches: Batches) -> Step:
     """The step of an implementation; on every rank, when all have joined."""
-    module, _, function = _HOMES[implementation].rpartition(".")
+    module, _, function = implementation.run_by.rpartition(".")
     home = import_module(f"zerosim.systems.{module}")
     maker: Callable[[RunConfig, Batches], Step] = getattr(home, function)
     return maker(run, batches)

@@ -7,6 +7,7 @@ trace never loads what observes a program, and the other way round:
     plan      `plan(asked)`: what it makes a rank call in a step, its law and causes  (no torch)
     states    `keeps(asked)`: what a rank keeps of its model states                   (no torch)
     frames    `read(cutting)`: which rank holds which shard when                      (no torch)
+    dry       `as_with_memory()`: a context for dry runs, whose tensors have no memory  (torch)
 
 Other packages bring systems as entry points of the group `zerosim.systems` (docs/systems.md).
 """

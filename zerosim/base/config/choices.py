@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from zerosim.base.errors import ConfigError
 from zerosim.base.tiers import Tier
@@ -58,23 +58,54 @@ class ModelName(StrEnum):
 _TRAINED_HERE = (ModelName.GPT_TINY, ModelName.GPT_SMALL, ModelName.MLP)
 
 
-class Implementation(StrEnum):
-    """Who else trains a built-in model, beside zerosim's engine."""
+class AlikeRanks(StrEnum):
+    """Which ranks of an implementation do the same, however many there are."""
 
-    DDP = "ddp"
-    DDP_ZERO = "ddp-zero"
-    FSDP2 = "fsdp2"
-    FSDP2_KEPT = "fsdp2-kept"
-    FSDP2_BF16 = "fsdp2-bf16"
-    FSDP1 = "fsdp1"
-    HSDP = "hsdp"
-    TENSOR_PARALLEL = "tensor-parallel"
-    GPIPE = "gpipe"
-    ONE_F_ONE_B = "1f1b"
-    DEEPSPEED_0 = "deepspeed-0"
-    DEEPSPEED_1 = "deepspeed-1"
-    DEEPSPEED_2 = "deepspeed-2"
-    DEEPSPEED_3 = "deepspeed-3"
+    NONE = "none"
+    ALL = "all"
+    ROWS = "rows"
+    """Those that have as many rows of each parameter, which is divided by its first dimension."""
+
+
+class Implementation(StrEnum):
+    """Other implementations that train a built-in model, beside zerosim's engine.
+
+    Attributes:
+        title: its name in tables.
+        run_by: the function that makes its step, in `zerosim.systems`.
+        alike: which of its ranks do the same.
+    """
+
+    title: str
+    run_by: str
+    alike: AlikeRanks
+
+    def __new__(
+        cls, value: str, title: str, run_by: str, alike: AlikeRanks = AlikeRanks.NONE
+    ) -> Self:
+        """A member, and what is declared of it."""
+        one = str.__new__(cls, value)
+        one._value_ = value
+        one.title, one.run_by, one.alike = title, run_by, alike
+        return one
+
+    DDP = "ddp", "DDP", "ddp.run.ddp", AlikeRanks.ALL
+    DDP_ZERO = "ddp-zero", "DDP + ZeroRedundancyOptimizer", "zero_redundancy.run.ddp_zero"
+    FSDP2 = "fsdp2", "FSDP2", "fsdp2.run.fsdp2", AlikeRanks.ROWS
+    FSDP2_KEPT = "fsdp2-kept", "FSDP2, kept after forward", "fsdp2.run.fsdp2_kept", AlikeRanks.ROWS
+    FSDP2_BF16 = "fsdp2-bf16", "FSDP2, bf16", "fsdp2.run.fsdp2_bf16", AlikeRanks.ROWS
+    FSDP1 = "fsdp1", "FSDP1", "fsdp1.run.fsdp1", AlikeRanks.ALL
+    HSDP = "hsdp", "FSDP2, hybrid (HSDP)", "fsdp2.run.hsdp"
+    TENSOR_PARALLEL = (
+        *("tensor-parallel", "tensor parallel", "tensor_parallel.run.tensor_parallel"),
+        AlikeRanks.ALL,
+    )
+    GPIPE = "gpipe", "pipeline, GPipe", "pipeline_parallel.run.gpipe"
+    ONE_F_ONE_B = "1f1b", "pipeline, 1F1B", "pipeline_parallel.run.one_f_one_b"
+    DEEPSPEED_0 = "deepspeed-0", "DeepSpeed stage 0", "deepspeed.run.stage_0"
+    DEEPSPEED_1 = "deepspeed-1", "DeepSpeed stage 1", "deepspeed.run.stage_1"
+    DEEPSPEED_2 = "deepspeed-2", "DeepSpeed stage 2", "deepspeed.run.stage_2"
+    DEEPSPEED_3 = "deepspeed-3", "DeepSpeed stage 3", "deepspeed.run.stage_3"
 
 
 class DeviceKind(StrEnum):

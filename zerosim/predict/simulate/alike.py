@@ -5,17 +5,11 @@ from __future__ import annotations
 from itertools import groupby
 
 from zerosim.base.config import EngineConfig, Implementation, RunConfig
+from zerosim.base.config.choices import AlikeRanks
 from zerosim.predict.simulate.mode import without_memory
 from zerosim.predict.simulate.work import WorkCounter
 from zerosim.schema.manifest import EACH, Alike
 from zerosim.train.models import build
-
-_BY_WHOLE_WORLD = {
-    *(Implementation.DDP, Implementation.TENSOR_PARALLEL, Implementation.FSDP1),
-    *(Implementation.FSDP2, Implementation.FSDP2_KEPT, Implementation.FSDP2_BF16),
-}
-_BY_ROWS = {Implementation.FSDP2, Implementation.FSDP2_KEPT, Implementation.FSDP2_BF16}
-"""They divide each parameter by its first dimension."""
 
 
 def alike_of(
@@ -26,12 +20,12 @@ def alike_of(
     Calls of the backend's own by the whole world say the same on every rank, and so do those of
     tensor parallel groups, of which each rank is in one, if all lie on nodes in the same way. A
     ring's messages go to other peers on each; of an owner, a node or a pipeline not all are
-    members. FSDP2 cuts a parameter's first dimension in N pieces, of which the last ones may be
+    members. A parameter's first dimension may be cut in N pieces, of which the last ones may be
     shorter or empty: ranks with the same pieces are alike.
     """
     if run.ranks <= each or _differ(run, who):
         return ()
-    if who not in _BY_ROWS:
+    if isinstance(who, EngineConfig) or who.alike is not AlikeRanks.ROWS:
         return (Alike(rank=0, first=1, last=run.ranks - 1),)
     with without_memory(WorkCounter()):
         model = build(run.model, run.seed, shape=run.shape)
@@ -45,7 +39,7 @@ def alike_of(
 
 def _differ(run: RunConfig, who: EngineConfig | Implementation) -> bool:
     if not isinstance(who, EngineConfig):
-        return who not in _BY_WHOLE_WORLD
+        return who.alike is AlikeRanks.NONE
     node, together = who.ranks_per_node or run.ranks, run.tensor_parallel
     return not who.asks_alike or bool(node % together and together % node)
 

@@ -125,6 +125,6 @@ def without_memory(work: WorkCounter, known: Known | None = None) -> Iterator[No
     # a constant that was made before, such as a table of a module's, is taken as one
     fake = Fake(allow_non_fake_inputs=True)
     with warnings.catch_warnings(), fake, _Dry(fake, work, known):
-        # FSDP1 compares addresses: all are one, as those of a storage that it shares
+        # a flat parameter's addresses are compared: all are one, as of a storage that is shared
         warnings.filterwarnings("ignore", message="Accessing the data pointer of FakeTensor")
         yield

@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
@@ -24,8 +24,9 @@ from zerosim.predict.simulate.post import Letters, Post
 from zerosim.predict.simulate.work import WorkCounter
 from zerosim.schema.events import OperatorWork, Phase
 from zerosim.schema.manifest import Alike
+from zerosim.systems.registry import systems
 from zerosim.trace import dry, labels
-from zerosim.trace.holdings import holdings, is_same_memory
+from zerosim.trace.holdings import holdings
 from zerosim.trace.sink import Description
 from zerosim.train.launch import parallel
 
@@ -195,31 +196,24 @@ def _forget_meshes() -> None:
 
 @contextmanager
 def _as_with_memory() -> Iterator[None]:
-    """What PyTorch's own code asks of addresses is answered as if there were any.
+    """What code asks of memory that is not there is answered as if it were.
 
-    Objects that it sends have values: their bytes come from no tensor. FSDP2 compares addresses to
-    see whether a parameter still lies where it was put; if it does there is nothing to do.
+    Objects that PyTorch sends have values: their bytes come from no tensor. What a system's own
+    code asks, the system knows (its part `dry`).
     """
-    from torch.distributed.fsdp._fully_shard._fsdp_param import FSDPParam
-
     to_tensor: Any = distributed_c10d._object_to_tensor
-    reset: Any = FSDPParam.reset_sharded_param
 
     def object_to_tensor(*args: Any) -> Any:
         with unset_fake_temporarily():
             return to_tensor(*args)
 
-    def reset_sharded_param(parameter: Any) -> None:
-        known = parameter._module_info
-        now = getattr(known.module, known.param_name)
-        data = parameter._sharded_param_data
-        if now is not parameter.sharded_param or not is_same_memory(data, now._local_tensor):
-            reset(parameter)
-
-    with (
-        mock.patch.object(distributed_c10d, "_object_to_tensor", object_to_tensor),
-        mock.patch.object(FSDPParam, "reset_sharded_param", reset_sharded_param),
-    ):
+    with ExitStack() as held:
+        held.enter_context(
+            mock.patch.object(distributed_c10d, "_object_to_tensor", object_to_tensor)
+        )
+        for system in systems().values():
+            if (part := system.part("dry")) is not None:
+                held.enter_context(part.as_with_memory())
         yield
 
 

@@ -158,7 +158,7 @@ def _named(
 
 
 def _padding(strategy: Strategy) -> int:
-    """What FSDP2 adds to all parameters, so that the rows of each divide by the ranks."""
+    """What is added to all parameters where the rows of each are to divide by the ranks."""
     return sum(_padded(one, len(strategy.ranks)) for one in parameters_of(strategy)) - bytes_of(
         parameters_of(strategy)
     )

@@ -164,7 +164,7 @@ class Plan:
 
     Attributes:
         system, name: whose plan it is.
-        title: the system in words: "FSDP2", "DDP + ZeroRedundancyOptimizer".
+        title: the system in words: "DDP", "DDP + ZeroRedundancyOptimizer".
         ranks: global ranks that its law speaks of.
         law_name: whose law it is: "ZeRO-3".
         formula: the law in symbols: "3Ψ(N-1)/N".
