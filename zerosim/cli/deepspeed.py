@@ -13,7 +13,7 @@ from zerosim.base.errors import ConfigError
 from zerosim.cli.configured import DECLARED, engine_values
 from zerosim.cli.console import make_console, make_table, print_json, print_table
 from zerosim.cli.options import option_of
-from zerosim.train.deepspeed import Explanation, explain
+from zerosim.systems.deepspeed.explanation import Explanation, explain
 from zerosim.train.deepspeed.config import KEYS, Settings, read_document, read_settings
 
 

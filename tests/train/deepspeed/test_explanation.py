@@ -15,7 +15,7 @@ from tests.cli.command import command
 from tests.train.deepspeed.table import CASES, MODEL
 from tests.train.deepspeed.training import BF16, KEEPS_NOTHING, OFFLOAD, Net, Tied, zero
 from zerosim.base.errors import ConfigError, UnplannedError
-from zerosim.train.deepspeed import explain
+from zerosim.systems.deepspeed.explanation import explain
 from zerosim.train.models import build
 
 PAGE = Path(__file__).parents[3] / "docs" / "deepspeed.md"

@@ -1,12 +1,13 @@
-"""Which rank holds what where each keeps everything and gradients are all-reduced in buckets."""
+"""Which rank holds what where each keeps everything: gradients all-reduced in buckets, or alone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from zerosim.analysis.frames.cuts import Cutting, NotShown
-from zerosim.analysis.frames.layout import Division
-from zerosim.schema.manifest import BucketLayout
+from zerosim.analysis.frames.layout import Division, Part
+from zerosim.schema.manifest import BucketLayout, UnitLayout
 from zerosim.schema.strategies import Strategy
 from zerosim.theory.programs.options import flag, name_lists, text
 
@@ -34,3 +35,18 @@ def reduced_buckets(made: Cutting, strategy: Strategy) -> Iterator[BucketLayout]
         names.extend(name for name in made.unit_of if name not in named)
     for place, names in enumerate(buckets):
         yield made.bucket(f"bucket {place}", names)
+
+
+def each_alone(ranks: Iterable[int], units: Sequence[UnitLayout]) -> Division:
+    """Of ranks that keep everything and add up no gradients with each other."""
+    one = frozenset({0})
+    whole = Part(computes=one, keeps=one, updates=one, makes=one)
+    return replace(
+        EVERYTHING,
+        num_shards=1,
+        parts={
+            (rank, unit.name): replace(whole, among=frozenset({rank}))
+            for rank in ranks
+            for unit in units
+        },
+    )

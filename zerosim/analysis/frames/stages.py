@@ -13,7 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from zerosim.analysis.frames.cuts import OPTIMIZER, Cutting, NotShown, Program
-from zerosim.analysis.frames.layout import Calls, Division, Part
+from zerosim.analysis.frames.layout import Calls, Part
+from zerosim.analysis.frames.reduced import each_alone
 from zerosim.schema.events import Event, Purpose
 from zerosim.schema.manifest import BucketLayout
 from zerosim.schema.strategies import Strategy
@@ -29,9 +30,6 @@ Stages = Mapping[str, str]
 LABELLED = ": "
 """Between a label and a module's name."""
 _BETWEEN = (Purpose.SEND_ACTIVATIONS, Purpose.SEND_GRADIENTS)
-_MINE = Part(
-    computes=frozenset({0}), keeps=frozenset({0}), updates=frozenset({0}), makes=frozenset({0})
-)
 
 
 def stages_of(strategies: Iterable[Strategy]) -> Stages:
@@ -124,20 +122,7 @@ def _whole(stage: str, held: Held, computations: Sequence[str]) -> Program:
         for one in parameters_of(pipeline)
     ]
     units = made.units(made.cut(named), {})
-    parts = {
-        (rank, unit.name): replace(_MINE, among=frozenset({rank}))
-        for rank in held
-        for unit in units
-    }
-    division = Division(
-        parameters=False,
-        gradients=False,
-        states=False,
-        calls_within=True,
-        num_shards=1,
-        parts=parts,
-    )
-    return made.program(units, (), division)
+    return made.program(units, (), each_alone(held, units))
 
 
 def _with_parts(program: Program, ranks: tuple[int, ...]) -> Program:

@@ -111,7 +111,7 @@ def plan(asked: Asked) -> Plan:
     return Plan(
         system=strategy.system,
         name=strategy.name,
-        title=strategy.system.value,
+        title=strategy.system,
         ranks=strategy.ranks,
         law=Law(
             Fraction(num_sums),

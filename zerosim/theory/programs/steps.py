@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from zerosim.base.errors import UnplannedError
 from zerosim.base.quantities import PSI
 from zerosim.schema.events import Phase
-from zerosim.schema.strategies import Strategy
+from zerosim.schema.strategies import HAND_WRITTEN, Strategy
 from zerosim.systems.registry import Axis, System, axis_of, find
 from zerosim.theory.programs.parts import local_parameters
 from zerosim.theory.programs.plan import Plan
@@ -106,7 +107,7 @@ def plan_step(
     """What the strategies make one rank call in one iteration.
 
     Strategies that span one rank send nothing and have no plan; nor has a hand-written program,
-    of which nothing is known beforehand, nor a system that is not installed here.
+    of which nothing is known beforehand.
 
     Args:
         held: what holds in the iteration, by rank: see `in_force`.
@@ -115,6 +116,7 @@ def plan_step(
 
     Raises:
         ConfigError: an option or a dtype is not known.
+        UnplannedError: a system is not installed here.
     """
     mine = [steps for steps in held[rank] if any(len(one.ranks) > 1 for one in steps)]
     tensor = [steps[-1] for steps in mine if axis_of(steps[-1].system) is Axis.TENSOR]
@@ -123,8 +125,13 @@ def plan_step(
     joining: list[tuple[System, Asked]] = []
     for steps in mine:
         system, own = _system(steps[-1]), steps[-1].system
-        if system is None:
+        if own == HAND_WRITTEN:
             continue
+        if system is None:
+            raise UnplannedError(
+                f"the trace says that {own!r} divides the training, and no package here knows that "
+                "system (entry points of zerosim.systems), so what it sends is shown as it is"
+            )
         asked = Asked(
             steps=tuple(_local(one, tensor) for one in steps),
             rank=rank,
