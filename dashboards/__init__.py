@@ -29,4 +29,12 @@
 
 The player (`player/`) is plain ES modules and knows nothing of Dash, so that the file and the
 server show the same.
+
+The server reads traces by name and never by path, refuses requests under another host's name, and
+lets a page load nothing from elsewhere. What is not only read is a list in `dashboards/guard.py`.
+What runs for a page (a lesson's runs, a program for a puzzle, a layout of Plan) is a child of one
+workbench (`workbench.py`), for the machine that serves alone. Pages show puzzles through
+`puzzles.puzzle` and `puzzles.promised`, which need no torch. No right answer of a lesson is in its
+page, but folded in the file that `zerosim export --lesson` writes; a room keeps answers in memory,
+bounded, forgets them, and tells nobody whether one is right before the lecturer shows it to all.
 """
