@@ -45,7 +45,7 @@ class Bundle:
         name: as events call it in `unit`.
         parameters: in the order in which the system keeps them.
         options: what the system does with this bundle, as plain values; the keys of each system
-            are listed in `zerosim.systems`.
+            are listed in its folder of `zerosim.systems`.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Strategy:
         iteration: the first iteration that it holds for.
         micro_step: the first micro-step of it.
         bundles: what communicates together, in forward order where there is one.
-        options: as plain values; the keys of each system are listed where it is found.
+        options: as plain values; the keys of each system are listed in its folder.
     """
 
     system: str

@@ -58,8 +58,8 @@ def _zero(layout: Layout, config: EngineConfig) -> dict[str, Any]:
 def torch_calls(layout: Layout) -> str | None:
     """The same with PyTorch's own systems; None for what they do not have.
 
-    DDP, ZeroRedundancyOptimizer and FSDP2 with tensor parallel blocks. ZeRO++ and ZeRO-Offload have
-    no such calls (FSDP2's CPUOffloadPolicy moves all states, not the optimizer's alone).
+    DDP, ZeroRedundancyOptimizer and `fully_shard` with tensor parallel blocks. ZeRO++ and
+    ZeRO-Offload have no such calls (CPUOffloadPolicy moves all states, not the optimizer's alone).
     """
     config = layout.config
     if config.quantizes or config.has_secondary or config.offloads or layout.pipeline > 1:

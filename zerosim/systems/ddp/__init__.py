@@ -1,4 +1,17 @@
-"""DDP: `torch.nn.parallel.DistributedDataParallel`, data parallel with buckets of gradients."""
+"""DDP: `torch.nn.parallel.DistributedDataParallel`, data parallel with buckets of gradients.
+
+Options of its `Strategy`, which has one bundle, "model":
+
+    forwards, backwards   of the model in the micro-step, with gradients
+    buckets               elements of each bucket as DDP reports them, with bucket_dtypes and
+                          bucket_parameters
+    reduces               whether its backward does
+    buffer_elements       by dtype, of buffers that are broadcast in the forward; none after one
+                          that prepared no reduction
+    buffer_syncs          how many forwards of the micro-step do that
+    finds_unused
+    comm_hook             its name, "" if none
+"""
 
 from zerosim.schema.memory import MODEL_STATES
 from zerosim.systems.registry import Axis, System

@@ -1,4 +1,14 @@
-"""FSDP1: `torch.distributed.fsdp.FullyShardedDataParallel`; a module is one flat parameter."""
+"""FSDP1: `torch.distributed.fsdp.FullyShardedDataParallel`; a module is one flat parameter.
+
+Options of its `Strategy`: `forwards`, `backwards` of the model in the micro-step, with gradients;
+and of its bundles, one for each wrapped module, named as the module, the outermost "root":
+
+    shard_ranks; replicate_ranks: [] if not hybrid
+    parameter_dtype, reduce_dtype
+    reshards_after_forward, reshards_after_backward, reduces
+    starts_whole                  whole already when the micro-step begins
+    padded_elements               of its flat parameter
+"""
 
 from zerosim.systems.registry import Axis, System
 

@@ -1,4 +1,19 @@
-"""FSDP2: `torch.distributed.fsdp.fully_shard`, each parameter by its rows; on a 2-D mesh HSDP."""
+"""FSDP2: `torch.distributed.fsdp.fully_shard`, each parameter by its rows; on a 2-D mesh HSDP.
+
+Options of its `Strategy`:
+
+    forwards, backwards           of the model in the micro-step, with gradients
+    undivided, undivided_frozen   elements of all other parameters, by dtype
+
+and of its bundles, one for each wrapped module, named as the module, the outermost "root":
+
+    shard_ranks; replicate_ranks: [] if not hybrid
+    parameter_dtype, reduce_dtype; shard_dims
+    reshards_after_forward, reshards_after_backward, reduces
+    reshard_ranks                 those among whom it is divided after forward, if fewer
+    starts_whole                  whole already when the micro-step begins
+    is_reached                    something that is trained is in it or before it
+"""
 
 from zerosim.systems.registry import Axis, System
 

@@ -1,4 +1,8 @@
-"""`torch.distributed.optim.ZeroRedundancyOptimizer`: optimizer states divided, beside DDP."""
+"""`torch.distributed.optim.ZeroRedundancyOptimizer`: optimizer states divided, beside DDP.
+
+Options of its `Strategy`: `bucket_view` (parameters_as_bucket_view). One bundle for each rank,
+"rank 0", has the parameters that it updates (`owner`: global rank).
+"""
 
 from zerosim.schema.memory import OPTIMIZER_STATES
 from zerosim.systems.ddp import NAME as DDP
