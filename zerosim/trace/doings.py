@@ -20,14 +20,14 @@ MACHINERY = (
 
 
 @dataclass(frozen=True, slots=True)
-class Computed:
+class ThreadsComputed:
     """What the threads of this process but the asking one have computed, and whether all wait."""
 
     nanoseconds: int
     is_waiting: bool
 
 
-def computed() -> Computed:
+def computed() -> ThreadsComputed:
     """What they have computed until now, as far as the kernel says so."""
     own, nanoseconds, is_waiting = threading.get_native_id(), 0, True
     for task in Path("/proc/self/task").iterdir():
@@ -37,7 +37,7 @@ def computed() -> Computed:
             nanoseconds += int((task / "schedstat").read_text().split()[0])
             state = (task / "stat").read_text().rpartition(")")[2].split()[0]
             is_waiting &= state not in "RD"
-    return Computed(nanoseconds, is_waiting)
+    return ThreadsComputed(nanoseconds, is_waiting)
 
 
 def stack_of(frame: Any, without: tuple[str, ...] = (_OWN,)) -> list[str]:

@@ -28,7 +28,7 @@ from zerosim.trace import guard, labels, looking
 from zerosim.trace.conditions import Condition
 from zerosim.trace.doings import MACHINERY, computed, stack_of
 from zerosim.trace.gate import gate
-from zerosim.trace.patience import Patience
+from zerosim.trace.patience import TimeoutsFarOff
 from zerosim.trace.threads import is_computing
 from zerosim.trace.writer import EventWriter
 
@@ -81,7 +81,7 @@ class SocketKeeper:
         self._moves = 0
         self._numbers = 0
         self._is_over = False
-        self._patience = Patience()
+        self._patience = TimeoutsFarOff()
         self._thread = threading.Thread(target=self._listen, name="zerosim-debug", daemon=True)
 
     @property

@@ -16,7 +16,7 @@ import torch.distributed as dist
 from zerosim.trace.gate import PATIENCE
 
 
-class Patience:
+class TimeoutsFarOff:
     """Timeouts of PyTorch's that are set far off, and what they were."""
 
     def __init__(self) -> None:
