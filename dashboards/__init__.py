@@ -13,7 +13,7 @@
     lessonapi    the addresses of lessons
     workbench    a lesson's runs, recorded anew here; layouts, simulated
     planapi      the addresses of a layout that is simulated
-    markup       Markdown as HTML
+    markdown     Markdown as HTML
     handouts     assignments on paper
     words/       what pages say themselves, for one language a file
     pages/       one page a module: its address, its title, what it shows

@@ -14,7 +14,7 @@ from zerosim.base.errors import ConfigError
 from zerosim.base.language import Language, speaking, spoken
 from zerosim.dashboards.documents import Documents
 from zerosim.dashboards.library import Library
-from zerosim.dashboards.markup import to_html
+from zerosim.dashboards.markdown import to_html
 from zerosim.dashboards.pages.blocks import StepPage
 from zerosim.dashboards.pages.lessons import words
 from zerosim.dashboards.pages.steps import Writer

@@ -14,7 +14,7 @@ from string import Template
 
 from zerosim.base.errors import ZerosimError, first_line
 from zerosim.base.quantities import format_bytes
-from zerosim.dashboards.markup import to_html
+from zerosim.dashboards.markdown import to_html
 from zerosim.view.export.files import write
 from zerosim.view.export.paper import paper
 

@@ -178,7 +178,7 @@ def read_lesson(path: Path) -> Lesson:
             name: parse_question(name, each) for name, each in plain.pop("questions").items()
         }
         vary = plain.pop("vary")
-        title, steps = _steps(_cells_of(path))
+        title, steps = _steps(cells_of(path))
         lesson = Lesson(
             number=int(found[1]),
             title=title,
@@ -201,8 +201,10 @@ def read_lesson(path: Path) -> Lesson:
     return lesson
 
 
-def _cells_of(path: Path) -> Iterator[tuple[bool, str]]:
-    """Each cell, with its text in the language that is spoken, and whether it is text.
+def cells_of(path: Path) -> list[tuple[bool, str]]:
+    """The cells of a lesson's file in order: whether each is text, and what it says.
+
+    Text is in the language that is spoken.
 
     Raises:
         KeyError: there are not as many in that language.
@@ -210,15 +212,13 @@ def _cells_of(path: Path) -> Iterator[tuple[bool, str]]:
     cells = list(_cells(path.read_text(encoding="utf-8")))
     other = sibling(path.with_suffix(".md"))
     if other.parent == path.parent or not other.exists():
-        yield from cells
-        return
+        return cells
     translated = _translated(other.read_text(encoding="utf-8"))
     count = sum(is_text for is_text, _ in cells)
     if len(translated) != count:
         raise KeyError(f"{other.parent.name}/{other.name} has {len(translated)} cells, not {count}")
     texts = iter(translated)
-    for is_text, cell in cells:
-        yield is_text, next(texts) if is_text else cell
+    return [(is_text, next(texts) if is_text else cell) for is_text, cell in cells]
 
 
 def _translated(text: str) -> list[str]:
@@ -293,8 +293,3 @@ def _call_of(statement: ast.stmt) -> Call | None:
         tuple(ast.literal_eval(each) for each in call.args),
         {each.arg: ast.literal_eval(each.value) for each in call.keywords if each.arg},
     )
-
-
-def cells_of(path: Path) -> list[tuple[bool, str]]:
-    """The cells of a lesson's file in order: whether each is text, and what it says."""
-    return list(_cells(path.read_text(encoding="utf-8")))

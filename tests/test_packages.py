@@ -172,6 +172,7 @@ def test_without_the_extra_all_works_but_serve(own, site):
         compare t/stage-0 t/stage-3
         table paper
         export t/stage-3 --html x.html
+        notebook 5
         serve t
     """
     hidden = " ".join(OF_PAGES)
@@ -183,7 +184,9 @@ def test_without_the_extra_all_works_but_serve(own, site):
     assert last.startswith("zerosim: ")
     assert " needs dash, plotly, waitress, not installed here; " in last
     assert last.endswith("try pip install 'zerosim[pages]'")
-    assert {"x.html", "g.graphml", "g.json"} <= {path.name for path in own.iterdir()}
+    assert {"x.html", "g.graphml", "g.json", "lesson05_zero3.ipynb"} <= {
+        path.name for path in own.iterdir()
+    }
     assert "wrote x.html" in out
 
 

@@ -20,7 +20,8 @@ from zerosim.dashboards.components.parts import (
     link,
     table_of,
 )
-from zerosim.dashboards.pages.plan import Control, Shown, View, seconds
+from zerosim.dashboards.pages.plan import Control, View
+from zerosim.dashboards.pages.planned import Shown, seconds
 from zerosim.dashboards.texts import SITE, tied
 from zerosim.view import plots
 

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from zerosim.base.language import sibling
 from zerosim.dashboards import texts
-from zerosim.dashboards.markup import to_inline_html, to_linked_html
+from zerosim.dashboards.markdown import to_inline_html, to_linked_html
 from zerosim.lessons.course import Lesson
 from zerosim.lessons.recordings import HERE
 

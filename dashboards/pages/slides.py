@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from textwrap import wrap
 from unicodedata import east_asian_width
 
-from zerosim.dashboards.markup import to_html, to_inline_html
+from zerosim.dashboards.markdown import to_html, to_inline_html
 from zerosim.dashboards.pages.blocks import (
     AnyBlock,
     AskBlock,

@@ -13,7 +13,7 @@ from zerosim.base.errors import ZerosimError, first_line
 from zerosim.base.language import enumerated
 from zerosim.dashboards.figures.drawn import drawn
 from zerosim.dashboards.figures.stacked import stacked
-from zerosim.dashboards.markup import to_html, to_inline_html
+from zerosim.dashboards.markdown import to_html, to_inline_html
 from zerosim.dashboards.pages import graph, replay
 from zerosim.dashboards.pages.blocks import (
     AnyBlock,

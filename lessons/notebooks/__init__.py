@@ -1,11 +1,11 @@
 """Notebooks: every lesson and every puzzle, for a machine where nothing is installed yet.
 
-    python -m zerosim.lessons.notebooks    writes them anew, beside this file
+    zerosim notebook 5    writes one; `make notebooks` writes all of them
 
     making    their cells
     desk      what the cells of a puzzle's notebook call: check a program, watch it
 
-`first_steps.ipynb` is written by hand.
+`first_steps.md` is the one of no lesson: its text and its blocks of Python are the cells.
 """
 
 from zerosim.lessons.notebooks.desk import check, watch

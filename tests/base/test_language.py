@@ -129,7 +129,9 @@ def test_chinese_is_set_with_a_space_beside_latin_and_nowhere_else():
 def test_every_name_of_a_trace_has_a_term():
     enums = (Phase, Kind, Purpose, Op, Role, Tier, Link, Outcome, Cause)
     names = {str(one) for enum in enums for one in enum}
-    terms = dict(texts(tomllib.loads((ROOT / "zerosim" / "base" / "terms.toml").read_text("utf-8"))))
+    terms = dict(
+        texts(tomllib.loads((ROOT / "zerosim" / "base" / "terms.toml").read_text("utf-8")))
+    )
     assert not names - {key.removeprefix(".") for key in terms}
     assert all(term(name) == name for name in names)
     with speaking(Language.CHINESE):

@@ -27,7 +27,8 @@ READING = {
 }
 OTHERS = {
     *("run", "trace", "import", "debug", "profiles", "systems", "fit"),  # what they show was run
-    *("simulate", "plan", "calibrate", "table", "doctor", "puzzle"),  # their own tests hold them
+    # their own tests hold them
+    *("simulate", "plan", "calibrate", "table", "doctor", "puzzle", "notebook"),
     *("replay", "serve", "export"),  # pages: tests/browser/test_predicted.py; files: below
 }
 TIME = re.compile(r"\d ?(?:ns|µs|ms|s)\b|\bms\b|\bseconds\b")

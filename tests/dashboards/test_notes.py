@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.dashboards.samples import make_site, put_trace
-from zerosim.dashboards.markup import to_html, to_linked_html
+from zerosim.dashboards.markdown import to_html, to_linked_html
 from zerosim.dashboards.pages import lessons
 from zerosim.lessons.course import course
 from zerosim.lessons.recordings import HERE

@@ -23,7 +23,7 @@ from zerosim.dashboards.classroom import Classroom, lesson_shelf
 from zerosim.dashboards.components.plan import TABLES, unfolded, unfolding
 from zerosim.dashboards.documents import Documents
 from zerosim.dashboards.library import Library
-from zerosim.dashboards.pages import plan
+from zerosim.dashboards.pages import plan, planned
 from zerosim.dashboards.workbench import Workbench
 from zerosim.predict.plan import ask, make_plan
 from zerosim.predict.plan.search import Fixed
@@ -95,7 +95,7 @@ def test_its_numbers_are_those_of_the_command():
     question = ask("gpt-2", 8, "dgx-h100", 512_000)
     best = make_plan(question, Fixed(stages=(3,), buckets=(None,))).best
     assert f"peak {format_bytes(best.footprint.bytes)} of 80.0 GB" in shown.remark
-    assert f"a step of {plan.seconds(best.step_s)}" in shown.headline
+    assert f"a step of {planned.seconds(best.step_s)}" in shown.headline
     assert shown.remark.startswith("Predicted: ")
     assert sum(shown.memory["bytes"]) == best.footprint.bytes
     of_it = [row["seconds"] for row in shown.times if row["layout"] == "ZeRO-3"]

@@ -5,8 +5,8 @@ import tomllib
 
 import pytest
 
+from tests.base.test_language import OTHERS, braces, texts
 from tests.lessons.committed import LESSONS
-from tests.test_language import OTHERS, braces, texts
 from zerosim.base.language import Language, sibling, speaking
 from zerosim.lessons.course import course, read_lesson
 from zerosim.lessons.questions import misconceptions

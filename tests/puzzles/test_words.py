@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from tests.test_language import braces, texts
+from tests.base.test_language import braces, texts
 from zerosim.base.language import Language, Words, sibling, speaking
 from zerosim.puzzles import puzzles
 from zerosim.puzzles.promised import ASKED, BOUNDED, bounds_of, check_words

@@ -32,6 +32,7 @@ COMMANDS = {
      """,
     "debug": "WORDS --out --overwrite --browser/--no-browser --attach --host --help",
     "diagnose": "PATHS --patience --json --help",
+    "notebook": "NAME --out --overwrite --help",
     "puzzle": "NAME --check --hint --grade --out --json --help",
     "replay": "FOLDER --iteration --at --port --open/--no-open --help",
     "serve": "FOLDERS --host --port --open --perfetto --help",

@@ -23,6 +23,7 @@ from zerosim.cli.fit import fit
 from zerosim.cli.graph import graph
 from zerosim.cli.importing import import_
 from zerosim.cli.memory import memory
+from zerosim.cli.notebook import notebook
 from zerosim.cli.plan import plan
 from zerosim.cli.profiles import profiles
 from zerosim.cli.puzzle import puzzle
@@ -78,6 +79,7 @@ app.command(rich_help_panel=_TABLES)(fit)
 app.command(rich_help_panel=_TABLES)(table)
 app.command(rich_help_panel=_PLAN)(plan)
 app.command(rich_help_panel=_LEARN)(puzzle)
+app.command(rich_help_panel=_LEARN)(notebook)
 app.command(rich_help_panel=_MACHINE)(doctor)
 app.command(rich_help_panel=_MACHINE)(calibrate)
 

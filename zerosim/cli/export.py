@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -14,7 +13,7 @@ import typer
 from zerosim.analysis import choose_iteration
 from zerosim.base.errors import ConfigError, EnvironmentFault
 from zerosim.base.quantities import format_bytes, format_exact
-from zerosim.cli.options import integer, open_run
+from zerosim.cli.options import ReplaceFile, integer, open_run, require_no_file
 from zerosim.cli.pictures import Drawn, draw, files_of, with_pictures
 from zerosim.cli.serve import file_of_lesson, file_of_page
 from zerosim.schema.events import Kind, Phase
@@ -86,9 +85,7 @@ def export(
     iteration: Annotated[
         int | None, integer("Which iteration to export; the last complete one by default.")
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an existing file.")
-    ] = False,
+    overwrite: ReplaceFile = False,
     **options: Any,
 ) -> int:
     """Write a page that opens in any browser, offline; pictures and films; files of other tools."""
@@ -101,12 +98,12 @@ def export(
     given = {"html": html, **{name: options[name] for name in _TOOLS}, **images}
     files = {form: file for form, file in given.items() if file is not None}
     kind = _page_of(page, traces, files)
-    _require_free(((f, one) for f, one in files.items() if f != "hta"), overwrite=overwrite)
+    require_no_file(((f, one) for f, one in files.items() if f != "hta"), overwrite=overwrite)
     runs = [open_run(folder) for folder in traces]
     where = " ".join(map(str, traces))
     made = _for_tools(runs[0], options, iteration)
     more = ((_form_of(file, options), file) for file in made if file not in files.values())
-    _require_free(more, overwrite=overwrite)
+    require_no_file(more, overwrite=overwrite)
     if kind is Page.REPLAY and (html is not None or images):
         replay = runs[0].replay(iteration=iteration)
         made |= draw(replay, options)
@@ -203,7 +200,7 @@ def _export_lesson(
         )
     named = {"html": html, "pdf": pdf}
     files = {form: file for form, file in named.items() if file is not None}
-    _require_free(files.items(), overwrite=overwrite)
+    require_no_file(files.items(), overwrite=overwrite)
     deck = file_of_lesson(number, as_slides=True) if slides or pdf is not None else ""
     made = {}
     if html is not None:
@@ -261,16 +258,3 @@ def _page_of(name: str | None, folders: Sequence[Path], files: Collection[str]) 
             "command alone"
         )
     return Page(found)
-
-
-def _require_free(files: Iterable[tuple[str, Path]], *, overwrite: bool) -> None:
-    """Let nothing be replaced, unless it is wanted.
-
-    Args:
-        files: with the options that they were given to.
-    """
-    for form, file in () if overwrite else files:
-        if os.path.lexists(file):
-            raise EnvironmentFault(
-                f"{file} is already there: give another --{form}, or --overwrite"
-            )

@@ -24,8 +24,8 @@ from zerosim.base.quantities import format_bytes, format_decimal
 from zerosim.cli.configured import engine_values, run_values, with_options
 from zerosim.cli.console import make_console, make_table, print_json, print_table
 from zerosim.cli.jobs import launch_job
-from zerosim.cli.ledgers import mark_of
 from zerosim.cli.options import AsJson, AsPage, Timeout, integer
+from zerosim.cli.verdicts import mark_of
 from zerosim.record import load
 from zerosim.theory.footprint import peak
 from zerosim.theory.layout import Layout

@@ -14,13 +14,12 @@ from zerosim.base.quantities import PSI, format_exact, format_exact_bytes
 from zerosim.cli.console import make_table, print_table
 from zerosim.cli.numbers import not_measured, number, number_range
 from zerosim.cli.places import counter_cells, counter_columns, place_tables
+from zerosim.cli.verdicts import mark_of, print_answer, print_verdicts, style_of, word_of
 from zerosim.cli.wording import counted, said
 from zerosim.record.text import name_iterations, name_ranks
 from zerosim.schema.events import Algorithm
-from zerosim.verify import CauseBytes, Outcome, RankBytes, Report, Verdict
+from zerosim.verify import CauseBytes, Outcome, RankBytes, Report
 from zerosim.verify.report import total
-from zerosim.view.reading.profile import Profile
-from zerosim.view.reading.system import SystemRow
 
 _MOST_COLUMNS = 8
 """With more ranks than this, their wire is shown as a range."""
@@ -51,60 +50,6 @@ def print_report(
     print_verdicts(console, report.verdicts, is_whole=is_whole)
     for note in report.notes:
         console.print(said("common.note", note=note), style="yellow")
-
-
-def print_verdicts(console: Console, verdicts: Sequence[Verdict], *, is_whole: bool) -> None:
-    """Every claim if `is_whole`; else those that do not hold, and how many do."""
-    if is_whole:
-        for verdict in verdicts:
-            print_verdict(console, verdict)
-        return
-    print_failed(console, verdicts)
-    num_held = sum(verdict.outcome is Outcome.AS_PREDICTED for verdict in verdicts)
-    if num_held:
-        count = said("common.one_holds" if num_held == 1 else "common.hold", count=num_held)
-        console.print(Text.assemble(mark_of(Outcome.AS_PREDICTED), f" {count}"))
-
-
-def print_failed(console: Console, verdicts: Sequence[Verdict]) -> None:
-    """The claims that do not hold as predicted."""
-    for verdict in verdicts:
-        if verdict.outcome is not Outcome.AS_PREDICTED:
-            print_verdict(console, verdict)
-
-
-def mark_of(outcome: Outcome | None) -> Text:
-    """The sign of an outcome in its colour; a dash for what was not checked."""
-    return Text("-", style="dim") if outcome is None else Text(outcome.sign, style=outcome.colour)
-
-
-def print_judged(
-    console: Console, what: str, table: Table, rows: Sequence[Profile | SystemRow]
-) -> None:
-    """What was run, a table of it, and below it the verdict of each row in a sentence."""
-    console.print(Text(what, style="dim"))
-    print_table(console, table)
-    console.print()
-    for row in rows:
-        answer = said("common.named", name=row.name, headline=row.headline)
-        console.print(Text.assemble(mark_of(row.outcome), f" {answer}"))
-
-
-def word_of(outcome: Outcome | None) -> str:
-    """An outcome in words."""
-    return said("common.nothing_predicted") if outcome is None else term(outcome)
-
-
-def print_answer(console: Console, outcome: Outcome | None, headline: str) -> None:
-    """The answer in a sentence, with its sign."""
-    mark = mark_of(outcome)
-    console.print(Text(f"{mark} {headline}", style=f"bold {mark.style}"))
-
-
-def style_of(cause: CauseBytes) -> str:
-    """Of a row that says a cause: the colour of what it makes of the law."""
-    is_left_out = cause.outcome is Outcome.AS_PREDICTED
-    return "" if is_left_out else cause.outcome.colour
 
 
 def print_title(console: Console, report: Report) -> None:
@@ -309,18 +254,6 @@ def _sources_table(report: Report) -> Table:
             format_exact(one.sent_bytes),
         )
     return table
-
-
-def print_verdict(console: Console, verdict: Verdict) -> None:
-    """A claim, whether it holds, and what was measured."""
-    is_told = verdict.outcome in (Outcome.EXPLAINED, Outcome.UNEXPLAINED)
-    title = verdict.title
-    if is_told:
-        title = said("common.outcome", title=title, outcome=term(verdict.outcome or ""))
-    console.print(Text.assemble(mark_of(verdict.outcome), f" {title}"))
-    key = "common.measured_law" if verdict.formula else "common.measured"
-    found = said(key, law=verdict.formula, measured=verdict.measured)
-    console.print(Text(f"    {found}", style="dim"))
 
 
 def print_summary(console: Console, rows: Sequence[tuple[Report, str]]) -> None:

@@ -14,10 +14,10 @@ from zerosim.base.quantities import PSI, format_exact
 from zerosim.base.tiers import Tier
 from zerosim.cli.addresses import print_addresses
 from zerosim.cli.console import make_console, print_json, print_table
-from zerosim.cli.ledgers import print_answer, print_verdicts, word_of
 from zerosim.cli.memory_tables import peak_table, states_tables
 from zerosim.cli.options import AsJson, TraceFolder, Verbose, integer, open_run
 from zerosim.cli.plot import print_plot
+from zerosim.cli.verdicts import print_answer, print_verdicts, word_of
 from zerosim.cli.wording import counted, said
 from zerosim.record.text import name_iterations, name_ranks
 from zerosim.verify import MemoryReport, RankPeak

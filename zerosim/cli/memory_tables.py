@@ -11,8 +11,8 @@ from zerosim.base.language import term
 from zerosim.base.quantities import format_exact, format_exact_bytes
 from zerosim.base.tiers import Tier
 from zerosim.cli.console import make_table
-from zerosim.cli.ledgers import style_of
 from zerosim.cli.numbers import number_range
+from zerosim.cli.verdicts import style_of
 from zerosim.cli.wording import said
 from zerosim.schema.memory import Role
 from zerosim.verify import CauseBytes, MemoryReport, RankPeak

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from zerosim.base.config import ModelName
-from zerosim.base.errors import ConfigError, TraceError
+from zerosim.base.errors import ConfigError, EnvironmentFault, TraceError
 from zerosim.schema.faults import Fault, FaultKind, read_faults
 from zerosim.schema.rows import MANIFEST_NAME
 from zerosim.view.reading import Run, load
@@ -76,6 +77,7 @@ Timeout = Annotated[float, decimal("Seconds to wait for a silent rank before giv
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace traces that are already in the folder.")
 ]
+ReplaceFile = Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")]
 
 
 Faults = Annotated[
@@ -109,6 +111,22 @@ def faults_of(texts: Sequence[str] | None) -> tuple[Fault, ...]:
         ConfigError: one is none.
     """
     return read_faults(texts or ())
+
+
+def require_no_file(files: Iterable[tuple[str, Path]], *, overwrite: bool) -> None:
+    """Let nothing be replaced, unless it is wanted.
+
+    Args:
+        files: with the options that they were given to.
+
+    Raises:
+        EnvironmentFault: one is there.
+    """
+    for option, file in () if overwrite else files:
+        if os.path.lexists(file):
+            raise EnvironmentFault(
+                f"{file} is already there: give another --{option}, or --overwrite"
+            )
 
 
 def open_run(folder: Path) -> Run:

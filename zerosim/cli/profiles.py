@@ -20,7 +20,6 @@ from zerosim.base.quantities import PSI, format_decimal
 from zerosim.cli.console import make_console, make_table, print_json
 from zerosim.cli.folders import moment, require_free
 from zerosim.cli.jobs import launch_job
-from zerosim.cli.ledgers import print_judged
 from zerosim.cli.options import (
     AsJson,
     AsPage,
@@ -34,6 +33,7 @@ from zerosim.cli.options import (
     TracesFolder,
     some_of,
 )
+from zerosim.cli.verdicts import print_judged
 from zerosim.train.launch.job import Job
 from zerosim.verify.outcome import exit_code
 from zerosim.view.reading import load

@@ -18,7 +18,7 @@ from zerosim.cli.console import make_console, print_json
 from zerosim.cli.deepspeed import explain_file, note_of, read_file
 from zerosim.cli.folders import make_free, moment, require_free, reserve
 from zerosim.cli.jobs import launch_job, require_state_free
-from zerosim.cli.ledgers import print_answer, print_failed, print_report, print_summary
+from zerosim.cli.ledgers import print_report, print_summary
 from zerosim.cli.options import (
     AsJson,
     CheckReplicas,
@@ -31,6 +31,7 @@ from zerosim.cli.options import (
     integer,
 )
 from zerosim.cli.serve import serve_until_stopped
+from zerosim.cli.verdicts import print_answer, print_failed
 from zerosim.schema.attach import ATTACH_VARIABLE, new_token
 from zerosim.schema.faults import Fault, FaultKind
 from zerosim.train.launch.job import Job, joined_ranks

@@ -19,7 +19,6 @@ from zerosim.base.tiers import Link, Tier
 from zerosim.cli.console import make_console, make_table, print_json
 from zerosim.cli.folders import moment, require_free
 from zerosim.cli.jobs import launch_job
-from zerosim.cli.ledgers import mark_of, print_judged
 from zerosim.cli.options import (
     AsJson,
     AsPage,
@@ -33,6 +32,7 @@ from zerosim.cli.options import (
     integer,
     some_of,
 )
+from zerosim.cli.verdicts import mark_of, print_judged
 from zerosim.train.launch.job import Job
 from zerosim.verify.outcome import exit_code
 from zerosim.view.reading import load

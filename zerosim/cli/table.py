@@ -15,8 +15,8 @@ from zerosim.base.errors import ConfigError
 from zerosim.base.quantities import PSI
 from zerosim.base.tables import Cell, Table, cell_text
 from zerosim.cli.console import make_console, make_table, print_json, print_table
-from zerosim.cli.ledgers import print_answer
 from zerosim.cli.options import AsJson
+from zerosim.cli.verdicts import print_answer
 from zerosim.predict.plan.redrawn import FIGURES
 from zerosim.theory import (
     Optimizer,

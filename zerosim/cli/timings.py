@@ -13,7 +13,7 @@ from zerosim.analysis.graph import Check, HostClock
 from zerosim.base.language import clauses, term
 from zerosim.base.quantities import format_bytes
 from zerosim.cli.console import make_table, print_table
-from zerosim.cli.ledgers import mark_of, print_answer
+from zerosim.cli.verdicts import mark_of, print_answer
 from zerosim.cli.wording import counted, said
 from zerosim.record.text import name_iterations
 from zerosim.verify.outcome import outcome_of

@@ -16,12 +16,11 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any, NamedTuple, NoReturn
 
 import torch
-import torch.autograd.graph
 from torch._C import _distributed_c10d as _c10d
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils._pytree import tree_map
@@ -29,7 +28,7 @@ from torch.utils._pytree import tree_map
 from zerosim.schema.events import Op, Phase
 from zerosim.schema.faults import LASTING, OF_CALLS, OF_GRADIENTS, Fault, FaultKind
 from zerosim.schema.memory import Role
-from zerosim.trace import guard, labels
+from zerosim.trace import entries, guard, labels
 from zerosim.trace.altered import INSTEAD, alter, alter_first, copied, wait_for
 from zerosim.trace.holdings import bytes_of, holdings
 from zerosim.trace.sink import Labels, Position
@@ -101,14 +100,14 @@ class Faults:
         _Installed.faults = self
         kinds = {one.kind for one in self.own}
         if FaultKind.NO_BACKWARD in kinds:
-            self._undo.enter_context(_replaced_backward(self._leaves_backward_out))
+            self._undo.enter_context(entries.replaced_backward(self._leaves_backward_out))
         if FaultKind.LEARNING_RATE in kinds:
             hook = register_optimizer_step_pre_hook(lambda one, *_: self._sets_rate(one))
             self._undo.callback(hook.remove)
         if kinds & {FaultKind.SHORT_DATA, FaultKind.LOADER_ERROR, FaultKind.BATCH}:
-            self._undo.enter_context(_replaced_loader(self))
+            self._undo.enter_context(entries.replaced_loader(self._reads_next, self._halves))
         if FaultKind.SEED in kinds:
-            self._undo.enter_context(_replaced_seed(self))
+            self._undo.enter_context(entries.replaced_seed(self._seeds))
 
     def remove(self) -> None:
         """End; say which did not happen."""
@@ -123,10 +122,6 @@ class Faults:
         self._happened[fault] += 1
         if self._happened[fault] == 1:
             guard.say(f"fault {fault}: {where}")
-
-    def has_happened(self, fault: Fault) -> bool:
-        """Whether it did, at least once."""
-        return bool(self._happened[fault])
 
     def is_due(self, fault: Fault, iteration: int) -> bool:
         """Whether a fault is to happen in this iteration, as far as that says it."""
@@ -350,6 +345,23 @@ class Faults:
         for group in optimizer.param_groups:
             group["lr"] *= fault.times
 
+    def _reads_next(self) -> None:
+        here = labels.position()
+        self.reads(here.iteration + (here.phase is Phase.OUTSIDE))
+
+    def _halves(self, size: int) -> int:
+        """The size of the batches that a loader reads from now on."""
+        fault = next((one for one in self.own if one.kind is FaultKind.BATCH), None)
+        if fault is None or self._happened[fault] or size < 2:
+            return size
+        self.happens(fault, f"batches of {size // 2}")
+        return size // 2
+
+    def _seeds(self, number: int) -> int:
+        fault = next(one for one in self.own if one.kind is FaultKind.SEED)
+        self.happens(fault, f"seed {number + 1}")
+        return number + 1
+
 
 class _Installed:
     faults: Faults | None = None
@@ -418,82 +430,3 @@ def done(operator: Any, given: tuple[Any, ...]) -> Any:
     future.set_result(given[0] if isinstance(given[0], list) else [given[0]])
     work = vars(_c10d)["_create_work_from_future"](future).boxed()
     return work if num_returned == 1 else (given[0], work)
-
-
-# PyTorch's entries
-
-
-@contextmanager
-def _replaced_backward(leaves_out: Callable[[], bool]) -> Iterator[None]:
-    run = torch.autograd.graph._engine_run_backward
-
-    def run_backward(*args: Any, **kwargs: Any) -> Any:
-        if kwargs.get("accumulate_grad") and leaves_out():
-            return ()
-        return run(*args, **kwargs)
-
-    homes: tuple[Any, ...] = (torch.autograd, torch.autograd.graph)
-    for home in homes:
-        home._engine_run_backward = run_backward
-    try:
-        yield
-    finally:
-        for home in homes:
-            home._engine_run_backward = run
-
-
-@contextmanager
-def _replaced_loader(faults: Faults) -> Iterator[None]:
-    """Data end early, or raise, or come in smaller batches."""
-    from torch.utils.data import DataLoader, dataloader
-
-    base: Any = dataloader._BaseDataLoaderIter
-    loader: Any = DataLoader
-    follow, begin = base.__next__, loader.__iter__
-
-    def following(self: Any) -> Any:
-        faults.reads(_next_iteration())
-        return follow(self)
-
-    def beginning(self: Any) -> Any:
-        fault = next((one for one in faults.own if one.kind is FaultKind.BATCH), None)
-        sampler: Any = getattr(self, "batch_sampler", None)
-        if (
-            fault is not None
-            and not faults.has_happened(fault)
-            and getattr(sampler, "batch_size", 0) > 1
-        ):
-            faults.happens(fault, f"batches of {sampler.batch_size // 2}")
-            sampler.batch_size //= 2
-        return begin(self)
-
-    base.__next__, loader.__iter__ = following, beginning
-    try:
-        yield
-    finally:
-        base.__next__, loader.__iter__ = follow, begin
-
-
-def _next_iteration() -> int:
-    """The iteration that what is read now is for."""
-    here = labels.position()
-    return here.iteration + (here.phase is Phase.OUTSIDE)
-
-
-@contextmanager
-def _replaced_seed(faults: Faults) -> Iterator[None]:
-    seed = torch.manual_seed
-    fault = next(one for one in faults.own if one.kind is FaultKind.SEED)
-
-    def manual_seed(number: Any) -> Any:
-        faults.happens(fault, f"seed {int(number) + 1}")
-        return seed(int(number) + 1)
-
-    homes: tuple[Any, ...] = (torch, torch.random)
-    for home in homes:
-        home.manual_seed = manual_seed
-    try:
-        yield
-    finally:
-        for home in homes:
-            home.manual_seed = seed

@@ -2,9 +2,7 @@
 
 Whoever holds the ranks listens at a socket in the file system, which only this user can open, and
 names it in a variable; each rank connects as its trace begins. Both sides say lines of JSON. If the
-other side is gone the gate opens and the run goes on: nothing here may outlast it. While ranks are
-held no timeout of PyTorch's may end them, so those of all groups and of the store are set far off,
-and put back when the gate opens.
+other side is gone the gate opens and the run goes on: nothing here may outlast it.
 """
 
 from __future__ import annotations
@@ -15,17 +13,12 @@ import socket
 import sys
 import threading
 import time
-import traceback
 from base64 import b64encode
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
-from typing import Any, cast
-
-import torch
-import torch.distributed as dist
+from typing import Any
 
 from zerosim.base.errors import ConfigError, ZerosimError, first_line
 from zerosim.schema.events import Header, Kind
@@ -33,26 +26,20 @@ from zerosim.schema.memory import Role
 from zerosim.schema.stands import DEBUG_VARIABLE, FORWARD, Stand, read_stand
 from zerosim.trace import guard, labels, looking
 from zerosim.trace.conditions import Condition
-from zerosim.trace.gate import PATIENCE, gate
+from zerosim.trace.doings import MACHINERY, computed, stack_of
+from zerosim.trace.gate import gate
+from zerosim.trace.patience import TimeoutsFarOff
 from zerosim.trace.threads import is_computing
 from zerosim.trace.writer import EventWriter
 
 _LOOK_S = 0.008
 _QUIET_NS = 300_000
 """A process whose threads compute less than this between two looks waits for something."""
-_MOST_FRAMES = 24
 _A_QUESTION_FAILS = (
     *(ZerosimError, RuntimeError, ValueError, TypeError, LookupError, AttributeError),
     *(NotImplementedError, ArithmeticError, MemoryError),
 )
 """The run goes on, whatever the answer."""
-_PYTHONS_OWN = {"threading.py", "contextlib.py", "torch"}
-_OWN = str(Path(__file__).parent)
-_MACHINERY = (
-    _OWN,
-    *(str(Path(__file__).parents[1] / "train" / one) for one in ("engine", "collectives")),
-)
-"""What no program's author has written."""
 
 
 @dataclass(slots=True)
@@ -94,7 +81,7 @@ class SocketKeeper:
         self._moves = 0
         self._numbers = 0
         self._is_over = False
-        self._patience = _Patience()
+        self._patience = TimeoutsFarOff()
         self._thread = threading.Thread(target=self._listen, name="zerosim-debug", daemon=True)
 
     @property
@@ -248,9 +235,9 @@ class SocketKeeper:
 
     def _settled(self, _: dict[str, Any]) -> dict[str, Any]:
         """Whether nothing happens here but waiting, as far as the kernel says so."""
-        before, moves = _computed(), self._moves
+        before, moves = computed(), self._moves
         time.sleep(_LOOK_S)
-        after = _computed()
+        after = computed()
         is_quiet = (
             after.is_waiting
             and after.nanoseconds - before.nanoseconds < _QUIET_NS
@@ -272,8 +259,8 @@ class SocketKeeper:
                 {
                     "name": name,
                     "stands": standing.get(thread),
-                    "stack": _stack(frames[thread]),
-                    "line": next(iter(_stack(frames[thread], without=_MACHINERY)), ""),
+                    "stack": stack_of(frames[thread]),
+                    "line": next(iter(stack_of(frames[thread], without=MACHINERY)), ""),
                 }
                 for thread, name in names.items()
                 if thread in frames
@@ -339,84 +326,6 @@ _QUESTIONS = {
     "check": SocketKeeper._check,
     "evaluate": SocketKeeper._evaluate,
 }
-
-
-class _Patience:
-    """Timeouts of PyTorch's that are set far off, and what they were."""
-
-    def __init__(self) -> None:
-        self._groups: dict[str, tuple[Any, timedelta]] = {}
-        self._store: tuple[Any, timedelta] | None = None
-        self._num_groups = -1
-        self._lock = threading.Lock()
-
-    def take(self) -> None:
-        """Have patience with all groups there are by now."""
-        groups = dist.distributed_c10d._world.pg_map
-        if len(groups) == self._num_groups:
-            return
-        with self._lock:
-            self._num_groups = len(groups)
-            for group in list(groups):
-                if group.group_name not in self._groups:
-                    self._take_group(group)
-            if self._store is None and dist.is_initialized():
-                store = dist.distributed_c10d._get_default_store()
-                self._store = store, cast("Any", store).timeout
-                store.set_timeout(PATIENCE)
-
-    def _take_group(self, group: Any) -> None:
-        for device in group._device_types:
-            with suppress(RuntimeError, AttributeError):  # a backend that knows of no timeout
-                backend = group._get_backend(torch.device(device))
-                before = backend.options._timeout
-                backend._set_default_timeout(PATIENCE)
-                self._groups.setdefault(group.group_name, (backend, before))
-
-    def give_back(self) -> None:
-        """Put them back as they were."""
-        with self._lock, suppress(RuntimeError, AttributeError):
-            for backend, before in self._groups.values():
-                backend._set_default_timeout(before)
-            if self._store is not None:
-                self._store[0].set_timeout(self._store[1])
-            self._groups.clear()
-            self._store = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Computed:
-    """What the threads of this process but the asking one have computed, and whether all wait."""
-
-    nanoseconds: int
-    is_waiting: bool
-
-
-def _computed() -> _Computed:
-    own, nanoseconds, is_waiting = threading.get_native_id(), 0, True
-    for task in Path("/proc/self/task").iterdir():
-        if int(task.name) == own:
-            continue
-        with suppress(OSError, IndexError, ValueError):  # it has just ended
-            nanoseconds += int((task / "schedstat").read_text().split()[0])
-            state = (task / "stat").read_text().rpartition(")")[2].split()[0]
-            is_waiting &= state not in "RD"
-    return _Computed(nanoseconds, is_waiting)
-
-
-def _stack(frame: Any, without: tuple[str, ...] = (_OWN,)) -> list[str]:
-    """The frames of a thread, the innermost first, without those of the tracing.
-
-    Args:
-        without: folders whose files are left out as well.
-    """
-    summary = traceback.StackSummary.extract(traceback.walk_stack(frame), lookup_lines=False)
-    found = []
-    for one in summary:  # the innermost first
-        path = Path(one.filename)
-        if not one.filename.startswith(without) and not _PYTHONS_OWN & {path.name, *path.parts}:
-            found.append(f"{path.parent.name}/{path.name}:{one.lineno} in {one.name}")
-    return found[:_MOST_FRAMES]
 
 
 def keep(

@@ -1,12 +1,14 @@
 """The only place where theory meets measurement: three ledgers and memory, named causes, verdicts.
 
 configured, strategies   what a trace says that was asked for: its workload, or its strategies
-measure    what one recorded call moved
+measure    who carried the calls out, and what the kernel counted outside of them
+meter      what each recorded call and copy moved
 attribution  each call and copy: planned, named overheads, or unexplained
 steps      each iteration of all ranks, planned and attributed
 rows       the ledger: theory, trace and kernel, a row for each reason
 links      what of it went within nodes and between them
 interfaces what left each node by its network interfaces
+laws       the law of each system, and the causes from it to the wire
 claims     each claim held against all complete iterations; activations, bubbles, link_verdicts
 verdicts   what can be said of every trace
 report     the result as data

@@ -7,20 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from zerosim.analysis.calls import backend_of_call
-from zerosim.analysis.traffic import Pair, Share, TracedCall, framing_of, sum_pairs
-from zerosim.base.errors import ConfigError
+from zerosim.analysis.traffic import Pair, Share, sum_pairs
 from zerosim.base.language import term
-from zerosim.base.tiers import Link
-from zerosim.record import RankTrace
 from zerosim.record.text import name_ranks
-from zerosim.schema.events import STEP_PHASES, Algorithm, Event, Kind, Op, Phase, Purpose
+from zerosim.schema.events import STEP_PHASES, Algorithm, Event, Op, Phase, Purpose
 from zerosim.schema.strategies import HAND_WRITTEN, Strategy
 from zerosim.systems.registry import Axis, axis_of
-from zerosim.theory import Cause, Cost, Movement
-from zerosim.theory.disk import overhead_bytes
+from zerosim.theory import Cause, Movement
 from zerosim.theory.movement import MESSAGES
 from zerosim.theory.programs import Held, Plan, plan_hand_written
+from zerosim.verify.meter import Meter, carrier_of
 from zerosim.verify.wording import said
 
 OF_BLOCKS = frozenset(
@@ -34,7 +30,6 @@ OF_BLOCKS = frozenset(
 """What depends on the blocks of a model, and not on its parameters."""
 WITHOUT_LAW = "calls.without_law"
 """How much of that there is, in words: no law says it."""
-_OF_ROOTS = (Op.BROADCAST, Op.REDUCE, Op.GATHER, Op.SCATTER)
 OVERHEADS = {
     Purpose.GRADIENT_NORM: Cause.GRADIENT_NORM,
     Purpose.OVERFLOW_FLAG: Cause.OVERFLOW_FLAG,
@@ -46,8 +41,6 @@ OVERHEADS = {
     Purpose.SYNCHRONIZE: Cause.SYNCHRONIZATION,
 }
 """Traffic that no law covers, by its name."""
-_PHASE_OF = {Purpose.SEND_ACTIVATIONS: Phase.FORWARD, Purpose.SEND_GRADIENTS: Phase.BACKWARD}
-"""A pipeline's ranks work on several micro-batches at once: a message's purpose says its phase."""
 _OF_PARAMETERS = (Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS)
 _BESIDE_PARAMETERS = {
     Purpose.BROADCAST_BUFFERS: Cause.BUFFERS,
@@ -204,7 +197,7 @@ def attribute(
         if slot is not None and call.root is None:
             call = replace(call, root=slot[1].root)  # noqa: PLW2901 - the same call, completed
         if slot is not None and call.op is not None and slot[1].carrier is None:
-            carriers[slot[0]] = _carrier(rank, event)
+            carriers[slot[0]] = carrier_of(rank, event)
         standing, planned, cause, words = _judge(
             call, event, slot=slot, plans=plans, forward=forward, own=own, unplanned=unplanned
         )
@@ -347,16 +340,6 @@ def _overhead_of(
     return cause, words
 
 
-def _of_event(event: Event) -> dict[str, object]:
-    """What a sentence about an operator names."""
-    return {
-        "rank": event.rank,
-        "iteration": event.iteration,
-        "operator": event.operator,
-        "phase": term(event.phase),
-    }
-
-
 def _hook_of(call: Movement, plans: Sequence[Plan]) -> str:
     """Who decides about calls of this purpose; "" if the plans do."""
     return next((p.left_to[call.purpose] for p in plans if call.purpose in p.left_to), "")
@@ -383,117 +366,3 @@ def _is_prepared_too_soon(call: Movement, event: Event, plans: Sequence[Plan]) -
         return False
     data = (plan for plan, axis in zip(plans, axes, strict=True) if axis is Axis.DATA)
     return key_of(call) in {key_of(one) for plan in data for one in plan.calls}
-
-
-def calls_by_iteration(rank: RankTrace) -> dict[int, list[Event]]:
-    """The calls and copies of a rank that are no part of another one, in their order."""
-    found: dict[int, list[Event]] = defaultdict(list)
-    for event in rank.events:
-        is_call = event.kind is Kind.COLLECTIVE and event.parent is None and event.op is not None
-        # between which tiers a copy goes, no other program than ours says
-        is_copy = event.kind is Kind.COPY and event.origin is not None and event.target is not None
-        if is_call or is_copy:
-            found[event.iteration].append(event)
-    return found
-
-
-def _carrier(rank: RankTrace, event: Event) -> Algorithm:
-    """Whose algorithm a call is costed by."""
-    is_gloo = backend_of_call(rank, event) == Algorithm.GLOO
-    return Algorithm.GLOO if is_gloo and event.sent_bytes is None else Algorithm.RING
-
-
-class Meter:
-    """What the calls and copies of one rank moved: recorded, by their algorithm, and counted.
-
-    Attributes:
-        unknown: why the bytes of some call are not known, of those asked for last.
-    """
-
-    def __init__(
-        self, rank: RankTrace, calls: Mapping[int, TracedCall], *, is_imported: bool
-    ) -> None:
-        """Prepare.
-
-        Args:
-            calls: of the rank, by the number of their event.
-            is_imported: what is not known of a call is nobody's fault: it was not recorded.
-        """
-        self.rank, self._calls = rank, calls
-        self.is_imported = is_imported
-        self.unknown: list[str] = []
-
-    def as_movement(self, event: Event) -> Movement | None:
-        """A recorded call as a plan would have it; None if its group or operator is not known."""
-        purpose = event.purpose or Purpose.UNLABELLED
-        if event.op is None:
-            return Movement(
-                phase=event.phase,
-                purpose=purpose,
-                origin=event.origin,
-                target=event.target,
-                elements=event.payload_bytes,
-                element_bytes=1,
-                unit=event.unit,
-            )
-        rank = self.rank
-        if event.op is Op.UNKNOWN:
-            key = "calls.operator_at" if event.source else "calls.operator"
-            self.unknown.append(said(key, source=event.source, **_of_event(event)))
-            return None
-        if event.operator:
-            self.unknown.append(said("calls.size", **_of_event(event)))
-            return None
-        if not event.group:
-            self.unknown.append(said("calls.group"))
-            return None
-        group = rank.groups.get(event.group)
-        if group is None or rank.rank not in group.ranks:
-            self.unknown.append(
-                said("calls.members", rank=rank.rank, group=repr(event.group), event=event.id)
-            )
-            return None
-        ranks, root = group.ranks, None
-        if event.op in MESSAGES and len(event.peers) == 1:
-            ranks, root = tuple(sorted((rank.rank, event.peers[0]))), event.peers[0]
-        elif event.op in _OF_ROOTS and len(event.peers) == 1 and event.sent_bytes is None:
-            root = event.peers[0]
-        phase = event.phase
-        if phase in STEP_PHASES:
-            phase = _PHASE_OF.get(purpose, phase)
-        size, scales = divmod(event.payload_bytes, event.elements or 1)
-        return Movement(
-            phase=phase,
-            purpose=purpose,
-            op=event.op,
-            ranks=ranks,
-            elements=event.elements,
-            element_bytes=size or 1,
-            root=root,
-            unit=event.unit,
-            parts=event.parts,
-            received_parts=event.received_parts,
-            quantized_bytes=event.payload_bytes if scales else None,
-        )
-
-    def moved(self, call: Movement, event: Event) -> Share:
-        """What a call or a copy moved."""
-        if event.op is None:
-            size = event.payload_bytes
-            copied, framing, counted = Cost(size), 0, None
-            if call.link is Link.STORAGE:
-                framing, counted = overhead_bytes(size), event.counted_bytes
-            wire = None if counted is None else (counted, 0)
-            return Share(call.link, asked=copied, moved=copied, framing=(framing, 0), wire=wire)
-        traced, rank = self._calls[event.id], self.rank.rank
-        if event.sent_bytes is not None:  # its messages were intercepted
-            self.unknown += [traced.unknown] * bool(traced.unknown)
-            return traced.whole
-        asked = moved = Cost()
-        try:
-            carrier = _carrier(self.rank, event)
-            moved, asked = call.cost(rank, carrier), call.cost(rank, Algorithm.RING)
-        except ConfigError as error:
-            self.unknown.append(str(error))
-        added = framing_of(self.rank, event, moved)
-        return replace(traced.whole, asked=asked, moved=moved, framing=added)

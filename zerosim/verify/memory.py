@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+from zerosim.analysis.addresses import address_table
 from zerosim.analysis.memory import (
     Bytes,
     Timeline,
@@ -20,9 +21,8 @@ from zerosim.record import Trace, ended_early, iterations, way_to_memory
 from zerosim.record.text import name_iterations
 from zerosim.schema.manifest import Source
 from zerosim.schema.memory import MODEL_STATES, OUTSIDE_THE_MODEL, Role
-from zerosim.verify.device_places import figures
 from zerosim.verify.memory_plan import MemoryPlan, plan_of
-from zerosim.verify.memory_report import MemoryReport, RankPeak, RoleRow
+from zerosim.verify.memory_report import AddressFigures, MemoryReport, RankPeak, RoleRow
 from zerosim.verify.memory_verdicts import allocated_verdict, other_verdict
 from zerosim.verify.peaks import rank_peak
 from zerosim.verify.report import Verdict
@@ -103,7 +103,7 @@ def verify_memory(trace: Trace, iteration: int | None = None) -> MemoryReport:
         verdicts=tuple(verdicts),
         notes=_notes(trace, plan, lines, complete, shown),
         tiers=tuple(reports),
-        addresses=figures(trace),
+        addresses=_addresses(trace),
         is_dry=trace.manifest.source is Source.SIMULATED,
     )
 
@@ -161,6 +161,23 @@ def _rows_at(peaks: tuple[RankPeak, ...]) -> tuple[RoleRow, ...]:
         )
         for role in Role
         if any(at_peak[role] for at_peak in found)
+    )
+
+
+def _addresses(trace: Trace) -> tuple[AddressFigures, ...]:
+    """How full a device with a limit was, of every rank that recorded it, by iteration."""
+    return tuple(
+        AddressFigures(
+            rank=rank.rank,
+            iteration=row.iteration,
+            limit_bytes=row.peak.limit_bytes,
+            used_bytes=row.peak.used_bytes,
+            free_bytes=row.scattered.free_bytes,
+            largest_free_bytes=row.scattered.largest_free_bytes,
+            full=row.full is not None,
+        )
+        for rank in trace.ranks
+        for row in address_table(rank)
     )
 
 

@@ -17,9 +17,10 @@ from zerosim.schema.strategies import Strategy
 from zerosim.systems.registry import find
 from zerosim.theory import Movement, Workload
 from zerosim.theory.programs import Held, Plan, in_force, plan_step, plan_zero
-from zerosim.verify.attribution import Meter, RankStep, attribute, calls_by_iteration
+from zerosim.verify.attribution import RankStep, attribute
 from zerosim.verify.configured import workload_of
 from zerosim.verify.measure import counts_calls, outside_of
+from zerosim.verify.meter import Meter, calls_by_iteration
 from zerosim.verify.report import RankWire
 from zerosim.verify.strategies import strategies_of
 

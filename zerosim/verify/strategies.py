@@ -9,7 +9,7 @@ from zerosim.schema.events import STEP_PHASES, Event, Op, Phase, Purpose
 from zerosim.schema.manifest import Source
 from zerosim.schema.memory import Role
 from zerosim.schema.strategies import HAND_WRITTEN, Bundle, Parameter, Strategy
-from zerosim.verify.attribution import calls_by_iteration
+from zerosim.verify.meter import calls_by_iteration
 
 _OF_PARAMETERS = (Purpose.UNLABELLED, Purpose.REDUCE_GRADIENTS, Purpose.GATHER_PARAMETERS)
 _REDUCTIONS = (Op.ALL_REDUCE, Op.REDUCE_SCATTER, Op.REDUCE)

@@ -7,9 +7,7 @@ unexplained. Several strategies hold together, each with its own law and group.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from fractions import Fraction
 
 from zerosim.base.errors import TraceError
 from zerosim.base.language import begun, term
@@ -25,20 +23,14 @@ from zerosim.record import (
 from zerosim.record.text import name_iterations
 from zerosim.schema.events import STEP_PHASES, WHOLE, Algorithm, Kind
 from zerosim.schema.manifest import Source
-from zerosim.theory import LEFT_OUT, Cause
-from zerosim.theory.programs import Plan, ZeroPlan
+from zerosim.theory.programs import ZeroPlan
 from zerosim.verify import headline
 from zerosim.verify.activations import activation_verdicts
-from zerosim.verify.attribution import RankStep, Standing
+from zerosim.verify.attribution import RankStep
 from zerosim.verify.bubbles import bubble_verdicts
 from zerosim.verify.claims import (
-    FRAMING,
-    UNDER_WAY,
-    UNEXPLAINED_TRACE,
-    UNEXPLAINED_WIRE,
     Checked,
     attributed_verdict,
-    cause_of,
     claim_verdicts,
     disk_verdicts,
     planned_verdict,
@@ -46,10 +38,10 @@ from zerosim.verify.claims import (
     wire_verdict,
 )
 from zerosim.verify.interfaces import interface_rows
+from zerosim.verify.laws import causes_to_wire, law_of, overhead_of
 from zerosim.verify.link_verdicts import Rows, between_nodes_verdict, interface_verdict
 from zerosim.verify.links import link_rows, measure_links
 from zerosim.verify.measure import algorithm_of, backend_of
-from zerosim.verify.outcome import Outcome
 from zerosim.verify.report import CauseBytes, InterfaceBytes, Report, SystemLaw, Verdict
 from zerosim.verify.rows import ledger_rows, sources_of
 from zerosim.verify.steps import TracedStep, TracedSteps
@@ -61,9 +53,6 @@ from zerosim.verify.verdicts import (
     operator_verdicts,
 )
 from zerosim.verify.wording import said
-
-_UNSAID = frozenset({Cause.SEGMENT_ROUNDING, Cause.UNEQUAL_PARTS, Cause.OUTSIDE})
-"""Left out of a headline: a rank's part beside the mean, and what is not in the step."""
 
 
 def verify(trace: Trace, iteration: int | None = None) -> Report:
@@ -101,8 +90,8 @@ def report_on(trace: Trace, checked: Sequence[Checked], shown: int) -> Report:
     """Judge these iterations, all of them finished by all ranks, and show one of them."""
     one = next(one for one in checked if one.step.iteration == shown)
     first = one.step.ranks[0]
-    overhead = _overhead(first)
-    systems = tuple(_law_of(one, place, overhead) for place in range(len(first.plans)))
+    overhead = overhead_of(first)
+    systems = tuple(law_of(one, place, overhead) for place in range(len(first.plans)))
     algorithm = algorithm_of(trace)
     links = _links(trace, checked)
     interfaces = interface_rows(trace)
@@ -137,7 +126,7 @@ def report_on(trace: Trace, checked: Sequence[Checked], shown: int) -> Report:
         wires=one.step.wires,
         wires_received=one.step.wires_received,
         wire_by_call=one.step.wire_by_call or not one.step.is_told,
-        causes=_causes(one, systems, overhead),
+        causes=causes_to_wire(one, systems, overhead),
         outside_bytes=one.step.outside,
         verdicts=verdicts,
         notes=_notes(trace, one.step),
@@ -271,160 +260,6 @@ def _answer(
 def _unrecorded(step: TracedStep) -> int:
     """Calls of a rank of which it is not recorded what they send."""
     return max((rank.unrecorded for rank in step.ranks), default=0)
-
-
-def _law_of(one: Checked, place: int, overhead: Sequence[CauseBytes]) -> SystemLaw:
-    """One strategy's law.
-
-    Args:
-        overhead: what nobody planned, which is told with this plan where it is the only one.
-    """
-    step = one.step.ranks[0]
-    plan, algorithm = step.plans[place], one.carrier(step, place)
-    unplanned = overhead if len(step.plans) == 1 else ()
-    hooked = _hooked(step) if plan.left_to else 0
-    causes = tuple(map(cause_of, plan.deviations(step.rank, algorithm)))
-    if hooked:
-        who = next(iter(plan.left_to.values()))
-        words = said("causes.hook", who=who, size=plan.scale.in_units(hooked))
-        hook = CauseBytes(
-            cause=Cause.HOOK.value, bytes=Fraction(hooked), words=words, is_excused=False
-        )
-        causes = (*causes, hook)
-    told = [cause for cause in (*causes, *unplanned) if cause.outcome is Outcome.EXPLAINED]
-    if plan.is_likeness:  # what was called, whoever carried it out and whatever was not planned
-        told = [cause for cause in causes if cause.cause in (Cause.UNLIKE, Cause.KEPT_PARAMETERS)]
-    beyond = sum((cause.bytes for cause in told), Fraction(0))
-    return SystemLaw(
-        system=plan.title,
-        name=plan.name,
-        ranks=plan.ranks,
-        law_name=plan.law_name,
-        formula=plan.formula,
-        formulas=_formulas(plan, one.step),
-        words=plan.law.words,
-        source=plan.law.source,
-        unit=plan.scale.unit,
-        unit_bytes=plan.scale.unit_bytes,
-        payloads=plan.law.payloads,
-        law_bytes=plan.law.sent_bytes,
-        sent_bytes=plan.law.sent_bytes + sum((cause.bytes for cause in causes), Fraction(0)),
-        amount=plan.scale.amount(plan.law.sent_bytes + beyond),
-        why=tuple(_why(plan, causes, unplanned)),
-        overheads=tuple(_overheads(plan, (*causes, *unplanned))),
-        causes=causes,
-        is_likeness=plan.is_likeness,
-        is_far=plan.is_far,
-    )
-
-
-def _why(
-    plan: Plan, causes: Sequence[CauseBytes], unplanned: Sequence[CauseBytes]
-) -> Iterator[str]:
-    """What makes a step send something else than the law says."""
-    for cause in causes:
-        if cause.outcome is Outcome.EXPLAINED and cause.cause != Cause.UNLIKE:
-            yield cause.words
-    for cause in unplanned:
-        if cause.outcome is Outcome.EXPLAINED and not plan.is_likeness:
-            yield said("causes.why", words=cause.words, size=plan.scale.in_units(cause.bytes))
-
-
-def _overheads(plan: Plan, causes: Sequence[CauseBytes]) -> Iterator[str]:
-    """What the law leaves out, where it is so much that two digits of the law's unit show it."""
-    sizes: dict[str, Fraction] = defaultdict(Fraction)
-    for cause in causes:
-        if cause.outcome is Outcome.AS_PREDICTED and cause.cause not in _UNSAID:
-            sizes[cause.cause] += cause.bytes
-    for name, size in sizes.items():
-        if text := plan.scale.in_digits(size):
-            yield said("causes.overhead", size=text, cause=term(name))
-
-
-def _formulas(plan: Plan, step: TracedStep) -> tuple[str, ...]:
-    """The law of the same strategy on every rank."""
-    alike = [
-        other
-        for rank in step.ranks
-        for other in rank.plans
-        if (other.title, other.name) == (plan.title, plan.name)
-    ]
-    alike.sort(key=lambda other: other.law.sent_bytes)
-    return tuple(dict.fromkeys(other.formula for other in alike))
-
-
-def _hooked(step: RankStep) -> int:
-    """What a communication hook sends, which no theory knows: as it was called."""
-    return sum(call.share.moved.sent_bytes for call in step.calls if call.cause is Cause.HOOK)
-
-
-def _causes(
-    one: Checked, systems: Sequence[SystemLaw], overhead: Sequence[CauseBytes]
-) -> tuple[CauseBytes, ...]:
-    """From all laws together to the wire, for the first rank."""
-    step = one.step
-    first, wire = step.ranks[0], step.wires[0]
-    if not systems and not step.is_told:
-        return ()
-    found = [cause for law in systems for cause in law.causes]
-    found += overhead
-    calls = [call for call in first.calls if call.call.op is not None]
-    planned = sum((law.sent_bytes for law in systems), Fraction(0))
-    named = sum(call.share.moved.sent_bytes for call in calls if call.standing is Standing.OVERHEAD)
-    stray = wire.trace + wire.algorithm - planned - (named - _hooked(first))
-    framing, unexplained, under_way = wire.framing, wire.unexplained, wire.under_way
-    if step.wire_by_call:  # what is outside of the step, or of calls, is not in its rows
-        cells = [row.sent[0] for row in one.rows]
-        framings = [cell.framing for cell in cells]
-        framing = None if None in framings else sum(filter(None, framings))
-        stray = Fraction(sum(cell.unexplained_trace for cell in cells))
-        unexplained = None
-        if framing is not None:
-            unexplained = sum(cell.unexplained_kernel or 0 for cell in cells)
-    words = {
-        UNEXPLAINED_TRACE: said("causes.trace"),
-        FRAMING: said("causes.framing"),
-        UNDER_WAY: said("causes.under_way"),
-        UNEXPLAINED_WIRE: said("causes.wire"),
-    }
-    sizes = (stray, framing, under_way, unexplained)
-    found += [
-        CauseBytes(cause=name, bytes=Fraction(size), words=why, is_excused=True)
-        for (name, why), size in zip(words.items(), sizes, strict=True)
-        if size
-    ]
-    return tuple(found)
-
-
-def _overhead(step: RankStep) -> list[CauseBytes]:
-    """What the rank called and no plan asked for, by cause."""
-    sizes: dict[tuple[Cause, str], int] = defaultdict(int)
-    counts: dict[tuple[Cause, str], int] = defaultdict(int)
-    is_complete = any(plan.is_complete for plan in step.plans)
-    for call in step.calls:
-        in_step = call.call.phase in STEP_PHASES or not is_complete
-        if call.cause in (None, Cause.HOOK) or call.call.op is None or not in_step:
-            continue
-        words = call.words
-        if call.cause is Cause.NOT_ATTRIBUTED:
-            words = said("causes.at_source", words=words, source=call.source)
-        sizes[call.cause, words] += call.share.moved.sent_bytes
-        counts[call.cause, words] += 1
-    order = list(Cause)
-    return [
-        CauseBytes(
-            cause=cause.value,
-            bytes=Fraction(sent),
-            words=said(
-                "causes.calls" if counts[cause, words] > 1 else "causes.call",
-                words=words,
-                count=counts[cause, words],
-            ),
-            is_excused=cause in LEFT_OUT,
-        )
-        for (cause, words), sent in sorted(sizes.items(), key=lambda one: order.index(one[0][0]))
-        if sent
-    ]
 
 
 def _notes(trace: Trace, step: TracedStep) -> tuple[str, ...]:

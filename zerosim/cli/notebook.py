@@ -1,0 +1,48 @@
+"""`zerosim notebook`: a lesson or a puzzle as a notebook, written when it is asked for."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from zerosim.cli.options import ReplaceFile, require_no_file
+from zerosim.cli.wording import said
+from zerosim.view.export.files import write
+
+FOLDER = Path("notebooks")
+"""Where all of them go."""
+
+
+def notebook(
+    name: Annotated[
+        str, typer.Argument(help="A lesson's number, a puzzle's name, first-steps, or all.")
+    ],
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="File to write, by its own name if not given; of all, a folder."),
+    ] = None,
+    overwrite: ReplaceFile = False,
+) -> int:
+    """Write a lesson or a puzzle as a notebook, for Jupyter or an editor."""
+    # a higher layer, as that of serve (pyproject.toml says so too)
+    from zerosim.lessons.notebooks.making import ALL, find_notebook, notebooks
+
+    if name == ALL:
+        folder = out or FOLDER
+        made = {folder / one.file_name: one for one in notebooks()}
+    else:
+        one = find_notebook(name)
+        made = {out or Path(one.file_name): one}
+    require_no_file((("out", file) for file in made), overwrite=overwrite)
+    if name == ALL:
+        with contextlib.suppress(OSError):  # the first file says what is wrong with it
+            folder.mkdir(parents=True, exist_ok=True)
+    for file, one in made.items():
+        write(file, one.text().encode())
+        typer.echo(said("notebook.wrote", file=file))
+    typer.echo(said("notebook.next"))
+    return 0

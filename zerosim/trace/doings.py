@@ -1,0 +1,55 @@
+"""What the threads of a held process do: how much they compute, and where they are."""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_MOST_FRAMES = 24
+_PYTHONS_OWN = {"threading.py", "contextlib.py", "torch"}
+_OWN = str(Path(__file__).parent)
+MACHINERY = (
+    _OWN,
+    *(str(Path(__file__).parents[1] / "train" / one) for one in ("engine", "collectives")),
+)
+"""What no program's author has written."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadsComputed:
+    """What the threads of this process but the asking one have computed, and whether all wait."""
+
+    nanoseconds: int
+    is_waiting: bool
+
+
+def computed() -> ThreadsComputed:
+    """What they have computed until now, as far as the kernel says so."""
+    own, nanoseconds, is_waiting = threading.get_native_id(), 0, True
+    for task in Path("/proc/self/task").iterdir():
+        if int(task.name) == own:
+            continue
+        with suppress(OSError, IndexError, ValueError):  # it has just ended
+            nanoseconds += int((task / "schedstat").read_text().split()[0])
+            state = (task / "stat").read_text().rpartition(")")[2].split()[0]
+            is_waiting &= state not in "RD"
+    return ThreadsComputed(nanoseconds, is_waiting)
+
+
+def stack_of(frame: Any, without: tuple[str, ...] = (_OWN,)) -> list[str]:
+    """The frames of a thread, the innermost first, without those of the tracing.
+
+    Args:
+        without: folders whose files are left out as well.
+    """
+    summary = traceback.StackSummary.extract(traceback.walk_stack(frame), lookup_lines=False)
+    found = []
+    for one in summary:  # the innermost first
+        path = Path(one.filename)
+        if not one.filename.startswith(without) and not _PYTHONS_OWN & {path.name, *path.parts}:
+            found.append(f"{path.parent.name}/{path.name}:{one.lineno} in {one.name}")
+    return found[:_MOST_FRAMES]

@@ -1,0 +1,147 @@
+"""The calls and copies of a rank, and what each moved: recorded, by its algorithm, and counted."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+
+from zerosim.analysis.calls import backend_of_call
+from zerosim.analysis.traffic import Share, TracedCall, framing_of
+from zerosim.base.errors import ConfigError
+from zerosim.base.language import term
+from zerosim.base.tiers import Link
+from zerosim.record import RankTrace
+from zerosim.schema.events import STEP_PHASES, Algorithm, Event, Kind, Op, Phase, Purpose
+from zerosim.theory import Cost, Movement
+from zerosim.theory.disk import overhead_bytes
+from zerosim.theory.movement import MESSAGES
+from zerosim.verify.wording import said
+
+_OF_ROOTS = (Op.BROADCAST, Op.REDUCE, Op.GATHER, Op.SCATTER)
+_PHASE_OF = {Purpose.SEND_ACTIVATIONS: Phase.FORWARD, Purpose.SEND_GRADIENTS: Phase.BACKWARD}
+"""A pipeline's ranks work on several micro-batches at once: a message's purpose says its phase."""
+
+
+def calls_by_iteration(rank: RankTrace) -> dict[int, list[Event]]:
+    """The calls and copies of a rank that are no part of another one, in their order."""
+    found: dict[int, list[Event]] = defaultdict(list)
+    for event in rank.events:
+        is_call = event.kind is Kind.COLLECTIVE and event.parent is None and event.op is not None
+        # between which tiers a copy goes, no other program than ours says
+        is_copy = event.kind is Kind.COPY and event.origin is not None and event.target is not None
+        if is_call or is_copy:
+            found[event.iteration].append(event)
+    return found
+
+
+def carrier_of(rank: RankTrace, event: Event) -> Algorithm:
+    """Whose algorithm a call is costed by."""
+    is_gloo = backend_of_call(rank, event) == Algorithm.GLOO
+    return Algorithm.GLOO if is_gloo and event.sent_bytes is None else Algorithm.RING
+
+
+class Meter:
+    """What the calls and copies of one rank moved: recorded, by their algorithm, and counted.
+
+    Attributes:
+        unknown: why the bytes of some call are not known, of those asked for last.
+    """
+
+    def __init__(
+        self, rank: RankTrace, calls: Mapping[int, TracedCall], *, is_imported: bool
+    ) -> None:
+        """Prepare.
+
+        Args:
+            calls: of the rank, by the number of their event.
+            is_imported: what is not known of a call is nobody's fault: it was not recorded.
+        """
+        self.rank, self._calls = rank, calls
+        self.is_imported = is_imported
+        self.unknown: list[str] = []
+
+    def as_movement(self, event: Event) -> Movement | None:
+        """A recorded call as a plan would have it; None if its group or operator is not known."""
+        purpose = event.purpose or Purpose.UNLABELLED
+        if event.op is None:
+            return Movement(
+                phase=event.phase,
+                purpose=purpose,
+                origin=event.origin,
+                target=event.target,
+                elements=event.payload_bytes,
+                element_bytes=1,
+                unit=event.unit,
+            )
+        rank = self.rank
+        if event.op is Op.UNKNOWN:
+            key = "calls.operator_at" if event.source else "calls.operator"
+            self.unknown.append(said(key, source=event.source, **_of_event(event)))
+            return None
+        if event.operator:
+            self.unknown.append(said("calls.size", **_of_event(event)))
+            return None
+        if not event.group:
+            self.unknown.append(said("calls.group"))
+            return None
+        group = rank.groups.get(event.group)
+        if group is None or rank.rank not in group.ranks:
+            self.unknown.append(
+                said("calls.members", rank=rank.rank, group=repr(event.group), event=event.id)
+            )
+            return None
+        ranks, root = group.ranks, None
+        if event.op in MESSAGES and len(event.peers) == 1:
+            ranks, root = tuple(sorted((rank.rank, event.peers[0]))), event.peers[0]
+        elif event.op in _OF_ROOTS and len(event.peers) == 1 and event.sent_bytes is None:
+            root = event.peers[0]
+        phase = event.phase
+        if phase in STEP_PHASES:
+            phase = _PHASE_OF.get(purpose, phase)
+        size, scales = divmod(event.payload_bytes, event.elements or 1)
+        return Movement(
+            phase=phase,
+            purpose=purpose,
+            op=event.op,
+            ranks=ranks,
+            elements=event.elements,
+            element_bytes=size or 1,
+            root=root,
+            unit=event.unit,
+            parts=event.parts,
+            received_parts=event.received_parts,
+            quantized_bytes=event.payload_bytes if scales else None,
+        )
+
+    def moved(self, call: Movement, event: Event) -> Share:
+        """What a call or a copy moved."""
+        if event.op is None:
+            size = event.payload_bytes
+            copied, framing, counted = Cost(size), 0, None
+            if call.link is Link.STORAGE:
+                framing, counted = overhead_bytes(size), event.counted_bytes
+            wire = None if counted is None else (counted, 0)
+            return Share(call.link, asked=copied, moved=copied, framing=(framing, 0), wire=wire)
+        traced, rank = self._calls[event.id], self.rank.rank
+        if event.sent_bytes is not None:  # its messages were intercepted
+            self.unknown += [traced.unknown] * bool(traced.unknown)
+            return traced.whole
+        asked = moved = Cost()
+        try:
+            carrier = carrier_of(self.rank, event)
+            moved, asked = call.cost(rank, carrier), call.cost(rank, Algorithm.RING)
+        except ConfigError as error:
+            self.unknown.append(str(error))
+        added = framing_of(self.rank, event, moved)
+        return replace(traced.whole, asked=asked, moved=moved, framing=added)
+
+
+def _of_event(event: Event) -> dict[str, object]:
+    """What a sentence about an operator names."""
+    return {
+        "rank": event.rank,
+        "iteration": event.iteration,
+        "operator": event.operator,
+        "phase": term(event.phase),
+    }
