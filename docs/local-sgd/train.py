@@ -1,4 +1,4 @@
-"""A small model that two or more ranks train with local SGD: torchrun --nproc-per-node 2 train.py."""
+"""torchrun --nproc-per-node 2 train.py: a small model, trained with local SGD."""
 
 import torch
 import torch.distributed as dist
