@@ -106,7 +106,7 @@ def _who(name: str) -> EngineConfig | Implementation:
 
 def _title(name: str) -> str:
     return (
-        name.replace("-", " stage ") if name.startswith("zerosim") else Implementation(name).title
+        name.replace("-", " stage ") if name.startswith("zerosim") else Implementation(name).shown
     )
 
 

@@ -71,22 +71,22 @@ class Implementation(StrEnum):
     """Other implementations that train a built-in model, beside zerosim's engine.
 
     Attributes:
-        title: its name in tables.
+        shown: its name in tables.
         run_by: the function that makes its step, in `zerosim.systems`.
         alike: which of its ranks do the same.
     """
 
-    title: str
+    shown: str
     run_by: str
     alike: AlikeRanks
 
     def __new__(
-        cls, value: str, title: str, run_by: str, alike: AlikeRanks = AlikeRanks.NONE
+        cls, value: str, shown: str = "", run_by: str = "", alike: AlikeRanks = AlikeRanks.NONE
     ) -> Self:
         """A member, and what is declared of it."""
         one = str.__new__(cls, value)
         one._value_ = value
-        one.title, one.run_by, one.alike = title, run_by, alike
+        one.shown, one.run_by, one.alike = shown, run_by, alike
         return one
 
     DDP = "ddp", "DDP", "ddp.run.ddp", AlikeRanks.ALL
