@@ -29,6 +29,6 @@ def _of_stages(strategies: Mapping[int, Sequence[Strategy]], rank: int) -> Itera
             seen |= {bundle.name: bundle for bundle in one.bundles}
     for name, bundle in seen.items():
         for parameter in bundle.parameters:
-            one = whole(parameter)
-            kept = one.kept if name in mine else 0
-            yield replace(one, kept=kept, among=max(map(len, ranks)))
+            part = whole(parameter)
+            kept = part.kept if name in mine else 0
+            yield replace(part, kept=kept, among=max(map(len, ranks)))

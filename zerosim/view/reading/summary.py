@@ -68,7 +68,7 @@ def _system(trace: Trace) -> str:
     stage = trace.manifest.config.get("stage")
     if isinstance(stage, int):
         return STAGE_NAMES[stage]
-    systems = dict.fromkeys(one.system.value for one in trace.ranks[0].strategies)
+    systems = dict.fromkeys(one.system for one in trace.ranks[0].strategies)
     return ", ".join(systems) or "a program that does not say how it divides its training"
 
 
