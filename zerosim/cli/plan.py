@@ -43,7 +43,9 @@ _RECOMPUTES = (Recompute.NONE, Recompute.FULL)
 
 def plan(  # noqa: PLR0913 - as many things can be asked
     *,
-    model: Annotated[str, typer.Option(help=f"{', '.join(SHAPES)}.")] = "llama-3-8b",
+    model: Annotated[
+        str, typer.Option(help=f"{', '.join(SHAPES)}, or a Hugging Face config.json.")
+    ] = "llama-3-8b",
     gpus: Annotated[int, integer("All of them.")] = 64,
     gpu: Annotated[
         str, typer.Option(help="What they are: h100, a machine such as dgx-h100, or a file.")

@@ -20,6 +20,10 @@ def _notes(predicted: Predicted) -> Iterator[str]:
     layout, machine = predicted.layout, predicted.question.machine
     yield from _calibrated(predicted, machine)
     config = layout.config
+    for left in getattr(layout.shape, "left_out", ()):
+        yield f"The model's configuration says {left}, which nothing here counts."
+    if any(block.experts for block in layout.shape.blocks):
+        yield "Each expert is taken to get as many tokens as another."
     if config.offloads_optimizer:
         yield (
             "The host's update is timed as the device's: no constant says how fast a host updates, "

@@ -14,7 +14,6 @@ from functools import lru_cache
 from typing import Any
 
 from zerosim.base.config import STAGE_NAMES, STAGES, EngineConfig, Offload
-from zerosim.base.config.shapes import LlamaConfig
 from zerosim.base.errors import ConfigError
 from zerosim.base.quantities import format_bytes
 from zerosim.base.tiers import Link
@@ -109,7 +108,7 @@ _RECOMPUTES = (Recompute.NONE, Recompute.FULL)
 def _grids(question: Question, fixed: Fixed) -> Iterator[tuple[int, int, int]]:
     """Tensor x pipeline x data parallel."""
     gpus, shape = question.gpus, question.shape
-    heads = shape.key_heads if isinstance(shape, LlamaConfig) else shape.heads
+    heads = shape.key_heads
     tensors = [fixed.tensor] if fixed.tensor else _powers_within(question.node)
     for tensor in tensors:
         if gpus % tensor or heads % tensor:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from zerosim.base.config import DType, EngineConfig, Offload
+from zerosim.base.config.blocks import Architecture
 from zerosim.base.config.shapes import GPTConfig
 from zerosim.predict.plan.question import Question
 from zerosim.theory.layout import Layout
@@ -64,6 +65,8 @@ def torch_calls(layout: Layout) -> str | None:
     config = layout.config
     if config.quantizes or config.has_secondary or config.offloads or layout.pipeline > 1:
         return None
+    if isinstance(layout.shape, Architecture) and layout.cut.tensor > 1:
+        return None  # its layers have names of their own
     lines = _mesh(layout)
     if layout.cut.tensor > 1:
         lines += _tensor_parallel(layout)
@@ -161,6 +164,8 @@ SIMULATED_STEPS = 2
 
 def simulate_command(question: Question, layout: Layout) -> tuple[str, str]:
     """The command that simulates a layout, or "" and why there is none."""
+    if isinstance(layout.shape, Architecture):
+        return "", "a model of a config.json has no code here that a dry run could do"
     if layout.pipeline > 1:
         return "", "zerosim's engine has no pipeline"
     if layout.cut.tensor > 1:
