@@ -305,7 +305,7 @@ def _shown(plan: Plan, here: Mapping[str, str]) -> Shown:
     layout = one.layout
     chosen = kind_of(layout)
     beside = _siblings(one)
-    curves = [(name, scaled(one.prices, question, each.layout)) for name, each in beside]
+    curves = [(name, scaled(one.beliefs, question, each.layout)) for name, each in beside]
     command, reason = simulate_command(question, layout)
     keys = deepspeed_config(layout)
     what = SITE(
@@ -467,7 +467,7 @@ def _siblings(one: Predicted) -> list[tuple[str, Predicted]]:
             secondary_partition=1,
         )
         each = replace(layout, config=plain)
-        found.append((term(STAGE_NAMES[stage]), predict(one.prices, question, each)))
+        found.append((term(STAGE_NAMES[stage]), predict(one.beliefs, question, each)))
     if kind_of(layout) not in dict(found) and layout.pipeline == layout.cut.tensor == 1:
         found.append((kind_of(layout), one))
     return found

@@ -175,7 +175,7 @@ def _most_gathered(workload: Workload) -> int:
 def _activations(
     computing: Computing,
     keeping: Keeping,
-    kinds: tuple[tuple[str, Fraction], ...],
+    kinds: tuple[tuple[str, Fraction | int], ...],
     *,
     made_again: bool = False,
 ) -> tuple[Part, ...]:
@@ -188,7 +188,8 @@ def _activations(
     is_full = keeping.recompute is Recompute.FULL
     sequence = f"/{cut.between}" if cut.between > 1 else ""
     words = formula(shape, keeping, sequence if is_full else _cut_words(cut))
-    total, blocks = Fraction(0), Fraction(0)
+    total: Fraction | int = 0
+    blocks: Fraction | int = 0
     for kind, count in kinds:
         each = block_bytes(computing, keeping, kind)
         if not is_full and not keeping.has_scores:
@@ -224,7 +225,7 @@ def _scores(computing: Computing) -> tuple[Part, ...]:
     )
 
 
-def _blocks(count: Fraction) -> str:
+def _blocks(count: Fraction | int) -> str:
     return "1 block" if count == 1 else f"{float(count):g} blocks"
 
 
@@ -319,18 +320,20 @@ class _Rank:
 
     # ------------------------------------------------------------------- their parts
 
-    def _micro_batches_kept(self) -> Fraction:
+    def _micro_batches_kept(self) -> Fraction | int:
         """Of how many micro-batches the stage has activations at once.
 
         The first of p those of p; with interleaved chunks of a few more (`saved.in_flight`).
         """
         layout = self._layout
         if layout.pipeline == 1 or (self._place == LAST and layout.chunks == 1):
-            return Fraction(1)
+            return 1
+        if layout.chunks == 1:
+            return min(layout.pipeline, layout.micro_batches)
         most = layout.pipeline * in_flight(layout.pipeline, layout.chunks)
         if self._place == LAST:
             most -= layout.pipeline - 1
-        return min(max(most, Fraction(1)), Fraction(layout.micro_batches))
+        return min(max(most, 1), layout.micro_batches)
 
     @property
     def _keeps_gradients(self) -> bool:
@@ -369,12 +372,12 @@ class _Rank:
         yield Part("secondary parameters", size, "2Ψ/S", _PLUS, Role.SECONDARY)
 
     def _activations(
-        self, micro_batches: Fraction | None, *, made_again: bool = False
+        self, micro_batches: Fraction | int | None, *, made_again: bool = False
     ) -> tuple[Part, ...]:
         """Of so many micro-batches in all blocks; None: of the first block alone."""
         keeping, kinds = self._layout.keeping, self._kinds
-        several = micro_batches or Fraction(1)
+        several = micro_batches or 1
         counts = tuple((name, several * times) for name, times in kinds)
         if micro_batches is None:
-            counts = ((kinds[0][0], Fraction(1)),)
+            counts = ((kinds[0][0], 1),)
         return _activations(self._computing, keeping, counts, made_again=made_again)

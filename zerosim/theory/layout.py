@@ -51,6 +51,7 @@ class Layout:
         keeping: what forward keeps for backward.
         chunks: v, parts of its layers that a stage does in turn (interleaved schedule).
         zero_bubble: gradients of weights are put off until a rank would stand idle (ZB-H1).
+        float8: products of blocks are of 8-bit numbers; all that is kept and sent stays as it is.
         replicas: groups of data parallel ranks that each have all states (HSDP).
 
     Raises:
@@ -69,6 +70,7 @@ class Layout:
     chunks: int = 1
     zero_bubble: bool = False
     replicas: int = 1
+    float8: bool = False
 
     def __post_init__(self) -> None:
         layers = self.shape.layers
@@ -76,7 +78,9 @@ class Layout:
             raise ConfigError(
                 f"pipeline parallel is {self.pipeline}: expected 1 to the {layers} layers"
             )
-        if self.chunks < 1 or (self.chunks > 1 and self.pipeline * self.chunks > layers):
+        if self.chunks < 1 or (
+            self.chunks > 1 and self.pipeline * self.chunks > layers + self.pipeline
+        ):
             raise ConfigError(
                 f"interleaved chunks are {self.chunks}: expected 1 to {layers // self.pipeline}, "
                 "the layers of a stage"
@@ -161,7 +165,7 @@ class Layout:
     @property
     def computing(self) -> Computing:
         """What one micro-batch asks of operators."""
-        return Computing(
+        return _computing(
             self.shape,
             self.batch,
             self.sequence,
@@ -169,6 +173,7 @@ class Layout:
             self.config.dtype.element_bytes,
             self.keeping.has_scores,
             self.keeping.has_dropout,
+            self.float8,
         )
 
     def pieces(self, place: str = LAST) -> tuple[Piece, ...]:
@@ -213,6 +218,9 @@ class Layout:
     def _engine(self) -> EngineConfig:
         """Of it, what decides what is kept and moved of one unit."""
         return _engine(self.config)
+
+
+_computing = lru_cache(maxsize=4096)(Computing)
 
 
 @lru_cache(maxsize=4096)

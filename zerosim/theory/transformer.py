@@ -72,11 +72,13 @@ class Operator:
 
     Attributes:
         flops, touched_bytes: of one call.
+        is_narrow: a product of 8-bit numbers.
     """
 
     calls: int
     flops: int
     touched_bytes: int
+    is_narrow: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +167,7 @@ class Computing:
         element_bytes: of the compute dtype.
         has_scores: attention writes the scores of all pairs of tokens to memory, and reads them.
         has_dropout: on these scores, and after attention and the MLP.
+        is_float8: products of blocks are of 8-bit numbers, which their inputs are made of first.
     """
 
     shape: Transformer
@@ -174,6 +177,7 @@ class Computing:
     element_bytes: int = 2
     has_scores: bool = False
     has_dropout: bool = False
+    is_float8: bool = False
 
     @property
     def tokens(self) -> int:
@@ -251,12 +255,27 @@ class Computing:
     def _products(self, block: Block, calls: int) -> Iterator[Operator]:
         """Those of a block: once in forward, twice in backward."""
         for one in block.matrices:
-            yield self._by(one, calls)
+            found = self._by(one, calls)
+            if self.is_float8:
+                yield from self._narrow(found, one)
+            else:
+                yield found
         if block.experts:
             count, active = block.experts.count // self.cut.experts, block.experts.active
             rows = max(1, self.tokens * active // count)  # each has as many
             for one in block.experts.matrices:
                 yield self._by(one, calls * count, rows)
+
+    def _narrow(self, found: Operator, one: Matrix) -> Iterator[Operator]:
+        """In 8 bits: half of the bytes are read, and an input is read for its scale, then cast."""
+        inputs = one.inputs // (self.cut.tensor if one.cut is Cutting.ROWS else 1)
+        yield replace(found, touched_bytes=found.touched_bytes // 2, is_narrow=True)
+        size = 2 * self.element_bytes + 1
+        yield Operator(
+            found.calls,
+            0,
+            size * (self.tokens * inputs + one.inputs * one.outputs // self.cut.tensor),
+        )
 
     def _by(self, one: Matrix, calls: int, rows: int | None = None) -> Operator:
         parts = self.cut.tensor

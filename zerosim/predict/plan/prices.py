@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zerosim.base.tiers import Link
+from zerosim.predict.placement.belief import Software, System, believed, usual_software
 from zerosim.predict.placement.machine import Machine
 from zerosim.predict.placement.modelled import (
     collective_ns,
@@ -93,9 +94,10 @@ class Unit:
 class Prices:
     """The costs of a machine, each asked once."""
 
-    def __init__(self, machine: Machine) -> None:
-        """`machine` is what the ranks run on."""
-        self.machine = machine
+    def __init__(self, machine: Machine, software: Software | None = None) -> None:
+        """`machine` is what the ranks run on; `software`: whose constants it has beside its own."""
+        self.machine = machine if software is None else believed(machine, software)
+        self.software = software
         self._collectives: dict[tuple[Op, int, OnNodes], float] = {}
         self._computations: dict[tuple[Operator, ...], float] = {}
         self._of_computing: dict[tuple[object, str], tuple[float, float]] = {}
@@ -176,6 +178,33 @@ class Prices:
         return found
 
 
+class Beliefs:
+    """Of one machine the prices by what named software was measured to reach of it.
+
+    Attributes:
+        bound: of software that wastes nothing, or of the machine's own constants.
+    """
+
+    def __init__(self, machine: Machine, *, is_ideal: bool = False) -> None:
+        """`is_ideal`: all layouts at the bound."""
+        self.bound = Prices(machine)
+        self._measured: dict[System, Prices] = {}
+        for system in () if is_ideal else System:
+            software = usual_software(machine, system)
+            if software is not None:
+                self._measured[system] = Prices(machine, software)
+
+    def of(self, layout: Layout) -> Prices:
+        """Those of the software that divides a training so."""
+        return self._measured.get(system_of(layout), self.bound)
+
+
+def system_of(layout: Layout) -> System:
+    """Which kind of software does a layout."""
+    divides = layout.pipeline > 1 or (layout.cut.tensor > 1 and layout.config.stage < 2)
+    return System.TENSOR if divides else System.SHARDED
+
+
 class _Pricing:
     """Of one layout."""
 
@@ -199,8 +228,20 @@ class _Pricing:
         bits = prices.computing(quantized_operators(elements)) if config.quantizes else 0.0
         forward, backward = prices.computed(layout, name)
         again = self._again(name, forward)
-        passes = 2 if again and layout.recompute is Recompute.FULL else 1
-        sums, size = self._sums(name), config.dtype.element_bytes
+        # of a pair of collectives, what is kept saves the reduce-scatter
+        passes = {Recompute.FULL: 2.0, Recompute.OPERATORS: 1.5}.get(layout.recompute, 1.0)
+        passes = passes if again else 1.0
+        sums, size, machine = self._sums(name), config.dtype.element_bytes, prices.machine
+        gather_forward = self._one(name, Phase.FORWARD, Purpose.GATHER_PARAMETERS)
+        gather_backward = self._one(name, Phase.BACKWARD, Purpose.GATHER_PARAMETERS)
+        reduced = self._reduced(name, elements)
+        share = self._one(name, Phase.UPDATE, Purpose.GATHER_PARAMETERS)
+        # what is gathered and reduced is copied beside
+        whole = elements + self._experts.get(name, 0)
+        forward += self._copied(whole * machine.gather_bytes * (gather_forward is not None))
+        backward += self._copied(whole * machine.gather_bytes * (gather_backward is not None))
+        if config.stage > 1 and reduced:
+            backward += self._copied(whole * machine.reduce_bytes)
         return Unit(
             name=name,
             elements=elements,
@@ -210,12 +251,16 @@ class _Pricing:
             + bits * (config.quantize_weights and not config.has_secondary)
             + bits * config.quantize_gradients,
             again=again,
-            sums_forward=tuple(sums),
-            sums_backward=tuple(one.times(passes) for one in sums),
+            sums_forward=tuple(one.times(1 - machine.hidden_forward) for one in sums),
+            # what is made again waits as forward does
+            sums_backward=tuple(
+                one.times((passes - 1) * (1 - machine.hidden_forward) + 1 - machine.hidden_backward)
+                for one in sums
+            ),
             fetch=self._all(name, Phase.FORWARD, Purpose.FETCH_PARAMETERS),
-            gather_forward=self._one(name, Phase.FORWARD, Purpose.GATHER_PARAMETERS),
-            gather_backward=self._one(name, Phase.BACKWARD, Purpose.GATHER_PARAMETERS),
-            reduce=self._reduced(name, elements),
+            gather_forward=gather_forward,
+            gather_backward=gather_backward,
+            reduce=reduced,
             offload=self._all(name, Phase.BACKWARD, Purpose.OFFLOAD_GRADIENTS),
             update=self._updated(elements, layout.shards, size)
             + self._updated(self._experts.get(name, 0), layout.data // layout.cut.experts, size),
@@ -223,11 +268,22 @@ class _Pricing:
             + self._all(name, Phase.UPDATE, Purpose.STORE_STATES),
             returned=self._all(name, Phase.UPDATE, Purpose.RETURN_PARAMETERS)
             + self._all(name, Phase.UPDATE, Purpose.STORE_PARAMETERS),
-            share=self._one(name, Phase.UPDATE, Purpose.GATHER_PARAMETERS),
+            share=None if share is None else share.times(1 - machine.hidden_share),
+        )
+
+    def _copied(self, touched_bytes: float) -> float:
+        return (
+            self._prices.computing((Operator(1, 0, int(touched_bytes)),)) if touched_bytes else 0.0
         )
 
     def _updated(self, elements: int, data: int, size: int) -> float:
-        """Adam on a rank's part of a unit; in stage 0 on all of its rows."""
+        """Adam on a rank's part of a unit; in stage 0 on all of its rows.
+
+        On a host the ranks of a node share its cores and its memory.
+        """
+        by_host = self._prices.machine.host_update_ns
+        if self._layout.config.offloads_optimizer and by_host:
+            return by_host * shard_elements(elements, data) * min(self._size, data)
         rows = 1 if self._layout.config.stage else data
         row = shard_elements(elements, data)
         return self._prices.computing(update_operators(row, rows, size))
@@ -309,11 +365,14 @@ class _Pricing:
         if cut.tensor == 1 or name not in (EMBEDDING, HEAD, *BLOCKS):
             return None
         count = SUMS_A_PASS if name in BLOCKS else 0.5 * cut.ends
-        size = computing.tokens * layout.shape.width * computing.element_bytes
-        ops = (Op.REDUCE_SCATTER, Op.ALL_GATHER) if cut.sequence else (Op.ALL_REDUCE,)
-        group = self._group(cut.tensor, 1)
-        parts = [self._prices.collective(op, size, group) for op in ops]
-        return Moved(count * sum(one.ns for one in parts), parts[0].link)
+        elements = computing.tokens * layout.shape.width
+        size, group = elements * computing.element_bytes, self._group(cut.tensor, 1)
+        sizes = {Op.ALL_REDUCE: size}
+        if cut.sequence:  # what products read is gathered as they read it
+            sizes = {Op.REDUCE_SCATTER: size, Op.ALL_GATHER: size // (2 if layout.float8 else 1)}
+        parts = [self._prices.collective(op, each, group) for op, each in sizes.items()]
+        copied = len(parts) * self._copied(elements * self._prices.machine.sum_bytes)
+        return Moved(count * (sum(one.ns for one in parts) + copied), parts[0].link)
 
     def _of_context(self, name: str) -> Moved | None:
         """Keys and values of all ranks that share a sequence, or in backward their gradients.
@@ -353,14 +412,17 @@ class _Pricing:
 
 
 def sent_between_stages(prices: Prices, layout: Layout) -> Moved:
-    """Activations from one stage to the next, in one direction (Narayanan et al. 2021, 3.2)."""
+    """Activations from one stage to the next, in one direction.
+
+    Tensor parallel ranks send a part each, and gather it over there (Narayanan et al. 2021, 4.1).
+    """
     computing = layout.computing
-    size = computing.between_elements * computing.element_bytes
+    whole = computing.tokens * layout.shape.width * computing.element_bytes
+    size = whole // layout.cut.tensor
     group = layout.data * layout.cut.tensor
     node = layout.ranks_per_node or layout.num_ranks
-    return prices.copy(
-        size, Link.NODE if layout.num_ranks <= node or 2 * group <= node else Link.NETWORK
-    )
+    link = Link.NODE if layout.num_ranks <= node or 2 * group <= node else Link.NETWORK
+    return prices.copy(size, link).times(1 - prices.machine.hidden_messages)
 
 
 def number(prices: Prices, layout: Layout) -> Moved:

@@ -139,21 +139,22 @@ class _Step:
             before = clock.copied()
             for _ in range(min(2, middle)):  # the second one meets what the first left behind
                 before = clock.copied()
-                ends = self._micro_batch(clock, reduces=self._each_reduces)
+                ends = self.micro_batch(clock, reduces=self._each_reduces)
                 clock.wait(ends.reduced, ends.link)
             clock.skip(before, max(0, middle - 2))
         if layout.pipeline > 1:
-            alone = _Clock()
-            self._micro_batch(alone, reduces=False)
+            alone = _Clock()  # what is waited for are stages without a head
+            _Step(self._prices, layout, MIDDLE).micro_batch(alone, reduces=False)
             idle = (layout.pipeline - 1) * alone.now / layout.chunks
             if layout.zero_bubble:
                 idle *= _ZERO_BUBBLE
             clock.compute(idle, Cause.BUBBLE)
-        ends = self._micro_batch(clock, reduces=True)
+        ends = self.micro_batch(clock, reduces=True)
         self._update(clock, ends)
         return dict(clock.spent)
 
-    def _micro_batch(self, clock: _Clock, *, reduces: bool) -> _Ends:
+    def micro_batch(self, clock: _Clock, *, reduces: bool) -> _Ends:
+        """Forward and backward of one, with what is received and handed on."""
         if self._message:
             clock.wait(clock.now + self._message.ns, self._message.link)
         self._forward(clock)
@@ -234,7 +235,8 @@ class _Step:
         if is_forward:
             clock.compute(unit.forward)
             return
-        clock.compute(unit.again, Cause.AGAIN)
+        if unit.again:
+            clock.compute(unit.again, Cause.AGAIN)
         clock.compute(unit.backward - unit.again)
         if ends is not None:
             self._reduce(clock, unit, ends)
@@ -286,6 +288,7 @@ class _Step:
         clock.wait(shared, links[0])
         clock.wait(returned, links[1])
         clock.wait(clock.now + agreed.ns, agreed.link)
+        clock.compute(self._prices.machine.step_ns, Cause.UPDATE)
 
 
 @dataclass(slots=True)
@@ -317,13 +320,18 @@ class _Gathers:
         self.units = units
         self._clock, self._moved, self._ask = clock, moved, ask
         self._ends: list[float] = []
+        self._is_idle = not any(moved)
 
     def ask_up_to(self, place: int) -> None:
+        if self._is_idle:
+            return
         for at in range(len(self._ends), min(place + 1, len(self.units))):
             moved = self._moved[at]
             self._ends.append(self._ask(self.units[at], moved) if moved else 0.0)
 
     def wait_for(self, place: int) -> None:
+        if self._is_idle:
+            return
         moved = self._moved[place]
         if moved:
             self._clock.wait(self._ends[place], moved.link)
