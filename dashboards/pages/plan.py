@@ -14,9 +14,9 @@ from functools import lru_cache
 from urllib.parse import urlencode
 
 from zerosim.base.config import STAGE_NAMES, STAGES, Offload
-from zerosim.base.config.shapes import SHAPES
+from zerosim.base.config.shapes import SHAPES, built_in
 from zerosim.base.errors import ConfigError
-from zerosim.base.language import Language, spoken, term
+from zerosim.base.language import Language, begun, spoken, term
 from zerosim.base.quantities import format_amount, format_bytes, format_exact
 from zerosim.base.tables import Table
 from zerosim.dashboards.texts import SITE
@@ -31,6 +31,7 @@ from zerosim.predict.plan import (
     parse_tokens,
     predict,
 )
+from zerosim.predict.plan.notes import basis_of
 from zerosim.predict.plan.predict import tokens_that_hide
 from zerosim.predict.plan.scaling import scaled
 from zerosim.predict.plan.search import (
@@ -187,6 +188,7 @@ def _question(asked: Mapping[str, str]) -> tuple[str, int, str, int]:
                 known_machines=", ".join(known_machines()),
             )
         )
+    built_in(asked["model"])
     tokens = parse_tokens(asked["tokens"])
     if tokens > LARGEST_TOKENS:
         raise ConfigError(
@@ -210,8 +212,13 @@ _VARIANTS = {
     Variant.PLUS: "plan.plus",
     Variant.OFFLOAD: "plan.offload",
     Variant.INFINITY: "plan.infinity",
+    Variant.HSDP: "plan.hsdp",
 }
-_RECOMPUTES = {Recompute.NONE: "plan.recompute_none", Recompute.FULL: "plan.recompute_full"}
+_RECOMPUTES = {
+    Recompute.NONE: "plan.recompute_none",
+    Recompute.OPERATORS: "plan.recompute_operators",
+    Recompute.FULL: "plan.recompute_full",
+}
 _CHOICES: dict[str, Mapping[str, str]] = {
     "stage": {str(stage): STAGE_NAMES[stage] for stage in STAGES},
     "options": {variant.value: words for variant, words in _VARIANTS.items()},
@@ -338,7 +345,8 @@ def _shown(plan: Plan, here: Mapping[str, str]) -> Shown:
             (name, point.gpus): _address_of(point.predicted.layout, here)
             for name, points in curves
             for point in points
-            if variant_of(point.predicted.layout) is not Variant.PLUS or point.gpus > question.node
+            if variant_of(point.predicted.layout) not in {Variant.PLUS, Variant.HSDP}
+            or point.gpus > question.node
         },
         hiding=_hiding(one),
         fastest=tuple((each, _address_of(each.layout, here)) for each in fastest),
@@ -351,7 +359,7 @@ def _shown(plan: Plan, here: Mapping[str, str]) -> Shown:
         too_large=_too_large(layout),
         deepspeed="" if keys is None else json.dumps(keys, indent=2),
         calls=torch_calls(layout) or "",
-        notes=notes_on(one),
+        notes=(begun(basis_of(one)) + ".", *notes_on(one)),
     )
 
 
@@ -466,7 +474,7 @@ def _siblings(one: Predicted) -> list[tuple[str, Predicted]]:
             quantize_gradients=False,
             secondary_partition=1,
         )
-        each = replace(layout, config=plain)
+        each = replace(layout, config=plain, replicas=1)
         found.append((term(STAGE_NAMES[stage]), predict(one.beliefs, question, each)))
     if kind_of(layout) not in dict(found) and layout.pipeline == layout.cut.tensor == 1:
         found.append((kind_of(layout), one))

@@ -333,7 +333,8 @@ class _Rank:
         most = layout.pipeline * in_flight(layout.pipeline, layout.chunks)
         if self._place == LAST:
             most -= layout.pipeline - 1
-        return min(max(most, 1), layout.micro_batches)
+        at_least: Fraction = max(most, Fraction(1))
+        return min(at_least, Fraction(layout.micro_batches))
 
     @property
     def _keeps_gradients(self) -> bool:

@@ -67,8 +67,8 @@ def test_a_step_takes_as_long(both):
     took = run.graph_report(iteration=1).path.duration_ns
     prices = Prices(load_machine(MACHINE))
     # no unit of a dry run has the loss
-    loss = layout.micro_batches * prices.loss(layout)
-    found = sum(step_times(prices, layout).values()) - loss
+    prices.loss = lambda _: 0.0
+    found = sum(step_times(prices, layout).values())
     tolerance = WITH_BUCKETS if layout.config.bucket_elements else TOLERANCE
     assert found == pytest.approx(took, rel=tolerance)
 
@@ -109,7 +109,9 @@ def test_gathers_that_take_longer_than_computing(tmp_path, accumulate, recompute
         ranks_per_node=8,
         keeping=Keeping(Recompute.FULL if recomputed else Recompute.NONE),
     )
-    times = step_times(Prices(machine), layout)
+    prices = Prices(machine)
+    prices.loss = lambda _: 0.0
+    times = step_times(prices, layout)
     assert times[Cause.NETWORK] > sum(times.values()) / 3, "the program waits much"
     assert sum(times.values()) / 1e9 == pytest.approx(took, rel=IN_BLOCKS)
 

@@ -195,8 +195,15 @@ def shape_of(name: str) -> Transformer:
         ConfigError: there is none of this name, the model is no transformer, or its configuration
             cannot be read.
     """
-    if is_path(name):
-        return read_architecture(name)
+    return read_architecture(name) if is_path(name) else built_in(name)
+
+
+def built_in(name: str) -> Transformer:
+    """The shape of a built-in transformer: what a name from elsewhere may be, never a file.
+
+    Raises:
+        ConfigError: there is none of this name.
+    """
     known = {model.value: shape for model, shape in SHAPES.items()}
     if name not in known:
         raise ConfigError(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 from zerosim.base.errors import ConfigError
 from zerosim.predict.placement.machine import Machine
@@ -108,4 +109,5 @@ def usual_software(machine: Machine, system: System) -> Software | None:
 
 def believed(machine: Machine, software: Software) -> Machine:
     """A machine as far as a software reaches it."""
-    return replace(machine, software=software.name, **dict(software.constants))
+    constants: dict[str, Any] = dict(software.constants)
+    return replace(machine, software=software.name, **constants)

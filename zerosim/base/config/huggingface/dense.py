@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from zerosim.base.config.blocks import Architecture, Cutting, Ends, Matrix
 from zerosim.base.config.huggingface.given import Given
 from zerosim.base.config.huggingface.parts import (
@@ -214,6 +216,79 @@ def _falcon(given: Given) -> Architecture:
     return model_of(given, attention, (block,), Ends(tied=tied, last=2 * h))
 
 
+def _mpt(given: Given) -> Architecture:
+    """Neither biases nor a table of positions (ALiBi); its norms have weights alone."""
+    h, heads = given.size("d_model"), given.size("n_heads")
+    inner = given.size("expansion_ratio", default=4) * h
+    bias = not given.flag("no_bias", default=True)
+    if bias:
+        raise ConfigError(f"{given.where}: no_bias is false: expected true")
+    attention = _fused(h, heads, heads, head_size(given, h, heads), bias=False)
+    block = replace(
+        block_of(
+            given,
+            attention,
+            mlp_of(h, inner, gated=False),
+            inner,
+            layers=layers_of(given),
+            gated=False,
+            rotary=False,
+            layer_norm=True,
+        ),
+        norm_elements=2 * h,
+    )
+    tied = given.flag("tie_word_embeddings", default=True)
+    return model_of(given, attention, (block,), Ends(tied=tied, last=h))
+
+
+def _opt(given: Given) -> Architecture:
+    h, inner = given.size("hidden_size"), given.size("ffn_dim")
+    if given.size("word_embed_proj_dim", default=h) != h:
+        raise ConfigError(f"{given.where}: word_embed_proj_dim: expected hidden_size")
+    if not given.flag("do_layer_norm_before", default=True):
+        raise ConfigError(f"{given.where}: do_layer_norm_before is false: expected true")
+    bias = given.flag("enable_bias", default=True)
+    attention = grouped(given, bias=bias)
+    block = block_of(
+        given,
+        attention,
+        mlp_of(h, inner, gated=False, bias=bias),
+        inner,
+        layers=layers_of(given),
+        gated=False,
+        rotary=False,
+        layer_norm=True,
+    )
+    tied = given.flag("tie_word_embeddings", default=True)
+    positions = (given.size("max_position_embeddings", default=2048) + 2) * h
+    return model_of(given, attention, (block,), Ends(tied=tied, positions=positions, last=2 * h))
+
+
+def _starcoder2(given: Given) -> Architecture:
+    h, inner = given.size("hidden_size"), given.size("intermediate_size")
+    bias = given.flag("use_bias", default=True)
+    attention = grouped(given, bias=bias)
+    block = block_of(
+        given,
+        attention,
+        mlp_of(h, inner, gated=False, bias=bias),
+        inner,
+        layers=layers_of(given),
+        gated=False,
+        layer_norm=True,
+        windows=windows_of(given),
+    )
+    tied = given.flag("tie_word_embeddings", default=True)
+    return model_of(given, attention, (block,), Ends(tied=tied, last=2 * h))
+
+
+def _olmo2(given: Given) -> Architecture:
+    """Norms after attention and MLP, and of all queries and all keys together."""
+    bias = given.flag("attention_bias", default=False)
+    found = grouped(given, bias=bias)
+    return _llama_like(given, replace(found, norm_elements=found.queries + found.keys))
+
+
 FAMILIES = {
     "llama": _llama,
     "mistral": _mistral,
@@ -228,5 +303,10 @@ FAMILIES = {
     "gpt_neox": _gpt_neox,
     "bloom": _bloom,
     "falcon": _falcon,
+    "granite": _llama,
+    "mpt": _mpt,
+    "olmo2": _olmo2,
+    "opt": _opt,
+    "starcoder2": _starcoder2,
 }
 """By what their configurations call themselves (`model_type`)."""

@@ -33,7 +33,7 @@ def grouped(
     head_norms: bool = False,
 ) -> Attention:
     """Queries, and keys and values of fewer heads (J. Ainslie et al., arXiv 2305.13245)."""
-    h, heads = given.size("hidden_size", "n_embd"), heads_of(given)
+    h, heads = given.size("hidden_size", "n_embd", "d_model"), heads_of(given)
     keyed = key_heads or given.size("num_key_value_heads", default=heads)
     size = given.optional("head_dim") or head_size(given, h, heads)
     queries, keys = heads * size, keyed * size
@@ -59,7 +59,7 @@ def head_size(given: Given, width: int, heads: int) -> int:
 
 def heads_of(given: Given) -> int:
     """Of queries."""
-    return given.size("num_attention_heads", "n_head")
+    return given.size("num_attention_heads", "n_head", "n_heads")
 
 
 def latent(given: Given) -> Attention:
@@ -121,7 +121,7 @@ def block_of(  # noqa: PLR0913 - a block has as many properties
     windows: tuple[tuple[int, int], ...] = (),
 ) -> Block:
     """A block; what is not said is as in Llama."""
-    h = given.size("hidden_size", "n_embd")
+    h = given.size("hidden_size", "n_embd", "d_model")
     return Block(
         matrices=(*attention.matrices, *mlp),
         heads=attention.heads,
@@ -143,16 +143,19 @@ def block_of(  # noqa: PLR0913 - a block has as many properties
     )
 
 
+_CONTEXT = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
+
+
 def model_of(
     given: Given, attention: Attention, blocks: tuple[Block, ...], ends: Ends
 ) -> Architecture:
     """A model of these blocks."""
     return Architecture(
         family=given.text("model_type"),
-        width=given.size("hidden_size", "n_embd"),
+        width=given.size("hidden_size", "n_embd", "d_model"),
         heads=attention.heads,
         key_heads=attention.key_heads,
-        context=given.size("max_position_embeddings", "n_positions", "seq_length", default=2048),
+        context=given.size(*_CONTEXT, default=2048),
         vocabulary=given.size("vocab_size"),
         blocks=blocks,
         ends=ends,
@@ -161,7 +164,7 @@ def model_of(
 
 def layers_of(given: Given) -> int:
     """How many there are."""
-    return given.size("num_hidden_layers", "n_layer", "num_layers")
+    return given.size("num_hidden_layers", "n_layer", "num_layers", "n_layers")
 
 
 def windows_of(given: Given, *, every: int | None = None) -> tuple[tuple[int, int], ...]:
