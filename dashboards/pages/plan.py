@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from urllib.parse import urlencode
 
 from zerosim.base.config import STAGE_NAMES, STAGES
-from zerosim.base.config.shapes import SHAPES
+from zerosim.base.config.shapes import SHAPES, built_in
 from zerosim.base.errors import ConfigError
 from zerosim.base.language import Language, spoken, term
 from zerosim.base.quantities import format_exact
@@ -97,6 +97,7 @@ def _question(asked: Mapping[str, str]) -> tuple[str, int, str, int]:
                 known_machines=", ".join(known_machines()),
             )
         )
+    built_in(asked["model"])
     tokens = parse_tokens(asked["tokens"])
     if tokens > LARGEST_TOKENS:
         raise ConfigError(
@@ -120,8 +121,13 @@ _VARIANTS = {
     Variant.PLUS: "plan.plus",
     Variant.OFFLOAD: "plan.offload",
     Variant.INFINITY: "plan.infinity",
+    Variant.HSDP: "plan.hsdp",
 }
-_RECOMPUTES = {Recompute.NONE: "plan.recompute_none", Recompute.FULL: "plan.recompute_full"}
+_RECOMPUTES = {
+    Recompute.NONE: "plan.recompute_none",
+    Recompute.OPERATORS: "plan.recompute_operators",
+    Recompute.FULL: "plan.recompute_full",
+}
 _CHOICES: dict[str, Mapping[str, str]] = {
     "stage": {str(stage): STAGE_NAMES[stage] for stage in STAGES},
     "options": {variant.value: words for variant, words in _VARIANTS.items()},

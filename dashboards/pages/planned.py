@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from zerosim.base.config import STAGE_NAMES, STAGES, Offload
-from zerosim.base.language import term
+from zerosim.base.language import begun, term
 from zerosim.base.quantities import format_amount, format_bytes, format_exact
 from zerosim.base.tables import Table
 from zerosim.dashboards.texts import SITE
 from zerosim.predict.plan import Plan, Predicted, name_of, notes_on, predict
+from zerosim.predict.plan.notes import basis_of
 from zerosim.predict.plan.predict import tokens_that_hide
 from zerosim.predict.plan.scaling import scaled
 from zerosim.predict.plan.search import Variant, kind_of, variant_of
@@ -100,7 +101,7 @@ def shown_of(plan: Plan, address: Address) -> Shown:
     layout = one.layout
     chosen = kind_of(layout)
     beside = _siblings(one)
-    curves = [(name, scaled(one.prices, question, each.layout)) for name, each in beside]
+    curves = [(name, scaled(one.beliefs, question, each.layout)) for name, each in beside]
     command, reason = simulate_command(question, layout)
     keys = deepspeed_config(layout)
     what = SITE(
@@ -133,7 +134,8 @@ def shown_of(plan: Plan, address: Address) -> Shown:
             (name, point.gpus): _address_of(point.predicted.layout, address)
             for name, points in curves
             for point in points
-            if variant_of(point.predicted.layout) is not Variant.PLUS or point.gpus > question.node
+            if variant_of(point.predicted.layout) not in {Variant.PLUS, Variant.HSDP}
+            or point.gpus > question.node
         },
         hiding=_hiding(one),
         fastest=tuple((each, _address_of(each.layout, address)) for each in fastest),
@@ -146,7 +148,7 @@ def shown_of(plan: Plan, address: Address) -> Shown:
         too_large=_too_large(layout),
         deepspeed="" if keys is None else json.dumps(keys, indent=2),
         calls=torch_calls(layout) or "",
-        notes=notes_on(one),
+        notes=(begun(basis_of(one)) + ".", *notes_on(one)),
     )
 
 
@@ -247,8 +249,8 @@ def _siblings(one: Predicted) -> list[tuple[str, Predicted]]:
             quantize_gradients=False,
             secondary_partition=1,
         )
-        each = replace(layout, config=plain)
-        found.append((term(STAGE_NAMES[stage]), predict(one.prices, question, each)))
+        each = replace(layout, config=plain, replicas=1)
+        found.append((term(STAGE_NAMES[stage]), predict(one.beliefs, question, each)))
     if kind_of(layout) not in dict(found) and layout.pipeline == layout.cut.tensor == 1:
         found.append((kind_of(layout), one))
     return found

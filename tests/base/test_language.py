@@ -34,14 +34,14 @@ from zerosim.verify.outcome import Outcome
 ROOT = Path(__file__).parents[2]
 OTHERS = [one for one in Language if one is not Language.ENGLISH]
 SILENT = {"nccl.toml", "profiles.toml"}
-"""Files of `zerosim/` in TOML without words for a second language, beside machines: NCCL's model,
-and what `profiles --markdown` says in a page of docs."""
+"""Files of `zerosim/` in TOML without words for a second language, beside machines and software:
+NCCL's model, and what `profiles --markdown` says in a page of docs."""
 WORDS = sorted(
     path
     for folder in ("zerosim", "dashboards")
     for path in (ROOT / folder).rglob("*.toml")
     if path.name not in SILENT
-    and not {"machines", "lessons", *Language} & set(path.relative_to(ROOT).parts[:-1])
+    and not {"machines", "software", "lessons", *Language} & set(path.relative_to(ROOT).parts[:-1])
     and path.relative_to(ROOT).parts[:2] != ("zerosim", "dashboards")
 )
 WORDS += [ROOT / "lessons" / "words.toml", ROOT / "lessons" / "views" / "words.toml"]

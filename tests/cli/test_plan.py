@@ -10,7 +10,6 @@ from tests.cli.command import assert_one_line, command
 from zerosim.base.config import EngineConfig
 from zerosim.predict.placement.machine import load_machine
 from zerosim.predict.plan import ask, make_plan, notes_on, parse_tokens
-from zerosim.predict.plan.prices import Prices
 from zerosim.predict.plan.scaling import scaled
 from zerosim.predict.plan.search import KINDS, Fixed, Variant, layouts
 from zerosim.predict.plan.written import deepspeed_config, simulate_command, torch_calls
@@ -35,7 +34,9 @@ def test_what_it_prints():
         "Predicted peak of a GPU",
         "predicted: where the time of one step goes",
         "limited by",
-        "note: Outside of what was calibrated: no constant of dgx-h100 was fitted",
+        "predicted by what torchtitan of 2024 (FSDP2, torch.compile) was measured to do, within",
+        "the machine could do it in",
+        "predicted to fit in this layout: a micro-batch of",
         '"train_micro_batch_size_per_gpu"',
         "next: zerosim simulate --stage",
     ):
@@ -68,7 +69,8 @@ def test_the_fastest_that_fits_comes_first(plan):
     # 16 bytes a parameter of 8.03B are more than a card has
     assert not kinds["data parallel"].fits
     assert plan.fastest_too_large.step_s < plan.best.step_s
-    assert len(list(layouts(plan.question))) == len(plan.tried) > 1000
+    # blocks are computed again only where the same layout does not fit without that
+    assert len(list(layouts(plan.question))) >= len(plan.tried) > 1000
 
 
 def test_times_are_whole_and_shares_of_a_step(plan):
@@ -80,13 +82,14 @@ def test_times_are_whole_and_shares_of_a_step(plan):
 
 
 def test_the_deepspeed_file_is_read_back_as_the_layout(plan):
-    for variant in Variant:
+    for variant in set(Variant) - {Variant.HSDP}:  # DeepSpeed's file has no words for it
         some = (one for one in plan.fitting if one.layout.config.stage)
         layout = next(
             one.layout
             for one in some
             if one.layout.cut.tensor == one.layout.pipeline == 1
             and one.layout.recompute is Recompute.NONE
+            and one.layout.replicas == 1
             and _is(one.layout.config, variant)
         )
         read = read_settings(deepspeed_config(layout), 64)
@@ -116,7 +119,8 @@ def test_every_layout_is_written_or_says_why_not(plan):
             compile(calls, "layout.py", "exec")
         line, reason = simulate_command(plan.question, layout)
         assert bool(line) != bool(reason)
-        assert bool(line) == (layout.cut.tensor == layout.pipeline == 1)
+        is_alone = layout.cut.tensor == layout.pipeline == layout.replicas == 1
+        assert bool(line) == (is_alone and layout.recompute is not Recompute.OPERATORS)
 
 
 def test_files(tmp_path):
@@ -144,7 +148,7 @@ def test_the_command_of_a_plan_is_one_that_is_understood(plan):
 def test_with_fewer_tokens_a_gpu_the_gathers_show():
     question = ask("gpt-3", 1024, "dgx-a100", parse_tokens("2M"))
     best = make_plan(question, Fixed(stages=(3,), tensor=1, pipeline=1)).best
-    points = scaled(Prices(question.machine), question, best.layout)
+    points = scaled(best.beliefs, question, best.layout)
     assert [point.gpus for point in points] == sorted(point.gpus for point in points)
     hidden = [point.hides for point in points]
     assert hidden == sorted(hidden, reverse=True)
@@ -154,7 +158,9 @@ def test_with_fewer_tokens_a_gpu_the_gathers_show():
 
 
 def test_what_was_not_fitted_is_said(tmp_path, plan):
-    assert any("no constant of dgx-h100 was fitted" in note for note in notes_on(plan.best))
+    ideal = make_plan(ask("gpt-2", 8, "h100", 1 << 19, is_ideal=True)).best
+    assert any("no constant of dgx-h100 was fitted" in note for note in notes_on(ideal))
+    assert not any("no constant" in note for note in notes_on(plan.best))
     said = '{ value = %s, source = "fitted by zerosim calibrate runs" }'
     path = tmp_path / "ours.toml"
     path.write_text(
@@ -195,7 +201,7 @@ bytes_per_second = {said % "1e10"}
         (("--pipeline-parallel", 64), ("64", "32 layers")),
         (("--batch", 7), ("512 sequences", "micro-batch 7")),
         (("--stage", 4), ("stage is 4",)),
-        (("--recompute", "some"), ("'some'", "none, full")),
+        (("--recompute", "some"), ("'some'", "none, operators, full")),
         (("--only", "zero+"), ("'zero+'", "infinity")),
         (("--margin", 2), ("margin is 2",)),
         (("--top", 0), ("top is 0",)),

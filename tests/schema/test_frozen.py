@@ -62,8 +62,9 @@ COMMANDS = {
     """,
     "plan": """
         --model --gpus --gpu --tokens-per-batch --sequence --stage --tensor-parallel
-        --pipeline-parallel --batch --recompute --only --ds-config --margin --top --write --json
-        --help
+        --pipeline-parallel --batch --recompute --only --context-parallel --expert-parallel --chunks
+        --float8 --ideal --tokens --days --price --gpu-mtbf --checkpoint-time --restart-time
+        --ds-config --margin --top --write --json --help
     """,
     "table": "NAME --json --help",
     "import": "PATHS --out --help",

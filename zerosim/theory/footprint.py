@@ -34,10 +34,11 @@ from zerosim.theory.saved import (
     block_bytes,
     formula,
     head_bytes,
+    in_flight,
     loss_elements,
     statistics_bytes,
 )
-from zerosim.theory.transformer import BLOCK, EMBEDDING, HEAD, ROOT, Computing, Cut
+from zerosim.theory.transformer import BLOCK, BLOCKS, EMBEDDING, HEAD, ROOT, Computing, Cut
 from zerosim.theory.workload import Workload
 from zerosim.theory.zero_states import zero_states
 
@@ -147,6 +148,20 @@ def _states(workload: Workload, times: tuple[int, ...]) -> _States:
     return _States(tuple(parts.values()), gradients, sum(host.values()), sum(disk.values()))
 
 
+def _together(one: _States, other: _States) -> _States:
+    """Of two groups of units."""
+
+    def both(mine: Part, theirs: Part) -> Part:
+        return Part(mine.name, mine.bytes + theirs.bytes, mine.formula, mine.source, mine.role)
+
+    return _States(
+        tuple(both(*pair) for pair in zip(one.kept, other.kept, strict=True)),
+        both(one.gradients, other.gradients),
+        one.host_bytes + other.host_bytes,
+        one.disk_bytes + other.disk_bytes,
+    )
+
+
 @lru_cache(maxsize=4096)
 def _most_gathered(workload: Workload) -> int:
     """The few blocks of a workload stand for all."""
@@ -158,24 +173,37 @@ def _most_gathered(workload: Workload) -> int:
 
 @lru_cache(maxsize=1024)
 def _activations(
-    computing: Computing, keeping: Keeping, blocks: int, *, made_again: bool = False
+    computing: Computing,
+    keeping: Keeping,
+    kinds: tuple[tuple[str, Fraction | int], ...],
+    *,
+    made_again: bool = False,
 ) -> tuple[Part, ...]:
-    """What blocks keep for backward; `made_again`: of one as well, if it has only its input."""
+    """What blocks keep for backward; `made_again`: of one as well, if it has only its input.
+
+    Args:
+        kinds: how many blocks of each kind keep it, of all micro-batches.
+    """
     shape, cut = computing.shape, computing.cut
     is_full = keeping.recompute is Recompute.FULL
     sequence = f"/{cut.between}" if cut.between > 1 else ""
     words = formula(shape, keeping, sequence if is_full else _cut_words(cut))
-    each = block_bytes(computing, keeping)
-    if not is_full and not keeping.has_scores:
-        each += statistics_bytes(computing)
+    total: Fraction | int = 0
+    blocks: Fraction | int = 0
+    for kind, count in kinds:
+        each = block_bytes(computing, keeping, kind)
+        if not is_full and not keeping.has_scores:
+            each += statistics_bytes(computing)
+        total, blocks = total + each * count, blocks + count
     name, role = "activations", Role.ACTIVATIONS
     if is_full:
         name, role = "activation checkpoints", Role.CHECKPOINTS
-    kept = Part(name, each * blocks, f"{words} of {_blocks(blocks)}", _KORTHIKANTI, role)
-    if not (made_again and is_full):
+    kept = Part(name, int(total), f"{words} of {_blocks(blocks)}", _KORTHIKANTI, role)
+    if not made_again or keeping.recompute not in (Recompute.FULL, Recompute.OPERATORS):
         return (kept,)
     again = Keeping(Recompute.NONE, keeping.has_scores, keeping.has_dropout)
-    size = block_bytes(computing, again) + statistics_bytes(computing)
+    largest = max(block_bytes(computing, again, kind) for kind, _ in kinds)
+    size = largest + statistics_bytes(computing)
     words = f"{formula(shape, again, _cut_words(cut))} of one block"
     return (kept, Part("a block made again", size, words, _KORTHIKANTI, Role.ACTIVATIONS))
 
@@ -197,8 +225,8 @@ def _scores(computing: Computing) -> tuple[Part, ...]:
     )
 
 
-def _blocks(count: int) -> str:
-    return "1 block" if count == 1 else f"{count} blocks"
+def _blocks(count: Fraction | int) -> str:
+    return "1 block" if count == 1 else f"{float(count):g} blocks"
 
 
 def _cut_words(cut: Cut) -> str:
@@ -215,10 +243,16 @@ class _Rank:
         self._config, self._computing = layout.config, layout.computing
         self._workload = layout.workload(place)
         self._pieces = layout.pieces(place)
-        self._blocks = next(one.times for one in self._pieces if one.name == BLOCK)
+        self._kinds = tuple((one.name, one.times) for one in self._pieces if one.name in BLOCKS)
         # what is there at several moments is made once
         self._states = _states(self._workload, tuple(one.times for one in self._pieces))
         self._whole = whole_bytes(self._workload)
+        experts = layout.experts(place)
+        if experts is not None:
+            times = tuple(one.times for one in self._pieces if one.experts)
+            self._states = _together(self._states, _states(experts, times))
+            for name, size in whole_bytes(experts).items():
+                self._whole = {**self._whole, name: self._whole[name] + size}
         self._gathered, self._secondary = tuple(self._units_gathered()), tuple(self._copies())
 
     def footprints(self) -> Iterator[Footprint]:
@@ -242,7 +276,7 @@ class _Rank:
         yield from self._states.kept
         if self._keeps_gradients:
             yield self._states.gradients
-        yield from self._activations(self._blocks * self._micro_batches_kept())
+        yield from self._activations(self._micro_batches_kept())
         yield from _scores(self._computing)
         yield from self._secondary
         root = self._whole.get(ROOT, 0)
@@ -256,7 +290,7 @@ class _Rank:
             yield self._states.gradients
         if self._config.stage > 1:
             yield self._whole_gradients(last + self._whole[BLOCK], "of two units")
-        yield from self._activations(self._blocks * self._micro_batches_kept(), made_again=True)
+        yield from self._activations(self._micro_batches_kept(), made_again=True)
         yield from self._gathered
         yield from self._on_their_way()
         yield from self._secondary
@@ -268,7 +302,7 @@ class _Rank:
             first = self._whole[EMBEDDING if EMBEDDING in names else BLOCK]
             first += self._whole.get(ROOT, 0)
             yield self._whole_gradients(first + self._whole[BLOCK], "of two units")
-        yield from self._activations(1, made_again=True)
+        yield from self._activations(None, made_again=True)
         yield from self._gathered
         yield from self._on_their_way()
         yield from self._secondary
@@ -279,19 +313,28 @@ class _Rank:
         if self._config.offloads_optimizer:
             return
         largest = max(one.elements for one in self._pieces)
-        part = shard_elements(largest, self._layout.data if self._config.stage else 1)
+        part = shard_elements(largest, self._layout.shards if self._config.stage else 1)
         words = "4 bytes of the largest unit" + ("/N" if self._config.stage else "")
         yield Part("gradients in fp32", FP32_BYTES * part, words, _ENGINE)
         yield from self._secondary
 
     # ------------------------------------------------------------------- their parts
 
-    def _micro_batches_kept(self) -> int:
-        """Of how many micro-batches the stage has activations at once."""
-        pipeline = self._layout.pipeline
-        if pipeline == 1 or self._place == LAST:
+    def _micro_batches_kept(self) -> Fraction | int:
+        """Of how many micro-batches the stage has activations at once.
+
+        The first of p those of p; with interleaved chunks of a few more (`saved.in_flight`).
+        """
+        layout = self._layout
+        if layout.pipeline == 1 or (self._place == LAST and layout.chunks == 1):
             return 1
-        return min(pipeline, self._layout.micro_batches)
+        if layout.chunks == 1:
+            return min(layout.pipeline, layout.micro_batches)
+        most = layout.pipeline * in_flight(layout.pipeline, layout.chunks)
+        if self._place == LAST:
+            most -= layout.pipeline - 1
+        at_least: Fraction = max(most, Fraction(1))
+        return min(at_least, Fraction(layout.micro_batches))
 
     @property
     def _keeps_gradients(self) -> bool:
@@ -329,6 +372,13 @@ class _Rank:
             size += parts[one.name] * one.times
         yield Part("secondary parameters", size, "2Ψ/S", _PLUS, Role.SECONDARY)
 
-    def _activations(self, blocks: int, *, made_again: bool = False) -> tuple[Part, ...]:
-        keeping = self._layout.keeping
-        return _activations(self._computing, keeping, blocks, made_again=made_again)
+    def _activations(
+        self, micro_batches: Fraction | int | None, *, made_again: bool = False
+    ) -> tuple[Part, ...]:
+        """Of so many micro-batches in all blocks; None: of the first block alone."""
+        keeping, kinds = self._layout.keeping, self._kinds
+        several = micro_batches or 1
+        counts = tuple((name, several * times) for name, times in kinds)
+        if micro_batches is None:
+            counts = ((kinds[0][0], 1),)
+        return _activations(self._computing, keeping, counts, made_again=made_again)

@@ -18,8 +18,10 @@ from zerosim.theory.partition import UnitSize
 from zerosim.theory.saved import ALL, Keeping, Recompute
 from zerosim.theory.transformer import (
     BLOCK,
+    BLOCKS,
     EMBEDDING,
     HEAD,
+    OTHER,
     ROOT,
     WHOLE,
     Computing,
@@ -29,8 +31,8 @@ from zerosim.theory.transformer import (
 )
 from zerosim.theory.workload import Workload
 
-FIRST, LAST = "first", "last"
-"""Stages of a pipeline; of one stage, both are the same."""
+FIRST, MIDDLE, LAST = "first", "middle", "last"
+"""Stages of a pipeline; of one stage, all are the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +49,10 @@ class Layout:
         sequence: s, tokens of each.
         ranks_per_node: of all ranks; 0 for one node.
         keeping: what forward keeps for backward.
+        chunks: v, parts of its layers that a stage does in turn (interleaved schedule).
+        zero_bubble: gradients of weights are put off until a rank would stand idle (ZB-H1).
+        float8: products of blocks are of 8-bit numbers; all that is kept and sent stays as it is.
+        replicas: groups of data parallel ranks that each have all states (HSDP).
 
     Raises:
         ConfigError: the ranks cannot divide the model in this way.
@@ -61,18 +67,65 @@ class Layout:
     sequence: int
     ranks_per_node: int = 0
     keeping: Keeping = ALL
+    chunks: int = 1
+    zero_bubble: bool = False
+    replicas: int = 1
+    float8: bool = False
 
     def __post_init__(self) -> None:
-        if self.pipeline < 1 or self.shape.layers % self.pipeline:
+        layers = self.shape.layers
+        if not 1 <= self.pipeline <= layers:
             raise ConfigError(
-                f"pipeline parallel is {self.pipeline}: expected a divisor of the "
-                f"{self.shape.layers} layers"
+                f"pipeline parallel is {self.pipeline}: expected 1 to the {layers} layers"
             )
+        if self.chunks < 1 or (
+            self.chunks > 1 and self.pipeline * self.chunks > layers + self.pipeline
+        ):
+            raise ConfigError(
+                f"interleaved chunks are {self.chunks}: expected 1 to {layers // self.pipeline}, "
+                "the layers of a stage"
+            )
+        if self.chunks > 1 and (self.pipeline == 1 or self.micro_batches % self.pipeline):
+            raise ConfigError(
+                f"interleaved chunks are {self.chunks}: expected a pipeline, and micro-batches in "
+                f"a multiple of its {self.pipeline} stages, not {self.micro_batches}"
+            )
+        if self.chunks > 1 and self.zero_bubble:
+            raise ConfigError("zero bubble and interleaved chunks: expected one of the two")
+        for what, number in (
+            ("context parallel", self.cut.context),
+            ("expert parallel", self.cut.experts),
+            ("HSDP's replicas", self.replicas),
+        ):
+            if number < 1 or self.data % number:
+                raise ConfigError(
+                    f"{what} is {number}: expected a divisor of the {self.data} data parallel ranks"
+                )
+        self._require_experts()
+        if self.sequence % self.cut.context:
+            raise ConfigError(
+                f"context parallel is {self.cut.context}: expected a divisor of the "
+                f"{self.sequence} tokens of a sequence"
+            )
+        if self.replicas > 1 and not self.config.stage:
+            raise ConfigError("HSDP's replicas: expected stage 1, 2 or 3, which divide states")
         if self.pipeline > 1 and self.config.stage > 1:
             raise ConfigError(
                 f"stage is {self.config.stage} with a pipeline of {self.pipeline}: expected 0 or "
                 "1, because stages 2 and 3 would reduce and gather for every micro-batch"
             )
+
+    def _require_experts(self) -> None:
+        for block in self.shape.blocks:
+            if block.experts and block.experts.count % self.cut.experts:
+                raise ConfigError(
+                    f"expert parallel is {self.cut.experts}: expected a divisor of the "
+                    f"{block.experts.count} experts"
+                )
+        if self.cut.experts > 1 and not any(one.experts for one in self.shape.blocks):
+            raise ConfigError(f"expert parallel is {self.cut.experts}: the model has no experts")
+        if self.cut.experts > 1 and self.replicas > 1:
+            raise ConfigError("expert parallel and HSDP's replicas: expected one of the two")
 
     @property
     def num_ranks(self) -> int:
@@ -87,7 +140,17 @@ class Layout:
     @property
     def sequences(self) -> int:
         """Of all ranks in one optimizer step."""
-        return self.data * self.batch * self.micro_batches
+        return self.data // self.cut.context * self.batch * self.micro_batches
+
+    @property
+    def shards(self) -> int:
+        """Ranks that the states are divided among: N, or an R-th part with R replicas."""
+        return self.data // self.replicas
+
+    def blocks_of(self, place: str) -> int:
+        """Layers of a stage; where they cannot be shared evenly, the last has fewest."""
+        share, left = divmod(self.shape.layers, self.pipeline)
+        return share + (1 if left and place != LAST else 0)
 
     @property
     def tokens(self) -> int:
@@ -102,35 +165,62 @@ class Layout:
     @property
     def computing(self) -> Computing:
         """What one micro-batch asks of operators."""
-        return Computing(
-            self.shape, self.batch, self.sequence, self.cut, self.config.dtype.element_bytes
+        return _computing(
+            self.shape,
+            self.batch,
+            self.sequence,
+            self.cut,
+            self.config.dtype.element_bytes,
+            self.keeping.has_scores,
+            self.keeping.has_dropout,
+            self.float8,
         )
 
     def pieces(self, place: str = LAST) -> tuple[Piece, ...]:
         """The units of one stage of the pipeline, on one rank."""
-        return _pieces(self.shape, self.cut, self.pipeline, place)
+        return _pieces(self.shape, self.cut, self.pipeline, place, self.blocks_of(place))
 
     def workload(self, place: str = LAST) -> Workload:
         """The same with one unit of each kind: what theory says of units, a unit at a time."""
         units = _one_of_each(self.pieces(place))
-        return _workload(self._engine(), self.data, self.cut.tensor, self._node(), units)
+        return _workload(self._engine(), self.shards, self.cut.tensor, self._node(), units)
+
+    def experts(self, place: str = LAST) -> Workload | None:
+        """Likewise of experts that ranks divide among themselves; fewer have the same ones."""
+        units = _experts_of(self.pieces(place))
+        if not units:
+            return None
+        data = self.data // self.cut.experts
+        config = replace(self._engine(), secondary_partition=1)
+        # those that have the same ones lie as far apart as many share the others
+        together = self.cut.tensor * self.cut.experts
+        node = min(self.ranks_per_node or self.num_ranks, data * together)
+        if node % together and together % node:
+            node = together
+        return _workload(config, data, together, max(node, together), units)
 
     def few_blocks(self, place: str = LAST) -> Workload:
         """Likewise with as many blocks as can be there at once."""
         most = self.config.prefetch + 2
         units = tuple(
-            UnitSize(f"{one.name}.{number}" if one.name == BLOCK else one.name, one.elements)
+            UnitSize(
+                f"{one.name}.{number}" if one.name in BLOCKS else one.name,
+                one.elements + one.experts,
+            )
             for one in self.pieces(place)
             for number in range(min(one.times, most))
         )
-        return _workload(self._engine(), self.data, self.cut.tensor, self._node(), units)
+        return _workload(self._engine(), self.shards, self.cut.tensor, self._node(), units)
 
     def _node(self) -> int:
-        return min(self.ranks_per_node or self.num_ranks, self.data * self.cut.tensor)
+        return min(self.ranks_per_node or self.num_ranks, self.shards * self.cut.tensor)
 
     def _engine(self) -> EngineConfig:
         """Of it, what decides what is kept and moved of one unit."""
         return _engine(self.config)
+
+
+_computing = lru_cache(maxsize=4096)(Computing)
 
 
 @lru_cache(maxsize=4096)
@@ -170,13 +260,27 @@ def _one_of_each(found: tuple[Piece, ...]) -> tuple[UnitSize, ...]:
 
 
 @lru_cache(maxsize=1024)
-def _pieces(shape: Transformer, cut: Cut, pipeline: int, place: str) -> tuple[Piece, ...]:
-    """A tied table is on both ends of a pipeline."""
-    own = (EMBEDDING, HEAD) if pipeline == 1 else ({FIRST: EMBEDDING, LAST: HEAD}[place],)
+def _experts_of(found: tuple[Piece, ...]) -> tuple[UnitSize, ...]:
+    return tuple(UnitSize(one.name, one.experts) for one in found if one.experts)
+
+
+@lru_cache(maxsize=1024)
+def _pieces(
+    shape: Transformer, cut: Cut, pipeline: int, place: str, layers: int
+) -> tuple[Piece, ...]:
+    """A tied table is on both ends of a pipeline, and the rarer kind of blocks comes first."""
+    own = {FIRST: (ROOT, EMBEDDING), MIDDLE: (), LAST: (ROOT, HEAD)}[place]
+    if pipeline == 1:
+        own = (ROOT, EMBEDDING, HEAD)
+    found = pieces(shape, cut)
+    others = next((one.times for one in found if one.name == OTHER), 0)
+    if pipeline > 1:
+        others = min(others, layers - 1) if place == FIRST else 0
+    times = {OTHER: others, BLOCK: layers - others}
     return tuple(
-        replace(one, times=shape.layers // pipeline) if one.name == BLOCK else one
-        for one in pieces(shape, cut)
-        if one.name == BLOCK or one.name in (ROOT, *own)
+        replace(one, times=times.get(one.name, 1))
+        for one in found
+        if one.name in own or times.get(one.name)
     )
 
 

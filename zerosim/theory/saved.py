@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
-from zerosim.base.config.shapes import GPTConfig, Transformer
-from zerosim.theory.transformer import Computing, keys_of
+from zerosim.base.config.blocks import Block
+from zerosim.base.config.shapes import Transformer
+from zerosim.theory.transformer import BLOCK, Computing, kinds_of
 
 _FP32 = 4
 _MASK = 1
@@ -37,6 +38,8 @@ class Recompute(StrEnum):
     NONE = "none"
     SELECTIVE = "selective"
     """Scores of attention and what is made of them."""
+    OPERATORS = "operators"
+    """Every second matrix product, and all that is none (torchtitan's selective op)."""
     FULL = "full"
     """All of a block, from its input."""
 
@@ -74,17 +77,20 @@ ALL = Keeping()
 """Nothing is computed again, and no scores are made: as the built-in models train."""
 
 
-def kept_in_block(computing: Computing, keeping: Keeping) -> tuple[Saved, ...]:
+def kept_in_block(computing: Computing, keeping: Keeping, name: str = BLOCK) -> tuple[Saved, ...]:
     """All that one block keeps until its backward; with full recomputation its input."""
     if keeping.recompute is Recompute.FULL:
         size = computing.between_elements * computing.element_bytes
         return (Saved("the block's input", Fraction(size)),)
     leaves_scores = keeping.recompute is Recompute.SELECTIVE or not keeping.has_scores
-    found = tuple(_kept(computing, has_dropout=keeping.has_dropout))
+    block = kinds_of(computing.shape)[name]
+    if keeping.recompute is Recompute.OPERATORS:
+        return tuple(_kept_by_operators(computing, block))
+    found = tuple(_kept(computing, block, has_dropout=keeping.has_dropout))
     return tuple(one for one in found if not (one.is_score and leaves_scores))
 
 
-def _kept(computing: Computing, *, has_dropout: bool) -> Iterator[Saved]:
+def _kept(computing: Computing, block: Block, *, has_dropout: bool) -> Iterator[Saved]:
     shape, cut, size = computing.shape, computing.cut, computing.element_bytes
     tokens, parts = computing.tokens, cut.tensor
 
@@ -94,27 +100,47 @@ def _kept(computing: Computing, *, has_dropout: bool) -> Iterator[Saved]:
     def inside(what: str, width: int, element_bytes: int = size) -> Saved:
         return Saved(what, Fraction(element_bytes * tokens * width, parts))
 
-    yield between("inputs of the two norms", 2 * size)
-    yield between("what attention reads", size)
-    yield inside("queries", shape.width)
-    yield inside("keys and values", 2 * keys_of(shape))
-    scores = Fraction(tokens * computing.sequence * shape.heads, parts)
+    yield between("what norms, attention and the MLP read", block.between * size)
+    yield inside("queries", block.queries)
+    yield inside("keys and values", block.keys + block.values)
+    if block.latent:
+        yield Saved("latent queries, keys and values", Fraction(size * tokens * block.latent))
+    scores = Fraction(int(tokens * block.attended(computing.sequence)) * block.heads, parts)
     yield Saved("scores", size * scores, is_score=True)
     if has_dropout:
         yield Saved("scores after dropout, and its mask", (size + _MASK) * scores, is_score=True)
-    yield inside("what attention mixed", shape.width)
-    yield between("what the MLP reads", size)
-    if isinstance(shape, GPTConfig):
-        yield inside("the MLP's inner tokens, before and after GELU", 8 * shape.width)
+    yield inside("what attention mixed", block.mixed)
+    if block.experts:
+        yield Saved(
+            "what chosen experts read and give",
+            Fraction(2 * size * tokens * shape.width * block.experts.active),
+        )
+    if not block.is_gated:
+        yield inside("the MLP's inner tokens, before and after GELU", 2 * block.active_inner)
     else:
-        yield inside("gate, its SiLU, up, and their product", 4 * shape.hidden)
+        yield inside("gate, its SiLU, up, and their product", 4 * block.active_inner)
     if has_dropout:
         yield between("masks of the two dropouts", 2 * _MASK)
 
 
-def block_bytes(computing: Computing, keeping: Keeping) -> int:
+def _kept_by_operators(computing: Computing, block: Block) -> Iterator[Saved]:
+    """The block's input, what attention mixed, and what every second product gives.
+
+    Source: pytorch/torchtitan, activation checkpointing "selective", option "op".
+    """
+    size, tokens, parts = computing.element_bytes, computing.tokens, computing.cut.tensor
+    width = Fraction(computing.shape.width, computing.cut.between)
+    yield Saved("the block's input", size * tokens * width)
+    yield Saved("what attention mixed", Fraction(size * tokens * block.mixed, parts))
+    given = block.queries + block.keys + block.values
+    given += (2 if block.is_gated else 1) * block.active_inner
+    yield Saved("every second product", Fraction(size * tokens * given, 2 * parts))
+    yield Saved("every second sum", size * tokens * width)
+
+
+def block_bytes(computing: Computing, keeping: Keeping, name: str = BLOCK) -> int:
     """What one block keeps, together."""
-    return int(sum(one.bytes for one in kept_in_block(computing, keeping)))
+    return int(sum(one.bytes for one in kept_in_block(computing, keeping, name)))
 
 
 def statistics_bytes(computing: Computing) -> int:
@@ -150,7 +176,13 @@ def formula(shape: Transformer, keeping: Keeping, cut_words: str) -> str:
     """
     if keeping.recompute is Recompute.FULL:
         return f"2sbh{cut_words}"
-    if not isinstance(shape, GPTConfig):
+    block, h = shape.blocks[0], shape.width
+    usual = block.queries == h and not block.experts and not block.latent and block.between == 4
+    usual = usual and (block.is_gated or block.inner == 4 * h)
+    if keeping.recompute is Recompute.OPERATORS or not usual:
+        each = block_bytes(Computing(shape, 1, 1), Keeping(keeping.recompute))
+        return f"{each:,}sb{cut_words}"
+    if block.is_gated:
         return f"sb(12h + 4hk/a + 8f){cut_words}"
     base = 34 if keeping.has_dropout else 32
     leaves = keeping.recompute is Recompute.SELECTIVE or not keeping.has_scores

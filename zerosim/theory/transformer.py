@@ -1,4 +1,4 @@
-"""What a transformer of equal blocks has to compute: its units, and the operators of each.
+"""What a transformer has to compute: its units, and the operators of each.
 
 A block's matrices may be cut among T tensor parallel ranks (the first of attention and of the MLP
 by columns, the second by rows); what lies between two blocks is then whole on each of them, or with
@@ -17,13 +17,18 @@ section 3; V. Korthikanti et al. (arXiv 2205.05198), section 4.2.2.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from zerosim.base.config.shapes import GPTConfig, LlamaConfig, Transformer
+from zerosim.base.config.blocks import Block, Cutting, Matrix
+from zerosim.base.config.shapes import Transformer, parameters_of
 from zerosim.base.errors import ConfigError
 from zerosim.theory.partition import UnitSize
 
 ROOT, EMBEDDING, BLOCK, HEAD = "root", "embedding", "block", "head"
+OTHER = "other block"
+"""Where a model has blocks of two kinds (with experts and without), the kind of fewer layers."""
+BLOCKS = (BLOCK, OTHER)
 _FP32 = 4
 _BACKWARD_OF_ATTENTION = 2.5
 """Its five matrix products, in place of two: scores are computed again (Dao et al. 2022)."""
@@ -37,11 +42,15 @@ class Cut:
         tensor: T, ranks that compute each block together.
         sequence: what lies between blocks is cut along the sequence, too.
         ends: the tables of tokens are cut as well; zerosim's own engine leaves them whole.
+        context: c, ranks that share each sequence (context parallel); they are data parallel too.
+        experts: EP, data parallel ranks among which experts are divided.
     """
 
     tensor: int = 1
     sequence: bool = False
     ends: bool = True
+    context: int = 1
+    experts: int = 1
 
     @property
     def of_ends(self) -> int:
@@ -63,11 +72,13 @@ class Operator:
 
     Attributes:
         flops, touched_bytes: of one call.
+        is_narrow: a product of 8-bit numbers.
     """
 
     calls: int
     flops: int
     touched_bytes: int
+    is_narrow: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +89,13 @@ class Piece:
         name: `ROOT`, `EMBEDDING`, `BLOCK` or `HEAD`.
         elements: of one, on a rank.
         times: how many there are.
+        experts: of the experts that a rank has of one, where ranks divide them among themselves.
     """
 
     name: str
     elements: int
     times: int = 1
+    experts: int = 0
 
 
 def require_cut(name: str, shape: Transformer, tensor: int) -> None:
@@ -91,9 +104,9 @@ def require_cut(name: str, shape: Transformer, tensor: int) -> None:
     Raises:
         ConfigError: they do not divide its heads.
     """
-    heads = shape.key_heads if isinstance(shape, LlamaConfig) else shape.heads
+    heads = shape.key_heads
     if tensor < 1 or heads % tensor:
-        what = "heads of keys" if isinstance(shape, LlamaConfig) else "heads"
+        what = "heads" if heads == shape.heads else "heads of keys"
         raise ConfigError(
             f"tensor parallel is {tensor}: expected a divisor of {name}'s {heads} {what}"
         )
@@ -104,39 +117,44 @@ def pieces(shape: Transformer, cut: Cut = WHOLE) -> tuple[Piece, ...]:
 
     Tied, the table of tokens is the root's: it is there while the whole model computes.
     """
-    h, tokens = shape.width, -(-shape.vocabulary // cut.of_ends)
-    block = Piece(BLOCK, _block_elements(shape, cut.tensor), shape.layers)
-    if isinstance(shape, LlamaConfig):
-        return (Piece(EMBEDDING, tokens * h), block, Piece(HEAD, tokens * h + h))
-    positions = shape.context * h
-    if shape.tied:
-        ends = (Piece(ROOT, tokens * h), Piece(EMBEDDING, positions))
-        return (*ends, block, Piece(HEAD, 2 * h))
-    return (Piece(EMBEDDING, tokens * h + positions), block, Piece(HEAD, tokens * h + 2 * h))
+    h, tokens, ends = shape.width, -(-shape.vocabulary // cut.of_ends), shape.ends
+    table = tokens * h
+    first = ends.positions + ends.first
+    before = [Piece(ROOT, table), Piece(EMBEDDING, first)] if ends.tied else []
+    before = before or [Piece(EMBEDDING, table + first)]
+    last = Piece(HEAD, ends.last if ends.tied else table + ends.last)
+    shares = cut.experts > 1
+    blocks = (
+        Piece(
+            name,
+            block.elements(cut.tensor, experts=not shares),
+            block.layers,
+            block.expert_elements(cut.tensor) // cut.experts if shares else 0,
+        )
+        for name, block in kinds_of(shape).items()
+    )
+    return tuple(one for one in (*before, *blocks, last) if one.elements)
 
 
-def _block_elements(shape: Transformer, tensor: int) -> int:
-    """Matrices and the biases of their columns are cut; norms and the biases of sums are whole."""
-    h = shape.width
-    if isinstance(shape, GPTConfig):
-        return (12 * h * h + 7 * h) // tensor + 6 * h
-    return (2 * h * h + 2 * h * keys_of(shape) + 3 * h * shape.hidden) // tensor + 2 * h
-
-
-def keys_of(shape: Transformer) -> int:
-    """Elements of a token's keys."""
-    if isinstance(shape, GPTConfig):
-        return shape.width
-    return shape.width // shape.heads * shape.key_heads
+@lru_cache(maxsize=256)
+def kinds_of(shape: Transformer) -> dict[str, Block]:
+    """The kinds of blocks by name, in the order in which they come."""
+    named = dict(zip(BLOCKS, shape.blocks, strict=False))
+    return dict(reversed(named.items()))
 
 
 def units_of(shape: Transformer, cut: Cut = WHOLE) -> tuple[UnitSize, ...]:
     """Every unit of a model in forward order, by the names that the engine gives them."""
-    return tuple(
-        UnitSize(f"blocks.{number}" if piece.name == BLOCK else piece.name, piece.elements)
-        for piece in pieces(shape, cut)
-        for number in range(piece.times)
-    )
+    return tuple(UnitSize(name, elements) for name, elements in _named(pieces(shape, cut)))
+
+
+def _named(found: tuple[Piece, ...]) -> Iterator[tuple[str, int]]:
+    number = 0
+    for piece in found:
+        for _ in range(piece.times):
+            is_block = piece.name in BLOCKS
+            yield f"blocks.{number}" if is_block else piece.name, piece.elements
+            number += is_block
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +165,9 @@ class Computing:
         batch: b, sequences of a micro-batch.
         sequence: s, tokens of each.
         element_bytes: of the compute dtype.
+        has_scores: attention writes the scores of all pairs of tokens to memory, and reads them.
+        has_dropout: on these scores, and after attention and the MLP.
+        is_float8: products of blocks are of 8-bit numbers, which their inputs are made of first.
     """
 
     shape: Transformer
@@ -154,11 +175,14 @@ class Computing:
     sequence: int
     cut: Cut = WHOLE
     element_bytes: int = 2
+    has_scores: bool = False
+    has_dropout: bool = False
+    is_float8: bool = False
 
     @property
     def tokens(self) -> int:
-        """Of a micro-batch: b s."""
-        return self.batch * self.sequence
+        """Of a micro-batch, on a rank: b s, or a c-th part of it."""
+        return self.batch * self.sequence // self.cut.context
 
     @property
     def between_elements(self) -> int:
@@ -176,30 +200,35 @@ class Computing:
     def _forward(self, name: str) -> Iterator[Operator]:
         if name == EMBEDDING:
             yield from self._look_up()
-        elif name == BLOCK:
-            yield from self._norm(2)
-            yield from self._products(1)
-            yield self._attention(1, 4)
-            yield from self._block_elementwise()
+        elif name in BLOCKS:
+            block = kinds_of(self.shape)[name]
+            yield from self._norm(block, block.norms)
+            yield from self._products(block, 1)
+            yield from self.attention(name)
+            yield from self._block_elementwise(block)
         elif name == HEAD:
-            yield from self._norm(1)
+            yield from self._norm(self._last, 1)
             yield self._product(1, self.shape.width, self._tokens_known)
 
     def _backward(self, name: str) -> Iterator[Operator]:
         if name == EMBEDDING:
             yield from self._look_up_backward()
             yield self._kept(self._embedding_elements)
-        elif name == BLOCK:
-            yield from self._norm_backward(first=True)
-            yield from self._norm_backward(first=False)
-            yield from self._products(2)
-            yield self._attention(_BACKWARD_OF_ATTENTION, 8)
-            yield from self._block_elementwise_backward()
-            yield self._kept(_block_elements(self.shape, self.cut.tensor))
+        elif name in BLOCKS:
+            block = kinds_of(self.shape)[name]
+            yield from self._norm_backward(block, first=True)
+            for _ in range(block.norms - 1):
+                yield from self._norm_backward(block, first=False)
+            yield from self._products(block, 2)
+            yield from self._attention_backward(block)
+            yield from self._block_elementwise_backward(block)
+            shared = block.expert_elements(self.cut.tensor)
+            idle = shared - shared // self.cut.experts
+            yield self._kept(block.elements(self.cut.tensor) - idle)
         elif name == HEAD:
-            yield from self._norm_backward(first=True)
+            yield from self._norm_backward(self._last, first=True)
             yield self._product(2, self.shape.width, self._tokens_known)
-            tied = isinstance(self.shape, GPTConfig) and self.shape.tied
+            tied = self.shape.ends.tied
             yield self._kept(0 if tied else self.shape.width * self._tokens_known)
 
     # ------------------------------------------------------------------- what they are made of
@@ -209,58 +238,107 @@ class Computing:
         return -(-self.shape.vocabulary // self.cut.of_ends)
 
     @property
+    def _last(self) -> Block:
+        """Its norms are as the last one."""
+        return self.shape.blocks[0]
+
+    @property
     def _embedding_elements(self) -> int:
         return next(one.elements for one in pieces(self.shape, self.cut) if one.name == EMBEDDING)
 
-    def _product(self, calls: int, inputs: int, outputs: int) -> Operator:
+    def _product(self, calls: int, inputs: int, outputs: int, rows: int | None = None) -> Operator:
         """A matrix product: all tokens of `inputs` elements each become `outputs`."""
-        rows, size = self.tokens, self.element_bytes
+        rows, size = self.tokens if rows is None else rows, self.element_bytes
         touched = size * (rows * inputs + inputs * outputs + rows * outputs)
         return Operator(calls, 2 * rows * inputs * outputs, touched)
 
-    def _products(self, calls: int) -> Iterator[Operator]:
+    def _products(self, block: Block, calls: int) -> Iterator[Operator]:
         """Those of a block: once in forward, twice in backward."""
-        shape, parts = self.shape, self.cut.tensor
-        h = shape.width
-        if isinstance(shape, GPTConfig):
-            yield self._product(calls, h, 3 * h // parts)
-            yield self._product(calls, h // parts, h)
-            yield self._product(2 * calls, h, 4 * h // parts)
-            return
-        yield self._product(2 * calls, h, h // parts)
-        yield self._product(2 * calls, h, keys_of(shape) // parts)
-        yield self._product(3 * calls, h, shape.hidden // parts)
+        for one in block.matrices:
+            found = self._by(one, calls)
+            if self.is_float8:
+                yield from self._narrow(found, one)
+            else:
+                yield found
+        if block.experts:
+            count, active = block.experts.count // self.cut.experts, block.experts.active
+            rows = max(1, self.tokens * active // count)  # each has as many
+            for one in block.experts.matrices:
+                yield self._by(one, calls * count, rows)
 
-    def _attention(self, times: float, passes: int) -> Operator:
+    def _narrow(self, found: Operator, one: Matrix) -> Iterator[Operator]:
+        """In 8 bits: half of the bytes are read, and an input is read for its scale, then cast."""
+        inputs = one.inputs // (self.cut.tensor if one.cut is Cutting.ROWS else 1)
+        yield replace(found, touched_bytes=found.touched_bytes // 2, is_narrow=True)
+        size = 2 * self.element_bytes + 1
+        yield Operator(
+            found.calls,
+            0,
+            size * (self.tokens * inputs + one.inputs * one.outputs // self.cut.tensor),
+        )
+
+    def _by(self, one: Matrix, calls: int, rows: int | None = None) -> Operator:
+        parts = self.cut.tensor
+        inputs = one.inputs // (parts if one.cut is Cutting.ROWS else 1)
+        outputs = one.outputs // (parts if one.cut is Cutting.COLUMNS else 1)
+        return self._product(calls * one.count, inputs, outputs, rows)
+
+    def attention(self, name: str) -> tuple[Operator, ...]:
+        """Of a block in forward: what selective recomputation does again, if it writes scores."""
+        block = kinds_of(self.shape)[name]
+        if self.has_scores:
+            return tuple(self._scores(block, 1))
+        return (self._attention(block, 1, 4),)
+
+    def _attention_backward(self, block: Block) -> Iterator[Operator]:
+        if self.has_scores:
+            yield from self._scores(block, 2)
+        else:
+            yield self._attention(block, _BACKWARD_OF_ATTENTION, 8)
+
+    def _scores(self, block: Block, calls: int) -> Iterator[Operator]:
+        """Products with scores in memory, softmax and dropout of them, each by itself."""
+        parts, size = self.cut.tensor, self.element_bytes
+        pairs = int(self.tokens * block.attended(self.sequence))
+        scores = pairs * block.heads // parts
+        for read, other in ((block.queries, block.keys), (block.mixed, block.values)):
+            beside = self.tokens * (read + other) // parts
+            yield Operator(calls, 2 * pairs * read // parts, size * (scores + beside))
+        yield Operator(1, 0, (calls + 1) * size * scores)
+        if self.has_dropout:
+            yield Operator(1, 0, (2 * size + 1) * scores)
+
+    def _attention(self, block: Block, times: float, passes: int) -> Operator:
         """Scores and their product with the values, without keeping any: 4 b s^2 h FLOPs."""
-        shape, parts = self.shape, self.cut.tensor
-        flops = 4 * self.tokens * self.sequence * shape.width // parts
-        queries, keys = shape.width // parts, keys_of(shape) // parts
+        parts = self.cut.tensor
+        pairs = int(self.tokens * block.attended(self.sequence))
+        flops = 2 * pairs * (block.queries + block.mixed) // parts
+        queries, keys = block.queries + block.mixed, block.keys + block.values
         half = passes // 2
-        touched = self.element_bytes * self.tokens * half * (queries + keys)
-        statistics = _FP32 * self.tokens * shape.heads // parts
+        touched = self.element_bytes * self.tokens * half * (queries // parts + keys // parts) // 2
+        statistics = _FP32 * self.tokens * block.heads // parts
         return Operator(1, int(times * flops), touched + statistics)
 
     def _each(self, calls: int, passes: int, width: int, parts: int) -> Operator:
         """An operator that reads and writes `passes` bytes for each element of so wide tokens."""
         return Operator(calls, 0, passes * self.tokens * width // parts)
 
-    def _norm(self, count: int) -> Iterator[Operator]:
+    def _norm(self, block: Block, count: int) -> Iterator[Operator]:
         h, parts, size = self.shape.width, self.cut.between, self.element_bytes
-        if isinstance(self.shape, GPTConfig):
+        if block.has_fused_norms:
             yield self._each(count, 2 * size, h, parts)
             return
         yield self._each(2 * count, size + _FP32, h, parts)  # to fp32 and back
         yield self._each(3 * count, 2 * _FP32, h, parts)
         yield self._each(count, _FP32, h, parts)
 
-    def _norm_backward(self, *, first: bool) -> Iterator[Operator]:
+    def _norm_backward(self, block: Block, *, first: bool) -> Iterator[Operator]:
         """Of one norm; of a unit's first one, what comes before its unit's backward counts as over.
 
         In fp32 where PyTorch has no one operator for it, as for Llama's.
         """
         h, parts, size = self.shape.width, self.cut.between, self.element_bytes
-        if isinstance(self.shape, GPTConfig):
+        if block.has_fused_norms:
             yield self._each(1, 3 * size, h, parts)
             return
         copies, of_three, of_two, of_one = (1, 1, 1, 1) if first else (2, 4, 4, 3)
@@ -269,36 +347,39 @@ class Computing:
         yield self._each(of_two, 2 * _FP32, h, parts)
         yield self._each(of_one, _FP32, h, parts)
 
-    def _block_elementwise(self) -> Iterator[Operator]:
-        shape, size, parts = self.shape, self.element_bytes, self.cut.tensor
-        h = shape.width
-        yield self._each(2, 3 * size, h, self.cut.between)  # what is added to a block's input
-        if isinstance(shape, GPTConfig):
-            yield self._each(1, 2 * size, 4 * h, parts)
-            return
-        for width in (h, keys_of(shape)):
-            yield from self._rotary(width)
-        yield self._each(1, 2 * size, h, parts)
-        yield self._each(1, 2 * size, shape.hidden, parts)
-        yield self._each(1, 3 * size, shape.hidden, parts)
+    def _block_elementwise(self, block: Block) -> Iterator[Operator]:
+        size, parts = self.element_bytes, self.cut.tensor
+        yield self._each(2, 3 * size, self.shape.width, self.cut.between)  # the block's input
+        if block.has_rotary:
+            for width in (block.queries, block.keys):
+                yield from self._rotary(width)
+            yield self._each(1, 2 * size, block.mixed, parts)
+        yield self._each(1, 2 * size, block.active_inner, parts)
+        if block.is_gated:
+            yield self._each(1, 3 * size, block.active_inner, parts)
+        if block.experts:  # tokens to their experts, and back
+            yield self._each(2 * block.experts.active, 2 * size, self.shape.width, 1)
 
-    def _block_elementwise_backward(self) -> Iterator[Operator]:
-        shape, size, parts = self.shape, self.element_bytes, self.cut.tensor
-        h = shape.width
+    def _block_elementwise_backward(self, block: Block) -> Iterator[Operator]:
+        size, parts, h = self.element_bytes, self.cut.tensor, self.shape.width
         yield self._each(2, 3 * size, h, self.cut.between)
-        if isinstance(shape, GPTConfig):
-            yield self._each(1, 3 * size, 4 * h, parts)
-            yield self._each(2, 6 * size, h, parts)  # queries, keys and values side by side
-            yield self._each(1, size, 3 * h, parts)  # biases
+        if not block.has_rotary:
+            yield self._each(2, 6 * size, block.queries, parts)  # q, k and v side by side
+            yield self._each(1, size, 3 * block.queries, parts)  # biases
             yield self._each(2, size, h, self.cut.between)
-            yield self._each(1, size, 4 * h, parts)
-            return
-        yield self._each(2, 3 * size, h, self.cut.between)
-        for width in (h, keys_of(shape)):
-            yield from self._rotary(width)
-            yield self._each(1, size, width, parts)
-            yield self._each(1, 2 * size, width, parts)
-        yield self._each(3, 3 * size, shape.hidden, parts)
+        else:
+            yield self._each(2, 3 * size, h, self.cut.between)
+            for width in (block.queries, block.keys):
+                yield from self._rotary(width)
+                yield self._each(1, size, width, parts)
+                yield self._each(1, 2 * size, width, parts)
+        if block.is_gated:
+            yield self._each(3, 3 * size, block.active_inner, parts)
+        else:
+            yield self._each(1, 3 * size, block.active_inner, parts)
+            yield self._each(1, size, block.active_inner, parts)
+        if block.experts:
+            yield self._each(4 * block.experts.active, 2 * size, h, 1)
 
     def _rotary(self, width: int) -> Iterator[Operator]:
         """Half of the elements times cosines and sines, twice; sums; put together."""
@@ -312,7 +393,7 @@ class Computing:
         size, rows = self.element_bytes, self.between_elements
         shape = self.shape
         yield Operator(1, 0, size * (self._tokens_known * shape.width + rows))
-        if isinstance(shape, GPTConfig):
+        if shape.ends.positions:
             positions = self.sequence * shape.width
             yield Operator(1, 0, size * 2 * positions)
             yield Operator(1, 0, size * (2 * rows + positions))
@@ -320,9 +401,9 @@ class Computing:
     def _look_up_backward(self) -> Iterator[Operator]:
         """Of a table that the root keeps, nothing is the embedding's own."""
         size, rows, shape = self.element_bytes, self.between_elements, self.shape
-        if isinstance(shape, LlamaConfig) or not shape.tied:
+        if not shape.ends.tied:
             yield Operator(1, 0, size * (self._tokens_known * shape.width + rows))
-        if isinstance(shape, GPTConfig):
+        if shape.ends.positions:
             positions = self.sequence * shape.width
             yield Operator(1, 0, size * (rows + positions))
             yield Operator(1, 0, size * 2 * positions)
@@ -330,6 +411,30 @@ class Computing:
     def _kept(self, elements: int) -> Operator:
         """New gradients are put where they are kept: read, and the place both read and written."""
         return Operator(1, 0, 3 * self.element_bytes * elements)
+
+
+def again_by_operators(computing: Computing, name: str) -> tuple[Operator, ...]:
+    """What backward of a block does again where every second product is kept (`Recompute`)."""
+    kept = computing.attention(name)
+    return tuple(_half(one) for one in computing.forward(name) if one not in kept)
+
+
+def _half(one: Operator) -> Operator:
+    """Of alike products every second one; what is none is done as often."""
+    if not one.flops:
+        return one
+    return replace(one, flops=one.flops // 2, touched_bytes=one.touched_bytes // 2)
+
+
+def loss_operators(computing: Computing) -> tuple[Operator, ...]:
+    """What the loss takes of a rank's scores, forward and backward, all in fp32.
+
+    To fp32, log-probabilities, their gradient and back: 6, 8, 12 and 6 bytes for each token and
+    each of the vocabulary. A dry run does not have it under a unit (zerosim.train.models).
+    """
+    size = computing.element_bytes + _FP32
+    elements = computing.tokens * -(-computing.shape.vocabulary // computing.cut.of_ends)
+    return tuple(Operator(1, 0, each * elements) for each in (size, 2 * _FP32, 3 * _FP32, size))
 
 
 def update_operators(elements: int, rows: int = 1, element_bytes: int = 2) -> tuple[Operator, ...]:
@@ -360,7 +465,13 @@ def quantized_operators(elements: int, element_bytes: int = 2) -> tuple[Operator
 def model_flops(shape: Transformer, tokens: int, sequence: int) -> int:
     """FLOPs that a step needs, whatever it computes again: (6 Psi + 12 L h s) for each token.
 
+    Psi is what a token goes through: of experts those that are chosen for it. Attention that sees a
+    window counts what it sees.
+
     Source: A. Chowdhery et al., "PaLM" (arXiv 2204.02311), appendix B: model FLOPs utilization.
     """
-    attention = 12 * shape.layers * shape.width * sequence
-    return tokens * (6 * shape.num_parameters + attention)
+    attention = sum(
+        6 * block.layers * (block.queries + block.mixed) * block.attended(sequence)
+        for block in shape.blocks
+    )
+    return tokens * (6 * parameters_of(shape, active=True) + int(attention))

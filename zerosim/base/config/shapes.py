@@ -10,9 +10,19 @@ et al. 2024 (arXiv 2407.21783, table 3).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
+from zerosim.base.config.blocks import (
+    Architecture,
+    Block,
+    Cutting,
+    Ends,
+    Matrix,
+    count_parameters,
+)
 from zerosim.base.config.choices import ModelName
+from zerosim.base.config.huggingface import is_path, read_architecture
 from zerosim.base.errors import ConfigError
 
 VOCABULARY = 256
@@ -42,9 +52,23 @@ class GPTConfig:
     @property
     def num_parameters(self) -> int:
         """L(12h^2 + 13h) + (2V + s)h + 2h; Vh fewer if tied."""
-        h, tokens = self.width, self.vocabulary
-        ends = (2 * tokens + self.context) * h + 2 * h - (tokens * h if self.tied else 0)
-        return self.layers * (12 * h * h + 13 * h) + ends
+        return count_parameters(self.blocks, self.ends, self.vocabulary, self.width)
+
+    @property
+    def key_heads(self) -> int:
+        """Each head has its own keys."""
+        return self.heads
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """All alike."""
+        return _gpt_blocks(self)
+
+    @property
+    def ends(self) -> Ends:
+        """A table of positions, and a norm before the head."""
+        h = self.width
+        return Ends(tied=self.tied, positions=self.context * h, last=2 * h)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,13 +98,77 @@ class LlamaConfig:
     @property
     def num_parameters(self) -> int:
         """L(2h^2 + 2h^2 k/heads + 3hf + 2h) + 2Vh + h."""
-        h, keys = self.width, self.width // self.heads * self.key_heads
-        block = 2 * h * h + 2 * h * keys + 3 * h * self.hidden + 2 * h
-        return self.layers * block + 2 * self.vocabulary * h + h
+        return count_parameters(self.blocks, self.ends, self.vocabulary, self.width)
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """All alike."""
+        return _llama_blocks(self)
+
+    @property
+    def ends(self) -> Ends:
+        """A norm before the head."""
+        return Ends(tied=False, last=self.width)
 
 
-Transformer = GPTConfig | LlamaConfig
-"""Of a model that is made of blocks which are all alike."""
+@lru_cache(maxsize=256)
+def _gpt_blocks(shape: GPTConfig) -> tuple[Block, ...]:
+    h = shape.width
+    matrices = (
+        Matrix(h, 3 * h, has_bias=True),
+        Matrix(h, h, Cutting.ROWS, has_bias=True),
+        Matrix(h, 4 * h, has_bias=True),
+        Matrix(4 * h, h, Cutting.ROWS, has_bias=True),
+    )
+    block = Block(
+        matrices=matrices,
+        heads=shape.heads,
+        norms=2,
+        norm_elements=4 * h,
+        queries=h,
+        keys=h,
+        values=h,
+        mixed=h,
+        inner=4 * h,
+        is_gated=False,
+        has_rotary=False,
+        has_fused_norms=True,
+        layers=shape.layers,
+    )
+    return (block,)
+
+
+@lru_cache(maxsize=256)
+def _llama_blocks(shape: LlamaConfig) -> tuple[Block, ...]:
+    h, f = shape.width, shape.hidden
+    keys = h // shape.heads * shape.key_heads
+    matrices = (
+        Matrix(h, h),
+        Matrix(h, keys, count=2),
+        Matrix(h, h, Cutting.ROWS),
+        Matrix(h, f, count=2),
+        Matrix(f, h, Cutting.ROWS),
+    )
+    block = Block(
+        matrices=matrices,
+        heads=shape.heads,
+        norms=2,
+        norm_elements=2 * h,
+        queries=h,
+        keys=keys,
+        values=keys,
+        mixed=h,
+        inner=f,
+        is_gated=True,
+        has_rotary=True,
+        has_fused_norms=False,
+        layers=shape.layers,
+    )
+    return (block,)
+
+
+Transformer = GPTConfig | LlamaConfig | Architecture
+"""What theory asks of each: `blocks`, `ends`, and sizes."""
 
 _LIKE_GPT_2: Any = {"vocabulary": 50_257, "tied": True}
 SHAPES: dict[ModelName, Transformer] = {
@@ -98,12 +186,33 @@ SHAPES: dict[ModelName, Transformer] = {
 
 
 def shape_of(name: str) -> Transformer:
-    """The shape of a built-in transformer.
+    """The shape of a built-in transformer, or of a Hugging Face configuration.
+
+    Args:
+        name: one of `SHAPES`, a `config.json`, or the folder that has one.
 
     Raises:
-        ConfigError: there is none of this name, or the model is no transformer.
+        ConfigError: there is none of this name, the model is no transformer, or its configuration
+            cannot be read.
+    """
+    return read_architecture(name) if is_path(name) else built_in(name)
+
+
+def built_in(name: str) -> Transformer:
+    """The shape of a built-in transformer: what a name from elsewhere may be, never a file.
+
+    Raises:
+        ConfigError: there is none of this name.
     """
     known = {model.value: shape for model, shape in SHAPES.items()}
     if name not in known:
-        raise ConfigError(f"unknown model {name!r}: expected one of {', '.join(known)}")
+        raise ConfigError(
+            f"unknown model {name!r}: expected one of {', '.join(known)}, or the path of a Hugging "
+            "Face config.json"
+        )
     return known[name]
+
+
+def parameters_of(shape: Transformer, *, active: bool = False) -> int:
+    """Psi; `active`: without the experts that a token does not go through."""
+    return count_parameters(shape.blocks, shape.ends, shape.vocabulary, shape.width, active=active)

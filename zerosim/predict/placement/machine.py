@@ -85,6 +85,17 @@ class Machine:
         native: a step of a backend's collective that is not NCCL's; None if it is as a message.
         achieved: which part of that software reaches: a computation takes 1 / achieved of what its
             operators would.
+        memory_achieved: likewise of operators that memory limits; None if it is the same.
+        launch_ns: what a program takes to ask for an operator: a device that has less to do waits.
+        hidden_forward, hidden_backward: which part of tensor parallel ranks' sums goes on beside
+            products; hidden_messages: likewise of what stages of a pipeline send; hidden_share: of
+            gathers of updated parameters, beside the next forward.
+        gather_bytes, reduce_bytes: what a parameter that is gathered, or reduced, takes of the
+            device's memory beside the collective: copies, and what the collective reads and writes.
+        sum_bytes: likewise of an element that tensor parallel ranks add up or gather.
+        step_ns: what the program does by itself in each optimizer step.
+        host_update_ns: of Adam on the host, for each parameter of a node; 0: as on the device.
+        float8_times: how much faster products of 8-bit numbers are; 1 if they are not.
         operator_ns: what each operator of a computation takes beside what it computes and moves.
         cores: how many ranks of a node compute or carry messages at full speed; None if all do.
         flops_per_second_fp32: the peak where elements have 32 bits; None if it is as with 16.
@@ -94,6 +105,7 @@ class Machine:
         wake_ns: until a thread goes on that waited.
         post_ns: until a ring's thread has posted its next message.
         accelerator: of a system, which of the machines it is made of.
+        software: whose constants it has, a file in `software/`; "": it wastes nothing.
         fitted: how many of these constants `zerosim calibrate` fitted to runs.
     """
 
@@ -112,6 +124,18 @@ class Machine:
     nvls_bytes_per_second: float | None = None
     native: LinkSpeed | None = None
     achieved: float = 1.0
+    memory_achieved: float | None = None
+    launch_ns: float = 0.0
+    hidden_forward: float = 0.0
+    hidden_backward: float = 0.0
+    hidden_messages: float = 0.0
+    hidden_share: float = 0.0
+    gather_bytes: float = 0.0
+    reduce_bytes: float = 0.0
+    sum_bytes: float = 0.0
+    step_ns: float = 0.0
+    host_update_ns: float = 0.0
+    float8_times: float = 1.0
     operator_ns: float = 0.0
     cores: float | None = None
     flops_per_second_fp32: float | None = None
@@ -121,6 +145,7 @@ class Machine:
     wake_ns: float = 0.0
     post_ns: float = 0.0
     accelerator: str = ""
+    software: str = ""
     fitted: int = 0
 
     def link(self, link: Link) -> LinkSpeed:
@@ -187,6 +212,9 @@ def _read(name: str, text: str, where: str) -> Machine:
         values = tomllib.loads(text)
         accelerator = values.get("accelerator")
         base = {} if accelerator is None else _values(str(accelerator))
+        software = values.get("software")
+        if software is not None:
+            base = _over(base, _file("software", str(software)))
         return _machine(name, _over(base, values))
     except (tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
@@ -196,10 +224,14 @@ def _read(name: str, text: str, where: str) -> Machine:
 
 
 def _values(name: str) -> dict[str, Any]:
-    file = files("zerosim.predict.placement").joinpath("machines", f"{name}.toml")
-    values = tomllib.loads(file.read_text(encoding="utf-8"))
+    values = _file("machines", name)
     below = values.pop("accelerator", None)
     return values if below is None else _over(_values(str(below)), values)
+
+
+def _file(folder: str, name: str) -> dict[str, Any]:
+    file = files("zerosim.predict.placement").joinpath(folder, f"{name}.toml")
+    return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
 def _over(base: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
@@ -232,6 +264,18 @@ def _machine(name: str, values: dict[str, Any]) -> Machine:
         nvls_bytes_per_second=_optional(node, "nccl_nvls_bytes_per_second"),
         native=_speed(values["native"]) if "native" in values else None,
         achieved=float(_constant(values, "achieved", 1)),
+        memory_achieved=_optional(values, "memory_achieved"),
+        launch_ns=float(_constant(values, "launch_ns", 0)),
+        hidden_forward=float(_constant(values, "hidden_forward", 0)),
+        hidden_backward=float(_constant(values, "hidden_backward", 0)),
+        hidden_messages=float(_constant(values, "hidden_messages", 0)),
+        gather_bytes=float(_constant(values, "gather_bytes", 0)),
+        reduce_bytes=float(_constant(values, "reduce_bytes", 0)),
+        hidden_share=float(_constant(values, "hidden_share", 0)),
+        sum_bytes=float(_constant(values, "sum_bytes", 0)),
+        host_update_ns=float(_constant(values, "host_update_ns", 0)),
+        step_ns=float(_constant(values, "step_ns", 0)),
+        float8_times=float(_constant(compute, "float8_times", 1)),
         operator_ns=float(_constant(values, "operator_ns", 0)),
         cores=_optional(values, "cores"),
         flops_per_second_fp32=_optional(compute, "flops_per_second_fp32"),
@@ -241,6 +285,7 @@ def _machine(name: str, values: dict[str, Any]) -> Machine:
         wake_ns=float(_constant(values, "wake_ns", 0)),
         post_ns=float(_constant(values, "post_ns", 0)),
         accelerator=str(values.get("accelerator", "")),
+        software=str(values.get("software", "")),
         fitted=_fitted(values),
     )
 

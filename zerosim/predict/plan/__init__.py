@@ -15,12 +15,13 @@ Everything here is predicted.
 
 from zerosim.predict.plan.notes import notes_on
 from zerosim.predict.plan.predict import Predicted, predict
-from zerosim.predict.plan.prices import Prices
+from zerosim.predict.plan.prices import Beliefs, Prices
 from zerosim.predict.plan.question import Question, ask, parse_tokens
 from zerosim.predict.plan.search import FREE, Fixed, Plan, make_plan, name_of
 
 __all__ = [
     "FREE",
+    "Beliefs",
     "Fixed",
     "Plan",
     "Predicted",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from zerosim.predict.plan.prices import Prices
+from zerosim.predict.placement.belief import Software
+from zerosim.predict.plan.prices import Beliefs, Prices
 from zerosim.predict.plan.question import Question
 from zerosim.predict.plan.schedule import Cause, Times, step_times
 from zerosim.theory.footprint import Footprint, peak
@@ -33,14 +34,29 @@ class Predicted:
     """One layout, with all that is predicted of it.
 
     Attributes:
-        prices: of the machine.
+        beliefs: what the machine's prices are by each kind of software.
         footprint: a rank's peak, the margin included.
     """
 
     question: Question
     layout: Layout
-    prices: Prices
+    beliefs: Beliefs
     footprint: Footprint
+
+    @property
+    def prices(self) -> Prices:
+        """Of the software that divides a training so."""
+        return self.beliefs.of(self.layout)
+
+    @property
+    def software(self) -> Software | None:
+        """Whose measured constants the times stand on; None: software that wastes nothing."""
+        return self.prices.software
+
+    @cached_property
+    def bound_s(self) -> float:
+        """A step of software that wastes nothing: what the machine could do."""
+        return sum(step_times(self.beliefs.bound, self.layout).values()) / _NS
 
     @cached_property
     def times(self) -> Times:
@@ -83,9 +99,9 @@ class Predicted:
         return _LIMITS[cause if is_much else Cause.COMPUTE]
 
 
-def predict(prices: Prices, question: Question, layout: Layout) -> Predicted:
+def predict(beliefs: Beliefs, question: Question, layout: Layout) -> Predicted:
     """All that is predicted of a layout."""
-    return Predicted(question, layout, prices, peak(layout, question.margin))
+    return Predicted(question, layout, beliefs, peak(layout, question.margin))
 
 
 def tokens_that_hide(prices: Prices, layout: Layout) -> float | None:

@@ -8,9 +8,9 @@ plan and a simulated run differ only in how they put these times together.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 from zerosim.base.tiers import Link
+from zerosim.predict.placement.belief import Software, System, believed, usual_software
 from zerosim.predict.placement.machine import Machine
 from zerosim.predict.placement.modelled import (
     collective_ns,
@@ -25,10 +25,13 @@ from zerosim.theory.movement import Movement
 from zerosim.theory.partition import shard_elements
 from zerosim.theory.saved import Recompute
 from zerosim.theory.transformer import (
-    BLOCK,
+    BLOCKS,
     EMBEDDING,
     HEAD,
     Operator,
+    again_by_operators,
+    kinds_of,
+    loss_operators,
     quantized_operators,
     update_operators,
 )
@@ -58,7 +61,8 @@ class Unit:
     Attributes:
         forward, backward: computing, ns.
         again: of backward, computing forward once more.
-        sums_forward, sums_backward: of tensor parallel ranks, during which nothing is computed.
+        sums_forward, sums_backward: of ranks that compute a block together, or that exchange keys
+            or tokens of experts, during which nothing is computed.
         fetch: from the host or a disk, before each gather.
         elements: parameters of a rank.
         gather_forward, gather_backward, reduce: with all ranks that the states are divided among;
@@ -74,8 +78,8 @@ class Unit:
     forward: float
     backward: float
     again: float
-    sums_forward: Moved | None
-    sums_backward: Moved | None
+    sums_forward: tuple[Moved, ...]
+    sums_backward: tuple[Moved, ...]
     fetch: tuple[Moved, ...]
     gather_forward: Moved | None
     gather_backward: Moved | None
@@ -90,9 +94,10 @@ class Unit:
 class Prices:
     """The costs of a machine, each asked once."""
 
-    def __init__(self, machine: Machine) -> None:
-        """`machine` is what the ranks run on."""
-        self.machine = machine
+    def __init__(self, machine: Machine, software: Software | None = None) -> None:
+        """`machine` is what the ranks run on; `software`: whose constants it has beside its own."""
+        self.machine = machine if software is None else believed(machine, software)
+        self.software = software
         self._collectives: dict[tuple[Op, int, OnNodes], float] = {}
         self._computations: dict[tuple[Operator, ...], float] = {}
         self._of_computing: dict[tuple[object, str], tuple[float, float]] = {}
@@ -132,7 +137,16 @@ class Prices:
         """The kinds of units of one stage of a layout's pipeline, in forward order."""
         workload = layout.workload(place)
         asked = (workload.config, workload.num_ranks, workload.units, workload.ranks_per_node)
-        key = (asked, layout.computing, layout.recompute, layout.config.bucket_elements)
+        key = (
+            asked,
+            layout.computing,
+            layout.recompute,
+            layout.config.bucket_elements,
+            layout.config.overlap,
+            layout.data,
+            layout.replicas,
+            layout.ranks_per_node or layout.num_ranks,
+        )
         found = self._units.get(key)
         if found is None:
             found = self._units[key] = tuple(_Pricing(self, layout, place).units())
@@ -147,6 +161,10 @@ class Prices:
                 found.setdefault((one.unit, one.phase, one.purpose), []).append(one)
         return found
 
+    def loss(self, layout: Layout) -> float:
+        """The loss of a micro-batch, forward and backward, ns."""
+        return self.computing(loss_operators(layout.computing))
+
     def computed(self, layout: Layout, name: str) -> tuple[float, float]:
         """Forward and backward of one unit, ns."""
         computing = layout.computing
@@ -160,6 +178,33 @@ class Prices:
         return found
 
 
+class Beliefs:
+    """Of one machine the prices by what named software was measured to reach of it.
+
+    Attributes:
+        bound: of software that wastes nothing, or of the machine's own constants.
+    """
+
+    def __init__(self, machine: Machine, *, is_ideal: bool = False) -> None:
+        """`is_ideal`: all layouts at the bound."""
+        self.bound = Prices(machine)
+        self._measured: dict[System, Prices] = {}
+        for system in () if is_ideal else System:
+            software = usual_software(machine, system)
+            if software is not None:
+                self._measured[system] = Prices(machine, software)
+
+    def of(self, layout: Layout) -> Prices:
+        """Those of the software that divides a training so."""
+        return self._measured.get(system_of(layout), self.bound)
+
+
+def system_of(layout: Layout) -> System:
+    """Which kind of software does a layout."""
+    divides = layout.pipeline > 1 or (layout.cut.tensor > 1 and layout.config.stage < 2)
+    return System.TENSOR if divides else System.SHARDED
+
+
 class _Pricing:
     """Of one layout."""
 
@@ -168,6 +213,11 @@ class _Pricing:
         self._workload = layout.workload(place)
         self._size = layout.ranks_per_node or layout.num_ranks
         self._moves = prices.planned(self._workload)
+        self._of_experts: dict[_Why, list[Movement]] = {}
+        experts = layout.experts(place)
+        if experts is not None:
+            self._of_experts = prices.planned(experts)
+        self._experts = {one.name: one.elements for one in experts.units} if experts else {}
 
     def units(self) -> list[Unit]:
         """One of each kind."""
@@ -177,10 +227,21 @@ class _Pricing:
         layout, prices, config = self._layout, self._prices, self._layout.config
         bits = prices.computing(quantized_operators(elements)) if config.quantizes else 0.0
         forward, backward = prices.computed(layout, name)
-        again = forward if layout.recompute is Recompute.FULL and name == BLOCK else 0.0
-        rows = 1 if config.stage else layout.data
-        row = shard_elements(elements, layout.data)
-        sums, size = self._sums(name), config.dtype.element_bytes
+        again = self._again(name, forward)
+        # of a pair of collectives, what is kept saves the reduce-scatter
+        passes = {Recompute.FULL: 2.0, Recompute.OPERATORS: 1.5}.get(layout.recompute, 1.0)
+        passes = passes if again else 1.0
+        sums, size, machine = self._sums(name), config.dtype.element_bytes, prices.machine
+        gather_forward = self._one(name, Phase.FORWARD, Purpose.GATHER_PARAMETERS)
+        gather_backward = self._one(name, Phase.BACKWARD, Purpose.GATHER_PARAMETERS)
+        reduced = self._reduced(name, elements)
+        share = self._one(name, Phase.UPDATE, Purpose.GATHER_PARAMETERS)
+        # what is gathered and reduced is copied beside
+        whole = elements + self._experts.get(name, 0)
+        forward += self._copied(whole * machine.gather_bytes * (gather_forward is not None))
+        backward += self._copied(whole * machine.gather_bytes * (gather_backward is not None))
+        if config.stage > 1 and reduced:
+            backward += self._copied(whole * machine.reduce_bytes)
         return Unit(
             name=name,
             elements=elements,
@@ -190,20 +251,56 @@ class _Pricing:
             + bits * (config.quantize_weights and not config.has_secondary)
             + bits * config.quantize_gradients,
             again=again,
-            sums_forward=sums,
-            sums_backward=sums.times(2 if again else 1) if sums else None,
+            sums_forward=tuple(one.times(1 - machine.hidden_forward) for one in sums),
+            # what is made again waits as forward does
+            sums_backward=tuple(
+                one.times((passes - 1) * (1 - machine.hidden_forward) + 1 - machine.hidden_backward)
+                for one in sums
+            ),
             fetch=self._all(name, Phase.FORWARD, Purpose.FETCH_PARAMETERS),
-            gather_forward=self._one(name, Phase.FORWARD, Purpose.GATHER_PARAMETERS),
-            gather_backward=self._one(name, Phase.BACKWARD, Purpose.GATHER_PARAMETERS),
-            reduce=self._reduced(name, elements),
+            gather_forward=gather_forward,
+            gather_backward=gather_backward,
+            reduce=reduced,
             offload=self._all(name, Phase.BACKWARD, Purpose.OFFLOAD_GRADIENTS),
-            update=prices.computing(update_operators(row, rows, size)),
+            update=self._updated(elements, layout.shards, size)
+            + self._updated(self._experts.get(name, 0), layout.data // layout.cut.experts, size),
             states=self._all(name, Phase.UPDATE, Purpose.FETCH_STATES)
             + self._all(name, Phase.UPDATE, Purpose.STORE_STATES),
             returned=self._all(name, Phase.UPDATE, Purpose.RETURN_PARAMETERS)
             + self._all(name, Phase.UPDATE, Purpose.STORE_PARAMETERS),
-            share=self._one(name, Phase.UPDATE, Purpose.GATHER_PARAMETERS),
+            share=None if share is None else share.times(1 - machine.hidden_share),
         )
+
+    def _copied(self, touched_bytes: float) -> float:
+        return (
+            self._prices.computing((Operator(1, 0, int(touched_bytes)),)) if touched_bytes else 0.0
+        )
+
+    def _updated(self, elements: int, data: int, size: int) -> float:
+        """Adam on a rank's part of a unit; in stage 0 on all of its rows.
+
+        On a host the ranks of a node share its cores and its memory.
+        """
+        by_host = self._prices.machine.host_update_ns
+        if self._layout.config.offloads_optimizer and by_host:
+            return by_host * shard_elements(elements, data) * min(self._size, data)
+        rows = 1 if self._layout.config.stage else data
+        row = shard_elements(elements, data)
+        return self._prices.computing(update_operators(row, rows, size))
+
+    def _again(self, name: str, forward: float) -> float:
+        """What backward computes once more of a block, ns."""
+        if name not in BLOCKS:
+            return 0.0
+        computing = self._layout.computing
+        match self._layout.recompute:
+            case Recompute.FULL:
+                return forward
+            case Recompute.SELECTIVE if computing.has_scores:
+                return self._prices.computing(computing.attention(name))
+            case Recompute.OPERATORS:
+                return self._prices.computing(again_by_operators(computing, name))
+        return 0.0
 
     def _priced(self, one: Movement) -> Moved:
         if one.op is None:
@@ -215,8 +312,17 @@ class _Pricing:
     def _all(self, *of: *tuple[str, Phase, Purpose]) -> tuple[Moved, ...]:
         return tuple(self._priced(one) for one in self._moves.get(of, ()))
 
+    def _rest(self, *of: *tuple[str, Phase, Purpose]) -> tuple[Moved, ...]:
+        """Of the experts that a unit has beside its own."""
+        return tuple(self._priced(one) for one in self._of_experts.get(of, ()))
+
     def _one(self, *of: *tuple[str, Phase, Purpose]) -> Moved | None:
-        return next(iter(self._all(*of)), None)
+        """A unit's own, and its experts' after it."""
+        found = [*self._all(*of)[:1], *self._rest(*of)[:1]]
+        if not found:
+            return None
+        slower = max(found, key=lambda one: one.link is Link.NETWORK)
+        return Moved(sum(one.ns for one in found), slower.link)
 
     def _reduced(self, name: str, elements: int) -> tuple[Moved, ...]:
         """A unit's gradient at once; or one bucket of it, as many times as it fills."""
@@ -229,9 +335,26 @@ class _Pricing:
             where = self._prices.on_nodes(one.ranks, self._size)
             size = max(1, one.buffer_bytes * bucket // elements)
             found.append(self._prices.collective(one.op, size, where))
+        found += self._rest(name, Phase.BACKWARD, Purpose.REDUCE_GRADIENTS)
+        if self._layout.replicas > 1:
+            found.append(self._among_replicas(bucket or elements))
         return tuple(found)
 
-    def _sums(self, name: str) -> Moved | None:
+    def _among_replicas(self, elements: int) -> Moved:
+        """HSDP: a rank's part of the gradients is added up over the groups that have all states."""
+        layout = self._layout
+        apart = layout.cut.tensor * layout.shards
+        ranks = tuple(apart * number for number in range(layout.replicas))
+        part = shard_elements(elements, layout.shards) * layout.config.dtype.element_bytes
+        where = self._prices.on_nodes(ranks, self._size)
+        return self._prices.collective(Op.ALL_REDUCE, part, where)
+
+    def _sums(self, name: str) -> list[Moved]:
+        """What one pass of a unit waits for beside its parameters."""
+        found = [self._of_tensor(name), self._of_context(name), self._of_tokens(name)]
+        return [one for one in found if one is not None and one.ns]
+
+    def _of_tensor(self, name: str) -> Moved | None:
         """Of a block two in each direction; of a table that is cut one, in one direction.
 
         With sequence parallelism each is a reduce-scatter and an all-gather (Korthikanti et al.
@@ -239,28 +362,67 @@ class _Pricing:
         """
         layout = self._layout
         cut, computing = layout.cut, layout.computing
-        if cut.tensor == 1 or name not in (EMBEDDING, BLOCK, HEAD):
+        if cut.tensor == 1 or name not in (EMBEDDING, HEAD, *BLOCKS):
             return None
-        count = SUMS_A_PASS if name == BLOCK else 0.5 * cut.ends
-        size = computing.tokens * layout.shape.width * computing.element_bytes
-        ops = (Op.REDUCE_SCATTER, Op.ALL_GATHER) if cut.sequence else (Op.ALL_REDUCE,)
-        parts = [self._prices.collective(op, size, self._tensor_group) for op in ops]
-        return Moved(count * sum(one.ns for one in parts), parts[0].link)
+        count = SUMS_A_PASS if name in BLOCKS else 0.5 * cut.ends
+        elements = computing.tokens * layout.shape.width
+        size, group = elements * computing.element_bytes, self._group(cut.tensor, 1)
+        sizes = {Op.ALL_REDUCE: size}
+        if cut.sequence:  # what products read is gathered as they read it
+            sizes = {Op.REDUCE_SCATTER: size, Op.ALL_GATHER: size // (2 if layout.float8 else 1)}
+        parts = [self._prices.collective(op, each, group) for op, each in sizes.items()]
+        copied = len(parts) * self._copied(elements * self._prices.machine.sum_bytes)
+        return Moved(count * (sum(one.ns for one in parts) + copied), parts[0].link)
 
-    @cached_property
-    def _tensor_group(self) -> OnNodes:
-        return self._prices.on_nodes(tuple(range(self._layout.cut.tensor)), self._size)
+    def _of_context(self, name: str) -> Moved | None:
+        """Keys and values of all ranks that share a sequence, or in backward their gradients.
+
+        Source: Llama 3 (arXiv 2407.21783, section 3.3.2): they are gathered before attention.
+        """
+        layout = self._layout
+        cut, computing = layout.cut, layout.computing
+        if cut.context == 1 or name not in BLOCKS:
+            return None
+        block = kinds_of(layout.shape)[name]
+        width = (block.keys + block.values) // cut.tensor
+        size = computing.tokens * cut.context * width * computing.element_bytes
+        group = self._group(cut.context, cut.tensor)
+        return self._prices.collective(Op.ALL_GATHER, size, group)
+
+    def _of_tokens(self, name: str) -> Moved | None:
+        """Tokens to the ranks of their experts and back: two all-to-alls of k b s h elements.
+
+        Source: D. Lepikhin et al., "GShard" (arXiv 2006.16668), section 3.2.
+        """
+        layout = self._layout
+        cut, computing = layout.cut, layout.computing
+        if cut.experts == 1 or name not in BLOCKS:
+            return None
+        experts = kinds_of(layout.shape)[name].experts
+        if experts is None:
+            return None
+        size = experts.active * computing.between_elements * computing.element_bytes
+        group = self._group(cut.experts, cut.tensor)
+        return self._prices.collective(Op.ALL_TO_ALL, size, group).times(2)
+
+    def _group(self, count: int, apart: int) -> OnNodes:
+        """So many ranks, of which each is so far from the one before."""
+        ranks = tuple(apart * number for number in range(count))
+        return self._prices.on_nodes(ranks, self._size)
 
 
 def sent_between_stages(prices: Prices, layout: Layout) -> Moved:
-    """Activations from one stage to the next, in one direction (Narayanan et al. 2021, 3.2)."""
+    """Activations from one stage to the next, in one direction.
+
+    Tensor parallel ranks send a part each, and gather it over there (Narayanan et al. 2021, 4.1).
+    """
     computing = layout.computing
-    size = computing.between_elements * computing.element_bytes
+    whole = computing.tokens * layout.shape.width * computing.element_bytes
+    size = whole // layout.cut.tensor
     group = layout.data * layout.cut.tensor
     node = layout.ranks_per_node or layout.num_ranks
-    return prices.copy(
-        size, Link.NODE if layout.num_ranks <= node or 2 * group <= node else Link.NETWORK
-    )
+    link = Link.NODE if layout.num_ranks <= node or 2 * group <= node else Link.NETWORK
+    return prices.copy(size, link).times(1 - prices.machine.hidden_messages)
 
 
 def number(prices: Prices, layout: Layout) -> Moved:

@@ -20,8 +20,8 @@ _BITS = 3
 """Of a number of sequences of a GPU that are kept."""
 _ONE_NODE = 8
 """GPUs that an accelerator of no system may have beside each other."""
-_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmMbBgG]?)", re.ASCII)
-_TIMES = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9}
+_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmMbBgGtT]?)", re.ASCII)
+_TIMES = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9, "t": 10**12}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +35,7 @@ class Question:
         sequence: s, tokens of each.
         asked_tokens: of one optimizer step, as they were asked for.
         margin: of memory, for what no law counts, as a part of the rest.
+        is_ideal: times are those of software that wastes nothing.
     """
 
     model: str
@@ -45,6 +46,7 @@ class Question:
     sequence: int
     asked_tokens: int
     margin: Fraction = MARGIN
+    is_ideal: bool = False
 
     @property
     def tokens(self) -> int:
@@ -71,6 +73,7 @@ def ask(
     *,
     sequence: int | None = None,
     margin: Fraction = MARGIN,
+    is_ideal: bool = False,
 ) -> Question:
     """See that a plan can be made.
 
@@ -78,6 +81,7 @@ def ask(
         machine: a name of `known_machines`, an accelerator of one of them, or a file.
         tokens: of one optimizer step; the nearest number of sequences that all GPUs share is taken.
         sequence: tokens of a sequence; by default the model's own.
+        is_ideal: predict what the machine could do, and not what software was measured to.
 
     Raises:
         ConfigError: something of this is not known, or does not go together.
@@ -108,6 +112,7 @@ def ask(
         sequence=length,
         asked_tokens=tokens,
         margin=margin,
+        is_ideal=is_ideal,
     )
 
 
@@ -161,8 +166,11 @@ def _systems() -> tuple[Machine, ...]:
     return tuple(one for one in map(load_machine, names) if one.ranks_per_node)
 
 
-def parse_tokens(text: str) -> int:
-    """Read an amount of tokens: `4M` is 4,000,000, `512k` 512,000.
+def parse_tokens(text: str, name: str = "tokens-per-batch") -> int:
+    """Read an amount of tokens: `4M` is 4,000,000, `512k` 512,000, `15T` 15 * 10^12.
+
+    Args:
+        name: of the option.
 
     Raises:
         ConfigError: it is none.
@@ -170,9 +178,9 @@ def parse_tokens(text: str) -> int:
     match = _AMOUNT.fullmatch(text.strip().replace(",", "").replace("_", ""))
     if match is None:
         raise ConfigError(
-            f"tokens-per-batch is {text[:40]!r}: expected an amount such as 4M, 512k or 4194304"
+            f"{name} is {text[:40]!r}: expected an amount such as 4M, 512k or 4194304"
         )
     value = Fraction(match[1]) * _TIMES[match[2].lower()]
     if value.denominator != 1:
-        raise ConfigError(f"tokens-per-batch is {text[:40]!r}: expected a whole number of tokens")
+        raise ConfigError(f"{name} is {text[:40]!r}: expected a whole number of tokens")
     return value.numerator

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from zerosim.base.errors import ConfigError
 from zerosim.predict.plan.predict import Predicted, predict, tokens_that_hide
-from zerosim.predict.plan.prices import Prices
+from zerosim.predict.plan.prices import Beliefs
 from zerosim.predict.plan.question import Question
 from zerosim.theory.layout import Layout
 
@@ -46,29 +46,29 @@ class Point:
         return self.hiding_tokens is None or self.tokens_per_gpu >= self.hiding_tokens
 
 
-def scaled(prices: Prices, question: Question, layout: Layout) -> tuple[Point, ...]:
+def scaled(beliefs: Beliefs, question: Question, layout: Layout) -> tuple[Point, ...]:
     """A layout on 1, 2, 4 ... GPUs, as far as its batch can be shared and its ranks divide them.
 
     The micro-batch is the layout's, or what there is for a GPU if that is less.
     """
-    return tuple(_points(prices, question, layout))
+    return tuple(_points(beliefs, question, layout))
 
 
-def _points(prices: Prices, question: Question, layout: Layout) -> Iterator[Point]:
+def _points(beliefs: Beliefs, question: Question, layout: Layout) -> Iterator[Point]:
     size = question.machine.ranks_per_node or MOST_SHOWN
     gpus = layout.cut.tensor * layout.pipeline
     while gpus <= MOST_SHOWN:
         data = gpus // (layout.cut.tensor * layout.pipeline)
         share, left = divmod(question.sequences, data)
         if not left and share and (gpus <= size or gpus % size == 0):
-            point = _point(prices, question, layout, gpus, share)
+            point = _point(beliefs, question, layout, gpus, share)
             if point is not None:
                 yield point
         gpus *= 2
 
 
 def _point(
-    prices: Prices, question: Question, layout: Layout, gpus: int, share: int
+    beliefs: Beliefs, question: Question, layout: Layout, gpus: int, share: int
 ) -> Point | None:
     """None where the layout's groups do not divide so few."""
     batch = min(layout.batch, share)
@@ -79,7 +79,7 @@ def _point(
     data = gpus // (layout.cut.tensor * layout.pipeline)
     try:
         here = replace(layout, config=config, data=data, batch=batch, ranks_per_node=node)
-        found = predict(prices, replace(question, gpus=gpus), here)
+        found = predict(beliefs, replace(question, gpus=gpus), here)
     except ConfigError:
         return None
-    return Point(found, batch * layout.sequence, tokens_that_hide(prices, here))
+    return Point(found, batch * layout.sequence, tokens_that_hide(found.prices, here))

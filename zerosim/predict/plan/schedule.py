@@ -6,8 +6,8 @@ ahead, its gradients are reduced when its backward is over, and the program wait
 is about to use. Blocks are alike, so after a few of them each takes as long as the one before: the
 rest is not gone through.
 
-A pipeline's rank does its micro-batches one after another and stands idle for p - 1 of them (the
-schedules of Narayanan et al. 2021, section 2.2, without interleaving).
+A pipeline's rank does its micro-batches one after another and stands idle for p - 1 of them, or for
+a v-th part of that with v interleaved chunks (Narayanan et al. 2021, section 2.2).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from functools import partial
 
 from zerosim.base.tiers import Link
 from zerosim.predict.plan.prices import Moved, Prices, Unit, number, sent_between_stages
-from zerosim.theory.layout import LAST, Layout
+from zerosim.theory.layout import LAST, MIDDLE, Layout
 from zerosim.theory.transformer import BLOCK, ROOT
 
 
@@ -45,6 +45,10 @@ WAITS = {
 }
 Times = dict[Cause, float]
 """ns by cause."""
+_ZERO_BUBBLE = 1 / 3
+"""Of the bubble of 1F1B, where forward, gradients of inputs and of weights take equally long.
+
+Source: P. Qi et al., "Zero Bubble Pipeline Parallelism" (arXiv 2401.10241), section 2, ZB-H1."""
 _SETTLES = 3
 """Blocks beside those ahead after which each takes as long as the one before."""
 
@@ -90,8 +94,16 @@ class _Clock:
 
 
 def step_times(prices: Prices, layout: Layout) -> Times:
-    """What one optimizer step takes, by cause, ns; of a pipeline the stage that has the head."""
-    return _Step(prices, layout, LAST).times()
+    """What one optimizer step takes, by cause, ns.
+
+    Of a pipeline the stage that takes longest: the one that has the head, or where layers cannot be
+    shared evenly one that has a layer more.
+    """
+    last = _Step(prices, layout, LAST).times()
+    if layout.blocks_of(MIDDLE) == layout.blocks_of(LAST):
+        return last
+    middle = _Step(prices, layout, MIDDLE).times()
+    return max(last, middle, key=lambda one: sum(one.values()))
 
 
 class _Step:
@@ -102,17 +114,21 @@ class _Step:
         self._ahead = self._config.prefetch
         units = {one.name: one for one in prices.units(layout, place)}
         self._root = units.get(ROOT)
-        self._blocks = next(one.times for one in layout.pieces(place) if one.name == BLOCK)
+        times = {one.name: one.times for one in layout.pieces(place)}
+        self._blocks = times[BLOCK]
+        self._loss = prices.loss(layout) if place == LAST else 0.0
         self._shown = min(self._blocks, 2 * (_SETTLES + self._ahead) + 1)
         if self._config.bucket_elements:  # several blocks together may fill one
             self._shown = self._blocks
         self._units: list[Unit] = []
         for name, unit in units.items():
             if name != ROOT:
-                self._units += [unit] * (self._shown if name == BLOCK else 1)
+                self._units += [unit] * (self._shown if name == BLOCK else times[name])
         self._block = units[BLOCK]
         self._each_reduces = self._config.stage >= 2
-        self._message = sent_between_stages(prices, layout) if layout.pipeline > 1 else None
+        self._message = None
+        if layout.pipeline > 1:  # once for each chunk of layers
+            self._message = sent_between_stages(prices, layout).times(layout.chunks)
 
     def times(self) -> Times:
         """By cause."""
@@ -123,21 +139,26 @@ class _Step:
             before = clock.copied()
             for _ in range(min(2, middle)):  # the second one meets what the first left behind
                 before = clock.copied()
-                ends = self._micro_batch(clock, reduces=self._each_reduces)
+                ends = self.micro_batch(clock, reduces=self._each_reduces)
                 clock.wait(ends.reduced, ends.link)
             clock.skip(before, max(0, middle - 2))
         if layout.pipeline > 1:
-            alone = _Clock()
-            self._micro_batch(alone, reduces=False)
-            clock.compute((layout.pipeline - 1) * alone.now, Cause.BUBBLE)
-        ends = self._micro_batch(clock, reduces=True)
+            alone = _Clock()  # what is waited for are stages without a head
+            _Step(self._prices, layout, MIDDLE).micro_batch(alone, reduces=False)
+            idle = (layout.pipeline - 1) * alone.now / layout.chunks
+            if layout.zero_bubble:
+                idle *= _ZERO_BUBBLE
+            clock.compute(idle, Cause.BUBBLE)
+        ends = self.micro_batch(clock, reduces=True)
         self._update(clock, ends)
         return dict(clock.spent)
 
-    def _micro_batch(self, clock: _Clock, *, reduces: bool) -> _Ends:
+    def micro_batch(self, clock: _Clock, *, reduces: bool) -> _Ends:
+        """Forward and backward of one, with what is received and handed on."""
         if self._message:
             clock.wait(clock.now + self._message.ns, self._message.link)
         self._forward(clock)
+        clock.compute(self._loss)
         if self._message:
             clock.wait(clock.now + self._message.ns, self._message.link)
         return self._backward(clock, reduces=reduces)
@@ -209,13 +230,13 @@ class _Step:
         unit = gathers.units[place]
         gathers.ask_up_to(place + self._ahead)
         gathers.wait_for(place)
-        sums = unit.sums_forward if is_forward else unit.sums_backward
-        if sums:
-            clock.wait(clock.now + sums.ns, sums.link)
+        for moved in unit.sums_forward if is_forward else unit.sums_backward:
+            clock.wait(clock.now + moved.ns, moved.link)
         if is_forward:
             clock.compute(unit.forward)
             return
-        clock.compute(unit.again, Cause.AGAIN)
+        if unit.again:
+            clock.compute(unit.again, Cause.AGAIN)
         clock.compute(unit.backward - unit.again)
         if ends is not None:
             self._reduce(clock, unit, ends)
@@ -267,6 +288,7 @@ class _Step:
         clock.wait(shared, links[0])
         clock.wait(returned, links[1])
         clock.wait(clock.now + agreed.ns, agreed.link)
+        clock.compute(self._prices.machine.step_ns, Cause.UPDATE)
 
 
 @dataclass(slots=True)
@@ -298,13 +320,18 @@ class _Gathers:
         self.units = units
         self._clock, self._moved, self._ask = clock, moved, ask
         self._ends: list[float] = []
+        self._is_idle = not any(moved)
 
     def ask_up_to(self, place: int) -> None:
+        if self._is_idle:
+            return
         for at in range(len(self._ends), min(place + 1, len(self.units))):
             moved = self._moved[at]
             self._ends.append(self._ask(self.units[at], moved) if moved else 0.0)
 
     def wait_for(self, place: int) -> None:
+        if self._is_idle:
+            return
         moved = self._moved[place]
         if moved:
             self._clock.wait(self._ends[place], moved.link)

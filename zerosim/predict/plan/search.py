@@ -11,15 +11,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
+from itertools import product
+from math import gcd
 from typing import Any
 
 from zerosim.base.config import STAGE_NAMES, STAGES, EngineConfig, Offload
-from zerosim.base.config.shapes import LlamaConfig
 from zerosim.base.errors import ConfigError
 from zerosim.base.quantities import format_bytes
 from zerosim.base.tiers import Link
 from zerosim.predict.plan.predict import Predicted, predict
-from zerosim.predict.plan.prices import Prices
+from zerosim.predict.plan.prices import Beliefs
 from zerosim.predict.plan.question import Question
 from zerosim.theory.layout import Layout, native
 from zerosim.theory.saved import Keeping, Recompute
@@ -38,6 +39,7 @@ class Variant(StrEnum):
     PLUS = "zero++"
     OFFLOAD = "offload"
     INFINITY = "infinity"
+    HSDP = "hsdp"
 
 
 _OPTIONS: dict[Variant, tuple[Mapping[str, Any], ...]] = {
@@ -50,6 +52,7 @@ _OPTIONS: dict[Variant, tuple[Mapping[str, Any], ...]] = {
     ),
     Variant.OFFLOAD: ({"offload_optimizer": Offload.CPU},),
     Variant.INFINITY: ({"offload_optimizer": Offload.CPU, "offload_param": Offload.CPU},),
+    Variant.HSDP: ({},),
 }
 
 
@@ -61,6 +64,9 @@ class Fixed:
         config: of a DeepSpeed file: stage, buckets, offload, ZeRO++ as they stand there.
         needed: blocks are computed again only where the same layout does not fit without that,
             which is faster wherever it fits.
+        context: ranks that share a sequence; experts: ranks that share the experts of a block.
+        chunks: of interleaved pipelines.
+        float8: products of blocks in 8 bits.
     """
 
     stages: tuple[int, ...] = STAGES
@@ -71,7 +77,11 @@ class Fixed:
     variant: Variant | None = None
     buckets: tuple[int | None, ...] = BUCKETS
     config: EngineConfig | None = None
-    needed: bool = False
+    needed: bool = True
+    context: int = 1
+    experts: int | None = None
+    chunks: int | None = None
+    float8: bool = False
 
 
 FREE = Fixed()
@@ -80,43 +90,81 @@ FREE = Fixed()
 def layouts(question: Question, fixed: Fixed = FREE) -> Iterator[Layout]:
     """All that is tried, in no order of their worth."""
     for tensor, pipeline, data in _grids(question, fixed):
-        share, left = divmod(question.sequences, data)
-        if left:
+        share, left = divmod(question.sequences * fixed.context, data)
+        if left or data % fixed.context:
             continue
         for batch in _batches(share, fixed):
             steps = share // batch
             if pipeline > 1 and steps < pipeline:
                 continue  # more idle than not
-            for config in _configs(question, fixed, tensor, pipeline, data):
-                for recompute in [fixed.recompute] if fixed.recompute else [*_RECOMPUTES]:
+            for config, replicas in _configs(question, fixed, tensor, pipeline, data):
+                for cut, chunks, recompute in product(
+                    _cuts(question, fixed, tensor, data // replicas),
+                    _chunks(question, fixed, pipeline, steps),
+                    [fixed.recompute] if fixed.recompute else [*_RECOMPUTES],
+                ):
                     yield Layout(
                         shape=question.shape,
                         config=_engine(config, steps, recompute),
                         data=data,
-                        cut=Cut(tensor, sequence=tensor > 1),
+                        cut=cut,
                         pipeline=pipeline,
                         batch=batch,
                         sequence=question.sequence,
                         ranks_per_node=question.node,
                         keeping=Keeping(recompute),
+                        chunks=chunks,
+                        replicas=replicas,
+                        float8=fixed.float8,
                     )
 
 
-_RECOMPUTES = (Recompute.NONE, Recompute.FULL)
+_RECOMPUTES = (Recompute.NONE, Recompute.OPERATORS, Recompute.FULL)
 """Attention keeps no scores here, so that there is nothing for a selective one to leave out."""
+
+
+def _cuts(question: Question, fixed: Fixed, tensor: int, data: int) -> list[Cut]:
+    """With the experts on one rank, or divided within a node as far as they go."""
+    counts = [one.experts.count for one in question.shape.blocks if one.experts]
+    shares = [1]
+    if fixed.experts:
+        shares = [fixed.experts]
+    elif counts:
+        most = min(question.node // tensor, data)
+        shares = sorted({1, gcd(most, data, *counts)})
+    return [
+        Cut(tensor, sequence=tensor > 1, context=fixed.context, experts=one)
+        for one in shares
+        if data % one == 0
+    ]
+
+
+_MOST_CHUNKS = 8
+
+
+def _chunks(question: Question, fixed: Fixed, pipeline: int, steps: int) -> list[int]:
+    """One, or as many as go into a stage's layers: of interleaving more is always faster."""
+    if fixed.chunks:
+        return [fixed.chunks]
+    layers = -(-question.shape.layers // pipeline)
+    if pipeline == 1 or steps % pipeline:
+        return [1]
+    most = max(one for one in range(1, min(layers, _MOST_CHUNKS) + 1) if layers % one == 0)
+    return sorted({1, most})
 
 
 def _grids(question: Question, fixed: Fixed) -> Iterator[tuple[int, int, int]]:
     """Tensor x pipeline x data parallel."""
     gpus, shape = question.gpus, question.shape
-    heads = shape.key_heads if isinstance(shape, LlamaConfig) else shape.heads
+    heads = shape.key_heads
     tensors = [fixed.tensor] if fixed.tensor else _powers_within(question.node)
     for tensor in tensors:
         if gpus % tensor or heads % tensor:
             continue
         pipelines = [fixed.pipeline] if fixed.pipeline else _powers_within(gpus // tensor)
         for pipeline in pipelines:
-            if gpus % (tensor * pipeline) == 0 and shape.layers % pipeline == 0:
+            even = shape.layers % pipeline == 0 or 2 * pipeline <= shape.layers
+            if gpus % (tensor * pipeline) == 0 and even:
                 yield tensor, pipeline, gpus // (tensor * pipeline)
 
 
@@ -132,28 +180,29 @@ def _batches(share: int, fixed: Fixed) -> list[int]:
 
 def _configs(
     question: Question, fixed: Fixed, tensor: int, pipeline: int, data: int
-) -> Iterator[EngineConfig]:
+) -> Iterator[tuple[EngineConfig, int]]:
+    """Stages with what is built on them, and how many groups have all states."""
     if fixed.config is not None:
-        yield fixed.config
+        yield fixed.config, 1
         return
     is_alone = tensor == pipeline == 1
     for stage in fixed.stages:
         if (data == 1 and stage) or (pipeline > 1 and stage > 1):
             continue
         variants = [
-            values
+            (values, data // question.node if variant is Variant.HSDP else 1)
             for variant in ([fixed.variant] if fixed.variant else Variant)
             if variant is Variant.PLAIN or (is_alone and _goes(question, variant, stage, data))
             for values in _OPTIONS[variant]
         ]
         for bucket in fixed.buckets if stage < 3 and data > 1 else BUCKETS[:1]:
-            for values in variants:
-                yield _config(stage, bucket, question.node, tuple(values.items()))
+            for values, replicas in variants:
+                yield _config(stage, bucket, question.node, tuple(values.items())), replicas
 
 
 def _goes(question: Question, variant: Variant, stage: int, data: int) -> bool:
     """Whether a stage has this, and the machine what it needs."""
-    if variant is Variant.PLUS:
+    if variant in {Variant.PLUS, Variant.HSDP}:
         return stage == 3 and data > question.node > 1
     least = 3 if variant is Variant.INFINITY else 1
     return stage >= least and Link.BUS in question.machine.links
@@ -243,12 +292,12 @@ def make_plan(question: Question, fixed: Fixed = FREE) -> Plan:
         ConfigError: what is fixed does not go together with the model, the GPUs or the batch.
     """
     require_possible(question, fixed)
-    prices = Prices(question.machine)
+    beliefs = Beliefs(question.machine, is_ideal=question.is_ideal)
     tried: list[Predicted] = []
     for layout in layouts(question, fixed):
-        again = layout.recompute is Recompute.FULL and not fixed.recompute
+        again = layout.recompute is not Recompute.NONE and not fixed.recompute
         if not (fixed.needed and again and tried[-1].fits):
-            tried.append(predict(prices, question, layout))
+            tried.append(predict(beliefs, question, layout))
     if not tried:
         raise ConfigError(_nothing(question, fixed))
     return Plan(question, fixed, ordered(tried))
@@ -272,6 +321,8 @@ def narrowed(plan: Plan, fixed: Fixed) -> Plan:
 def variant_of(layout: Layout) -> Variant:
     """What is built on a layout's stage."""
     config = layout.config
+    if layout.replicas > 1:
+        return Variant.HSDP
     if config.quantizes or config.has_secondary:
         return Variant.PLUS
     if config.offload_param is not Offload.NONE:
@@ -309,7 +360,7 @@ def ordered(tried: Iterable[Predicted]) -> tuple[Predicted, ...]:
 
 
 def _num_options(layout: Layout) -> int:
-    return len(_options(layout)) + (layout.cut.tensor > 1) + (layout.pipeline > 1)
+    return len(options_of(layout)) + (layout.cut.tensor > 1) + (layout.pipeline > 1)
 
 
 def require_possible(question: Question, fixed: Fixed) -> None:
@@ -329,9 +380,9 @@ def require_possible(question: Question, fixed: Fixed) -> None:
             f"gpus is {question.gpus}: expected a multiple of tensor-parallel {tensor} x "
             f"pipeline-parallel {pipeline}"
         )
-    if question.shape.layers % pipeline:
+    if pipeline > question.shape.layers:
         raise ConfigError(
-            f"pipeline-parallel is {pipeline}: expected a divisor of {question.model}'s "
+            f"pipeline-parallel is {pipeline}: expected at most {question.model}'s "
             f"{question.shape.layers} layers"
         )
 
@@ -357,6 +408,7 @@ KINDS = (
     "ZeRO++",
     "ZeRO-Offload",
     "ZeRO-Infinity",
+    "HSDP",
     "tensor parallel",
     "pipeline parallel",
 )
@@ -376,6 +428,7 @@ _KINDS = {
     Variant.PLUS: "ZeRO++",
     Variant.OFFLOAD: "ZeRO-Offload",
     Variant.INFINITY: "ZeRO-Infinity",
+    Variant.HSDP: "HSDP",
 }
 
 
@@ -389,10 +442,11 @@ def words_of(layout: Layout) -> Sequence[str]:
     stage = STAGE_NAMES[layout.config.stage]
     grid = f"{layout.cut.tensor} x {layout.pipeline} x {layout.data}"
     batch = f"{layout.batch} x {layout.micro_batches}"
-    return (", ".join([stage, *_options(layout)]), grid, batch)
+    return (", ".join([stage, *options_of(layout)]), grid, batch)
 
 
-def _options(layout: Layout) -> list[str]:
+def options_of(layout: Layout) -> list[str]:
+    """What is built on a layout's stage, in words."""
     config = layout.config
     return [
         *(["qwZ"] if config.quantize_weights else []),
@@ -401,8 +455,19 @@ def _options(layout: Layout) -> list[str]:
         *(["optimizer on the host"] if config.offloads_optimizer else []),
         *(["parameters on the host"] if config.offload_param is not Offload.NONE else []),
         *([_bucket(config.bucket_elements)] if config.bucket_elements else []),
-        *(["blocks computed again"] if layout.recompute is Recompute.FULL else []),
+        *([f"{layout.replicas} replicas"] if layout.replicas > 1 else []),
+        *([f"context parallel {layout.cut.context}"] if layout.cut.context > 1 else []),
+        *([f"expert parallel {layout.cut.experts}"] if layout.cut.experts > 1 else []),
+        *([f"{layout.chunks} chunks a stage"] if layout.chunks > 1 else []),
+        *(["float8"] if layout.float8 else []),
+        *([_AGAIN[layout.recompute]] if layout.recompute in _AGAIN else []),
     ]
+
+
+_AGAIN = {
+    Recompute.FULL: "blocks computed again",
+    Recompute.OPERATORS: "half of products computed again",
+}
 
 
 def _gpus(count: int) -> str:

@@ -5,9 +5,11 @@ A layout that a framework has no words for says so in place of them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from zerosim.base.config import DType, EngineConfig, Offload
+from zerosim.base.config.blocks import Architecture
 from zerosim.base.config.shapes import GPTConfig
 from zerosim.predict.plan.question import Question
 from zerosim.theory.layout import Layout
@@ -21,7 +23,7 @@ def deepspeed_config(layout: Layout) -> dict[str, Any] | None:
     Tensor and pipeline parallelism are the program's own there, not its configuration's; and so is
     whether a block is computed again, of which the file only says how.
     """
-    if layout.cut.tensor > 1 or layout.pipeline > 1:
+    if layout.cut.tensor > 1 or layout.pipeline > 1 or _is_the_programs_own(layout):
         return None
     config = layout.config
     found: dict[str, Any] = {
@@ -32,6 +34,12 @@ def deepspeed_config(layout: Layout) -> dict[str, Any] | None:
         found[config.dtype.value] = {"enabled": True}
     found["zero_optimization"] = _zero(layout, config)
     return found
+
+
+def _is_the_programs_own(layout: Layout) -> bool:
+    """What neither a file nor calls that wrap a model say."""
+    cut = layout.cut
+    return layout.float8 or layout.replicas > 1 or cut.context > 1 or cut.experts > 1
 
 
 def _zero(layout: Layout, config: EngineConfig) -> dict[str, Any]:
@@ -64,6 +72,10 @@ def torch_calls(layout: Layout) -> str | None:
     config = layout.config
     if config.quantizes or config.has_secondary or config.offloads or layout.pipeline > 1:
         return None
+    if isinstance(layout.shape, Architecture) and layout.cut.tensor > 1:
+        return None  # its layers have names of their own
+    if layout.replicas == 1 and _is_the_programs_own(layout):
+        return None
     lines = _mesh(layout)
     if layout.cut.tensor > 1:
         lines += _tensor_parallel(layout)
@@ -84,6 +96,10 @@ def _mesh(layout: Layout) -> list[str]:
             *lines,
             f'mesh = init_device_mesh("cuda", {sizes}, mesh_dim_names=("data", "tensor"))',
         ]
+    if layout.replicas > 1:
+        sizes = f"({layout.replicas}, {layout.shards})"
+        names = '("replicate", "shard")'
+        return [*lines, f'mesh = init_device_mesh("cuda", {sizes}, mesh_dim_names={names})']
     return [*lines, f'mesh = init_device_mesh("cuda", ({layout.data},), mesh_dim_names=("data",))']
 
 
@@ -135,7 +151,7 @@ def _data_parallel(layout: Layout) -> list[str]:
             "from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard",
             "dtype = torch.bfloat16",
             "policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=dtype)",
-            'how = {"mesh": mesh["data"], "mp_policy": policy}',
+            'how = {"mesh": ' + _sharded_mesh(layout) + ', "mp_policy": policy}',
             "for block in model.blocks:",
             f"    fully_shard(block, reshard_after_forward={keeps}, **how)",
             f"fully_shard(model, reshard_after_forward={keeps}, **how)",
@@ -155,18 +171,19 @@ def _data_parallel(layout: Layout) -> list[str]:
     return lines
 
 
+def _sharded_mesh(layout: Layout) -> str:
+    return "mesh" if layout.replicas > 1 else 'mesh["data"]'
+
+
 SIMULATED_STEPS = 2
 """In the second, units are gathered ahead from the beginning."""
 
 
 def simulate_command(question: Question, layout: Layout) -> tuple[str, str]:
     """The command that simulates a layout, or "" and why there is none."""
-    if layout.pipeline > 1:
-        return "", "zerosim's engine has no pipeline"
-    if layout.cut.tensor > 1:
-        return "", "zerosim's engine cuts neither the sequence nor the tables of tokens"
-    if layout.sequence != layout.shape.context:
-        return "", f"a dry run reads the model's own {layout.shape.context} tokens"
+    reason = next(_reasons(layout), "")
+    if reason:
+        return "", reason
     config = layout.config
     words = [
         f"zerosim simulate --stage {config.stage} --model {question.model}",
@@ -182,6 +199,22 @@ def simulate_command(question: Question, layout: Layout) -> tuple[str, str]:
         if (value := getattr(config, name)) != getattr(usual, name)
     ]
     return " ".join([*words, f"--steps {SIMULATED_STEPS}"]), ""
+
+
+def _reasons(layout: Layout) -> Iterator[str]:
+    """Why zerosim's engine does not do a layout dry."""
+    if isinstance(layout.shape, Architecture):
+        yield "a model of a config.json has no code here that a dry run could do"
+    if layout.pipeline > 1:
+        yield "zerosim's engine has no pipeline"
+    if layout.cut.tensor > 1:
+        yield "zerosim's engine cuts neither the sequence nor the tables of tokens"
+    if _is_the_programs_own(layout):
+        yield "zerosim's engine has no replicas, context parallel ranks or 8-bit products"
+    if layout.recompute is Recompute.OPERATORS:
+        yield "zerosim's engine computes a block again as a whole, or not at all"
+    if layout.sequence != layout.shape.context:
+        yield f"a dry run reads the model's own {layout.shape.context} tokens"
 
 
 _SIMULATED = (

@@ -1,0 +1,207 @@
+"""What a transformer is made of, as theory asks for it: blocks, their matrices, both ends.
+
+The built-in models say of themselves what a configuration says of others, so that parameters,
+floating point operations and activations are counted in one way (`theory.transformer`,
+`theory.saved`). What a router does is balanced here: each expert gets as many tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Cutting(StrEnum):
+    """How tensor parallel ranks divide a matrix (M. Shoeybi et al., arXiv 1909.08053)."""
+
+    COLUMNS = "columns"
+    """By its outputs, with the bias."""
+    ROWS = "rows"
+    """By its inputs; the bias is whole on each rank."""
+    WHOLE = "whole"
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """A matrix that each token goes through, or several that are alike."""
+
+    inputs: int
+    outputs: int
+    cut: Cutting = Cutting.COLUMNS
+    has_bias: bool = False
+    count: int = 1
+
+    @property
+    def elements(self) -> tuple[int, int]:
+        """Weights and biases: those that tensor parallel ranks divide, and those on each."""
+        weights = self.count * self.inputs * self.outputs
+        biases = self.count * self.outputs if self.has_bias else 0
+        match self.cut:
+            case Cutting.COLUMNS:
+                return weights + biases, 0
+            case Cutting.ROWS:
+                return weights, biases
+        return 0, weights + biases
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experts:
+    """MLPs of which a router chooses some for each token.
+
+    Attributes:
+        count: E, those that are chosen from.
+        active: k, chosen for a token.
+        matrices: of one.
+        inner: f, its width inside.
+    """
+
+    count: int
+    active: int
+    matrices: tuple[Matrix, ...]
+    inner: int
+
+    @property
+    def elements_each(self) -> int:
+        """Parameters of one expert."""
+        return sum(sum(one.elements) for one in self.matrices)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """One block.
+
+    Attributes:
+        matrices: that every token goes through: attention, MLP, shared experts, the router.
+        norms: of the width of a token; norm_elements: all weights and biases of norms.
+        between: tensors as wide as a token that backward wants: what norms and layers read.
+        queries, keys, values, mixed: elements of a token in attention: what it reads and gives.
+        latent: elements of a token that lie between two matrices of attention (MLA).
+        inner: width of the MLP that every token goes through; 0 if there is none.
+        is_gated: the MLP has a gate (SwiGLU, GeGLU).
+        has_rotary: positions are rotations of queries and keys.
+        has_fused_norms: LayerNorm, for which PyTorch has one operator; else RMSNorm.
+        windows: of how many layers in all attention sees only so many tokens: (tokens, layers);
+            of `layers` layers.
+    """
+
+    matrices: tuple[Matrix, ...]
+    heads: int
+    norms: int
+    norm_elements: int
+    between: int = 4
+    queries: int
+    keys: int
+    values: int
+    mixed: int
+    latent: int = 0
+    inner: int
+    is_gated: bool
+    has_rotary: bool
+    has_fused_norms: bool
+    experts: Experts | None = None
+    windows: tuple[tuple[int, int], ...] = ()
+    layers: int
+
+    def elements(self, tensor: int = 1, *, experts: bool = True) -> int:
+        """Parameters on each of so many tensor parallel ranks; `experts`: with all of them."""
+        cut, whole = self._parts
+        found = cut // tensor + whole
+        return found + (self.expert_elements(tensor) if experts else 0)
+
+    def expert_elements(self, tensor: int = 1) -> int:
+        """Parameters of all experts on each of so many tensor parallel ranks."""
+        return self.experts.count * self.experts.elements_each // tensor if self.experts else 0
+
+    @property
+    def _parts(self) -> tuple[int, int]:
+        """Parameters that are cut, and those that are not."""
+        cut, whole = 0, self.norm_elements
+        for one in self.matrices:
+            parts = one.elements
+            cut, whole = cut + parts[0], whole + parts[1]
+        return cut, whole
+
+    @property
+    def active_elements(self) -> int:
+        """Parameters that one token goes through."""
+        idle = 0
+        if self.experts:
+            idle = (self.experts.count - self.experts.active) * self.experts.elements_each
+        return self.elements() - idle
+
+    @property
+    def active_inner(self) -> int:
+        """Width of all MLPs that one token goes through."""
+        return self.inner + (self.experts.active * self.experts.inner if self.experts else 0)
+
+    def attended(self, sequence: int) -> float:
+        """Tokens that one looks at, in the mean of layers, counted as the papers do: s of s.
+
+        Causal attention looks at half of them on average; a window of w at w, less at the
+        beginning: (2 w - w^2 / s) by the same counting.
+        """
+        seen = float(self.layers * sequence)
+        for window, layers in self.windows:
+            if window < sequence:
+                seen -= layers * (sequence - 2 * window + window**2 / sequence)
+        return min(float(sequence), seen / self.layers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """What is before the first block and after the last one, beside the table of tokens.
+
+    Attributes:
+        tied: the head's matrix is the table.
+        positions: elements of a table of positions.
+        first, last: elements of norms and biases, before the blocks and in the head.
+    """
+
+    tied: bool
+    positions: int = 0
+    first: int = 0
+    last: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Architecture:
+    """A model as its configuration says it.
+
+    Attributes:
+        family: what the configuration calls its kind.
+        width: h; heads: of queries; key_heads: of keys, which tensor parallel ranks divide.
+        context: longest sequence, s.
+        blocks: kinds of blocks; the first kind is what most layers are.
+        left_out: what the configuration says that nothing here counts, in whole phrases.
+    """
+
+    family: str
+    width: int
+    heads: int
+    key_heads: int
+    context: int
+    vocabulary: int
+    blocks: tuple[Block, ...]
+    ends: Ends
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def layers(self) -> int:
+        """L."""
+        return sum(one.layers for one in self.blocks)
+
+    @property
+    def num_parameters(self) -> int:
+        """All of them, an expert that is seldom chosen as well."""
+        return count_parameters(self.blocks, self.ends, self.vocabulary, self.width)
+
+
+def count_parameters(
+    blocks: tuple[Block, ...], ends: Ends, vocabulary: int, width: int, *, active: bool = False
+) -> int:
+    """Of a model; `active`: those that one token goes through."""
+    tables = vocabulary * width * (1 if ends.tied else 2)
+    of_blocks = sum(
+        one.layers * (one.active_elements if active else one.elements()) for one in blocks
+    )
+    return of_blocks + tables + ends.positions + ends.first + ends.last

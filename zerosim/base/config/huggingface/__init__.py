@@ -1,0 +1,94 @@
+"""A model from its Hugging Face `config.json`: what its own code would build, to the parameter.
+
+Sources: the modeling files of huggingface/transformers, whose names of keys these are; a test holds
+the counts against what that code builds on the meta device. Each key of a configuration is read, or
+is known to change neither what is built nor what is computed, or is named in `left_out`: none is
+passed over in silence.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from zerosim.base.config.blocks import Architecture
+from zerosim.base.config.huggingface import dense, mixtures
+from zerosim.base.config.huggingface.given import Given
+from zerosim.base.errors import ConfigError
+
+FAMILIES: Mapping[str, Callable[[Given], Architecture]] = {**dense.FAMILIES, **mixtures.FAMILIES}
+"""By what their configurations call themselves (`model_type`)."""
+FILE = "config.json"
+_WRAPPED = {"gemma3": "gemma3_text", "mistral3": "mistral"}
+"""Families of several towers, whose text is a model of its own."""
+_LARGEST_BYTES = 1 << 20
+
+
+def is_path(name: str) -> bool:
+    """Whether a model's name is that of a file or a folder."""
+    return name.endswith(".json") or "/" in name or Path(name).is_dir()
+
+
+def read_architecture(name: str) -> Architecture:
+    """The model of a `config.json`, or of the folder that has one.
+
+    Raises:
+        ConfigError: it cannot be read, or is not one of `FAMILIES`.
+    """
+    path = Path(name)
+    path = path / FILE if path.is_dir() else path
+    try:
+        if path.stat().st_size > _LARGEST_BYTES:
+            raise ConfigError(f"{path}: expected a configuration of at most 1 MiB")
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        reason = getattr(error, "strerror", None) or f"it is no JSON ({error})"
+        raise ConfigError(
+            f"{path}: cannot be read: {reason}; expected a Hugging Face config.json, or its folder"
+        ) from None
+    return architecture(values, str(path))
+
+
+def architecture(values: Any, where: str = FILE) -> Architecture:
+    """The model that a configuration says.
+
+    Args:
+        values: as JSON has it.
+        where: the file, for messages.
+
+    Raises:
+        ConfigError: it is of another family, a size is missing or is none.
+    """
+    if not isinstance(values, dict):
+        raise ConfigError(f"{where}: expected an object of keys, as a Hugging Face config.json has")
+    given = Given(values, where)
+    family = given.text("model_type")
+    if family in _WRAPPED and isinstance(values.get("text_config"), dict):
+        inner = architecture({"model_type": _WRAPPED[family], **values["text_config"]}, where)
+        beside = {**values, "text_config": None}
+        left = Given(beside, where).unread({"model_type", "text_config"})
+        return replace(inner, left_out=(*inner.left_out, *left))
+    if family not in FAMILIES:
+        raise ConfigError(
+            f"{where}: model_type is {family!r}: expected one of {', '.join(FAMILIES)}"
+        )
+    found = FAMILIES[family](given)
+    _require_sound(found, given)
+    return replace(found, left_out=tuple(given.unread()))
+
+
+def _require_sound(found: Architecture, given: Given) -> None:
+    if found.heads % found.key_heads:
+        raise ConfigError(
+            f"{given.where}: num_key_value_heads is {found.key_heads}: expected a divisor of the "
+            f"{found.heads} heads"
+        )
+    for block in found.blocks:
+        if block.experts and block.experts.active > block.experts.count:
+            raise ConfigError(
+                f"{given.where}: num_experts_per_tok is {block.experts.active}: expected at most "
+                f"the {block.experts.count} experts"
+            )

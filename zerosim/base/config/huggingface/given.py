@@ -1,0 +1,194 @@
+"""The keys of a configuration: each that is asked for counts as read, the others are named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from zerosim.base.errors import ConfigError
+
+_MOST = 1 << 31
+"""Of any size that a configuration says."""
+
+
+class Given:
+    """The keys of a configuration; each that is asked for is marked as read."""
+
+    def __init__(self, values: Mapping[str, Any], where: str) -> None:
+        self._values, self.where = values, where
+        self._read: set[str] = set()
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """A word."""
+        return str(self._found(name, default))
+
+    def size(self, *names: str, default: int | None = None) -> int:
+        """The first of these keys that is there: a whole number of at least 1."""
+        self._read.update(names)
+        name = next((one for one in names if self._values.get(one) is not None), names[0])
+        found = self._found(name, default)
+        if isinstance(found, bool) or not isinstance(found, int) or not 1 <= found < _MOST:
+            raise ConfigError(f"{self.where}: {name} is {found!r}: expected a whole number above 0")
+        return found
+
+    def count(self, name: str, default: int = 0) -> int:
+        """A whole number that may be 0."""
+        found = self._found(name, default)
+        if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found < _MOST:
+            raise ConfigError(f"{self.where}: {name} is {found!r}: expected a whole number")
+        return found
+
+    def optional(self, name: str) -> int | None:
+        """A size, if there is one."""
+        self._read.add(name)
+        return None if self._values.get(name) is None else self.size(name)
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        """True or false."""
+        found = self._found(name, default)
+        if not isinstance(found, bool):
+            raise ConfigError(f"{self.where}: {name} is {found!r}: expected true or false")
+        return found
+
+    def many(self, name: str) -> list[Any]:
+        """A list; an empty one if there is none."""
+        found = self._found(name, [])
+        return found if isinstance(found, list) else []
+
+    def _found(self, name: str, default: Any) -> Any:
+        self._read.add(name)
+        found = self._values.get(name)
+        found = default if found is None else found
+        if found is None:
+            raise ConfigError(f"{self.where}: {name} is missing")
+        return found
+
+    def unread(self, known: set[str] | frozenset[str] = frozenset()) -> Iterator[str]:
+        """Keys that nobody asked for and that say something, with their values."""
+        for name, value in self._values.items():
+            if name in self._read or name in known or name in _CHANGES_NOTHING or value is None:
+                continue
+            if name.startswith(("_", "attn_config")) or name.endswith(_ENDS_NOTHING):
+                continue
+            words = json.dumps(value)
+            yield f"{name} = {words if len(words) <= _SHOWN else words[:_SHOWN] + '...'}"
+
+
+_SHOWN = 40
+_ENDS_NOTHING = ("_token_id", "_token", "dropout", "_drop", "_pdrop", "_prob", "_dtype", "_index")
+_CHANGES_NOTHING = frozenset(
+    {
+        "activation_function",
+        "apply_residual_connection_post_layernorm",
+        "architectures",
+        "attention_dropout",
+        "attention_softmax_in_fp32",
+        "attn_logit_softcapping",
+        "attn_pdrop",
+        "auto_map",
+        "aux_loss_alpha",
+        "bias_dropout_fusion",
+        "bos_token_id",
+        "cache_implementation",
+        "classifier_dropout",
+        "decoder_start_token_id",
+        "dtype",
+        "embd_pdrop",
+        "embedding_dropout",
+        "eos_token_id",
+        "ep_size",
+        "final_logit_softcapping",
+        "gradient_checkpointing",
+        "hidden_act",
+        "hidden_activation",
+        "hidden_dropout",
+        "hidden_dropout_prob",
+        "id2label",
+        "initializer_factor",
+        "initializer_range",
+        "label2id",
+        "layer_norm_eps",
+        "layer_norm_epsilon",
+        "masked_softmax_fusion",
+        "max_window_layers",
+        "mlp_dropout",
+        "model_max_length",
+        "model_type",
+        "n_group",
+        "n_inner_scale",
+        "name_or_path",
+        "norm_topk_prob",
+        "offset_alibi",
+        "original_max_position_embeddings",
+        "output_attentions",
+        "output_hidden_states",
+        "output_router_logits",
+        "pad_token_id",
+        "partial_rotary_factor",
+        "pretraining_max_length",
+        "pretraining_tp",
+        "problem_type",
+        "query_pre_attn_scalar",
+        "reorder_and_upcast_attn",
+        "resid_pdrop",
+        "return_dict",
+        "rms_norm_eps",
+        "rope_interleave",
+        "rope_local_base_freq",
+        "rope_parameters",
+        "rope_scaling",
+        "rope_theta",
+        "rotary_emb_base",
+        "rotary_pct",
+        "routed_scaling_factor",
+        "router_aux_loss_coef",
+        "router_jitter_noise",
+        "scale_attn_by_inverse_layer_idx",
+        "scale_attn_weights",
+        "scoring_func",
+        "seq_aux",
+        "seq_length",
+        "skip_bias_add",
+        "skip_bias_add_qkv",
+        "sliding_window_size",
+        "slow_but_exact",
+        "summary_activation",
+        "summary_first_dropout",
+        "summary_proj_to_labels",
+        "summary_type",
+        "summary_use_proj",
+        "task_specific_params",
+        "tokenizer_class",
+        "topk_group",
+        "topk_method",
+        "torch_dtype",
+        "transformers_version",
+        "unk_token_id",
+        "use_cache",
+        "use_mrope",
+        "use_sliding_window",
+        "emb_pdrop",
+        "resid_prob_dropout",
+        "logit_scale",
+        "verbose",
+        "init_device",
+        "learned_pos_emb",
+        "layer_norm_type",
+        "norm_type",
+        "use_bfloat16",
+        "activation_dropout",
+        "layerdrop",
+        "init_std",
+        "_remove_final_layer_norm",
+        "embedding_multiplier",
+        "attention_multiplier",
+        "residual_multiplier",
+        "logits_scaling",
+        "norm_epsilon",
+        "residual_dropout",
+        "layer_norm_elementwise_affine",
+        "prefix",
+    }
+)
+"""How values are drawn, what is generated and returned: no parameters, and no time."""

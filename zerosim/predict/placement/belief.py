@@ -1,0 +1,113 @@
+"""What software was measured to reach of a machine: a named generation of it, with its record.
+
+A data sheet says what a machine could do, and a step that software takes is longer. One file a
+generation lies in `software/`: which part of the machine it reached in runs that others published,
+each constant with what it was fitted to. How far it was off for runs that it was not fitted to is
+its record (`tests.bench.published` works it out, and a test holds the files against that).
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from zerosim.base.errors import ConfigError
+from zerosim.predict.placement.machine import Machine
+
+_FOLDER = "software"
+
+
+class System(StrEnum):
+    """Which kind of software divides a training so."""
+
+    SHARDED = "sharded"
+    """Data parallel ranks that divide states among them: FSDP, ZeRO, DDP."""
+    TENSOR = "tensor"
+    """Tensor and pipeline parallel ranks whose parameters stay where they are: Megatron."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """How far predictions with a software's constants were off.
+
+    Attributes:
+        runs: published ones that it was not fitted to.
+        median, most: how far they were off, as a part of what was published.
+    """
+
+    runs: int
+    median: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Software:
+    """A generation of software.
+
+    Attributes:
+        gpus: accelerators whose plans it stands for; none of one that is only history.
+        systems: of which layouts.
+        constants: of `Machine`, by name.
+        record: None if all of its rows were fitted to.
+    """
+
+    name: str
+    title: str
+    gpus: tuple[str, ...]
+    systems: tuple[System, ...]
+    constants: tuple[tuple[str, float], ...]
+    record: Record | None
+
+
+def known_software() -> tuple[str, ...]:
+    """Names of all that come with zerosim."""
+    names = (one.name for one in files(__package__).joinpath(_FOLDER).iterdir())
+    return tuple(sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml")))
+
+
+@cache
+def load_software(name: str) -> Software:
+    """A generation of software by name.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if name not in known_software():
+        known = ", ".join(known_software())
+        raise ConfigError(f"there is no software {name!r}: expected one of {known}")
+    text = files(__package__).joinpath(_FOLDER, f"{name}.toml").read_text(encoding="utf-8")
+    values = tomllib.loads(text)
+    record = values.pop("record", None)
+    return Software(
+        name=name,
+        title=values.pop("title"),
+        gpus=tuple(values.pop("gpus", ())),
+        systems=tuple(map(System, values.pop("systems", ()))),
+        constants=tuple((key, float(value["value"])) for key, value in values.items()),
+        record=None if record is None else Record(**record),
+    )
+
+
+def usual_software(machine: Machine, system: System) -> Software | None:
+    """What plans of a machine stand on; None if nothing was measured on such GPUs.
+
+    A machine that has constants of its own, of a named software or of runs of yours, keeps them.
+    """
+    if machine.software or machine.fitted:
+        return None
+    gpu = machine.accelerator or machine.name
+    for name in known_software():
+        found = load_software(name)
+        if gpu in found.gpus and system in found.systems:
+            return found
+    return None
+
+
+def believed(machine: Machine, software: Software) -> Machine:
+    """A machine as far as a software reaches it."""
+    constants: dict[str, Any] = dict(software.constants)
+    return replace(machine, software=software.name, **constants)
