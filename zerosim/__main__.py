@@ -1,6 +1,6 @@
 """`python -m zerosim`, the command line where its script is not on the path."""
 
-from zerosim.cli.app import main
+from zerosim.cli import main
 
 if __name__ == "__main__":
     main()

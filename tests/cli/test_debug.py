@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import os
+import pty
+import random
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.cli.command import assert_one_line, command
 from tests.deadlines import RANKS_S
+from tests.signed import read_rows
 from zerosim.base.errors import EnvironmentFault
 from zerosim.cli.debug import command_line
+from zerosim.debug import Controller, Door, Why
 from zerosim.debug.commands import condition_of
+from zerosim.debug.outcomes import of_ranks
+from zerosim.schema.rows import rank_file_name
 
 PAGE = Path(__file__).parents[2] / "docs" / "debug.md"
 SIGN = "(zerosim) "
@@ -108,6 +117,92 @@ def test_interrupted_the_ranks_stop_and_killed_they_go_on(tmp_path):
     while b'{"row":"end"' not in file.read_bytes().rstrip(b"\0")[-300:]:
         assert time.monotonic() < deadline
         time.sleep(0.2)
+
+
+def kill_while_held(folder, chance, *, typed):
+    """Kill a rank, or what forks them, some steps after the first; what was said from then on.
+
+    Nothing more is typed: what commands come from stays open.
+    """
+    ours, theirs = pty.openpty() if typed else os.pipe()[::-1]
+    words = ("--stage", "2", "--ranks", "2", "--model", "mlp", "--out", folder)
+    running = subprocess.Popen(
+        (sys.executable, "-m", "zerosim", "debug", "--no-browser", *map(str, words)),
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    os.close(theirs)
+    for _ in range(1 + chance.randrange(20)):
+        os.write(ours, b"into\n")
+    os.write(ours, b"where\n")
+    assert any(line.startswith("rank 1 before") for line in running.stdout)
+    first = read_rows(folder / rank_file_name(1), 1)[0]
+    forks = int(Path(f"/proc/{first['pid']}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(first["pid"] if chance.random() < 0.7 else forks, signal.SIGKILL)
+    out, _ = running.communicate(timeout=RANKS_S)
+    os.close(ours)
+    return running.returncode, out, first["pid"]
+
+
+def assert_told(code, out, pid):
+    assert code == 3
+    assert re.search(r"^(rank 1 is|ranks? 0.* (is|are)) gone", out, re.MULTILINE), out
+    assert "what was recorded until then can be looked at: zerosim replay " in out
+    assert "Traceback" not in out
+    assert not Path(f"/proc/{pid}").exists()
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("typed", [False, True], ids=["pipe", "terminal"])
+def test_a_rank_that_is_killed_while_it_is_held_is_told_at_once(tmp_path, typed):
+    """The other one stands at the gate, and nobody gives another command."""
+    chance = random.Random(3)  # noqa: S311 - any seed will do, but always the same
+    assert_told(*kill_while_held(tmp_path / "run", chance, typed=typed))
+
+
+@pytest.mark.ranks
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_many_kills_while_ranks_are_held(tmp_path):
+    for seed in range(30):
+        chance = random.Random(seed)  # noqa: S311 - likewise
+        assert_told(*kill_while_held(tmp_path / str(seed), chance, typed=seed % 2 == 0))
+
+
+@pytest.mark.parametrize("gone", [(1,), (0, 1), (2,), (0, 1, 2)])
+def test_who_is_gone_is_told_though_nobody_takes_a_step(gone):
+    with ExitStack() as held:
+        door = Door()
+        held.callback(door.close)
+        controller, told = Controller(door), []
+        controller.listen(told.append)
+        ranks = [held.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(3)]
+        for rank, connection in enumerate(ranks):
+            connection.connect(str(door.path))
+            said = {"rank": rank, "num_ranks": 3, "pid": 1, "folder": "traces/run"}
+            connection.sendall(json.dumps(said).encode() + b"\n")
+        wait_until(controller.is_whole, controller)
+        assert not controller.is_over
+        for rank in gone:
+            ranks[rank].close()
+        wait_until(lambda: controller.lost == gone, controller)
+        outcome = controller.wait_until_over()
+        assert told == [outcome]
+        assert (outcome.why, outcome.is_last) == (Why.LEFT, True)
+        others = "; all others were let go" if len(gone) < 3 else ""
+        are = "is" if len(gone) == 1 else "are"
+        assert outcome.said.startswith(f"{of_ranks(gone)} {are} gone{others}; what was recorded ")
+        assert controller.wait_until_over() is None
+
+
+def wait_until(holds, controller):
+    deadline = time.monotonic() + RANKS_S
+    while not holds():
+        assert time.monotonic() < deadline
+        controller.wait()
 
 
 def test_a_run_that_cannot_begin_says_why(tmp_path):

@@ -3,12 +3,15 @@ or a stream that knows ASCII only."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import re
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.measure import Measurement
@@ -19,7 +22,8 @@ from tests.deadlines import RANKS_S
 from tests.strategies import header, said_once, write_trace
 from tests.theory.programs import ddp, parameter
 from tests.verify.program_traces import Program
-from zerosim.cli import doctor
+from zerosim.base.errors import cannot_load
+from zerosim.cli import doctor, main
 from zerosim.cli.console import make_console, make_table, print_rows, print_table
 from zerosim.cli.pages import require_pages
 from zerosim.record import load
@@ -314,3 +318,71 @@ def test_what_a_trace_says_steers_no_terminal(tmp_path, name):
     assert "nwod" in answer.out
     assert all(one.isprintable() for one in answer.out + answer.err if one != "\n"), answer
     assert r"\x1b[31m\x9b2J\u202enwod\u202c\u2028 " in answer.out
+
+
+READING = [
+    ("verify",),
+    ("verify", "--json"),
+    ("show", "--json"),
+    ("show", "--raw"),
+    ("graph",),
+    ("diagnose",),
+    ("--help",),
+]
+
+
+def printed_to(monkeypatch, file, *words):
+    """Exit code and complaints of a command whose standard output goes into a file."""
+    complaints = io.StringIO()
+    with contextlib.redirect_stdout(file), contextlib.redirect_stderr(complaints):
+        monkeypatch.setattr(sys, "argv", ["zerosim", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        sys.stdout.flush()  # what the interpreter does last
+    return ended.value.code, complaints.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("words", READING, ids=" ".join)
+def test_output_that_cannot_be_written_is_told_in_one_line(monkeypatch, folder, words):
+    """Whether a command prints all at once or bit by bit, and whatever it prints with."""
+    given = words if words == ("--help",) else (words[0], folder, *words[1:])
+    for buffering in (1, -1):
+        with Path("/dev/full").open("w", buffering) as full:
+            code, complaints = printed_to(monkeypatch, full, *given)
+        assert code == 2
+        (line,) = complaints
+        assert line.startswith("zerosim: standard output cannot be written: No space left")
+
+
+@pytest.mark.parametrize("words", READING, ids=" ".join)
+def test_a_reader_that_is_gone_is_no_failure(monkeypatch, folder, words):
+    given = words if words == ("--help",) else (words[0], folder, *words[1:])
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as unread:
+        assert printed_to(monkeypatch, unread, *given) == (0, [])
+
+
+def test_complaints_that_nobody_can_be_told_change_no_exit_code(tmp_path):
+    words = ("-m", "zerosim", "show", tmp_path)
+    with Path("/dev/full").open("w") as full:
+        assert subprocess.run((sys.executable, *words), stderr=full, check=False).returncode == 2
+
+
+def test_too_little_memory_to_read_is_told_in_one_line(folder):
+    """Between little and enough, NumPy's own libraries end the process, or try for minutes."""
+    for limit in (60_000, 90_000):
+        words = f"ulimit -v {limit}; exec {sys.executable} -m zerosim verify {folder}"
+        shell = ("/bin/sh", "-c", words)
+        ended = subprocess.run(shell, capture_output=True, text=True, check=False)
+        assert (ended.returncode, ended.stdout) == (2, "")
+        (line,) = ended.stderr.splitlines()
+        assert line.startswith(f"zerosim: ulimit -v allows {limit:,} KiB: expected at least ")
+
+
+def test_of_a_page_of_advice_the_reason_is_told():
+    """As NumPy writes one, where its library cannot be loaded."""
+    advice = ImportError("\n\nIMPORTANT: PLEASE READ THIS\n")
+    advice.__cause__ = ImportError("libopenblas.so: failed to map segment from shared object")
+    said = cannot_load(advice)
+    assert "(ImportError: libopenblas.so: failed to map segment from shared object)" in said

@@ -30,7 +30,7 @@ from tests.ranks import free_port
 from tests.strategies import header
 from tests.verify import memory_traces
 from zerosim.schema.attach import ATTACH_VARIABLE
-from zerosim.train.launch import forkserver, launcher, rendezvous
+from zerosim.train.launch import forkserver, launcher, loopback
 
 NO_TEXT = os.fsdecode(b"no \xff text")
 
@@ -149,18 +149,33 @@ def test_no_loopback(tmp_path, monkeypatch, no_ranks, has_port):
     def fails(*_: object) -> None:
         raise OSError(errno.ENETUNREACH, "Network is unreachable")
 
-    monkeypatch.setattr(rendezvous.socket, "create_connection", fails)
+    monkeypatch.setattr(loopback.socket, "create_connection", fails)
     port = ("--port", free_port()) if has_port else ()
     answer = command("run", *port, "--out", tmp_path / "t")
     assert_one_line(answer, "127.0.0.1 (Network is unreachable)", "ip link set lo up")
     assert not (tmp_path / "t").exists()
 
 
+def test_a_program_is_told_before_its_start_that_there_is_no_loopback(tmp_path, monkeypatch):
+    """It is started all the same: it may need none."""
+
+    def fails(*_: object, **__: object) -> None:
+        raise OSError(errno.ENETUNREACH, "Network is unreachable")
+
+    monkeypatch.setattr(loopback.socket, "create_connection", fails)
+    answer = command("trace", "--out", tmp_path / "t", "--", "sh", "-c", "exit 7")
+    assert answer.code == 7
+    told, nothing = answer.err.splitlines()
+    assert told.startswith("zerosim: ranks cannot talk over 127.0.0.1 (Network is unreachable)")
+    assert "the program is started all the same" in told
+    assert "nothing was recorded" in nothing
+
+
 @pytest.mark.root
 def test_a_loopback_that_is_down_is_seen():
     if not (own := apart("--net")):
         pytest.skip("needs root, for a network of its own (unshare --net)")
-    look = "from zerosim.train.launch.rendezvous import require_loopback as look; look()"
+    look = "from zerosim.train.launch.loopback import require_loopback as look; look()"
     done = subprocess.run(
         (*own, sys.executable, "-c", look),
         capture_output=True,

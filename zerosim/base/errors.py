@@ -79,6 +79,8 @@ class OutOfMemory(RunError):
 
 def cannot_load(error: BaseException) -> str:
     """That Python could not import or allocate what it needs, in one line."""
+    while error.__cause__ is not None:  # NumPy puts a page of advice before it
+        error = error.__cause__
     return (
         f"this machine cannot load what is needed ({type(error).__name__}: {first_line(error)}): "
         "expected PyTorch, and memory for it; see ulimit -v, and try zerosim doctor"
@@ -87,5 +89,5 @@ def cannot_load(error: BaseException) -> str:
 
 def first_line(error: BaseException) -> str:
     """What went wrong, in one line."""
-    lines = str(error).splitlines()
-    return lines[0] if lines else type(error).__name__
+    lines = str(error).split("\n")
+    return next(filter(str.strip, lines), type(error).__name__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import io
+import contextlib
 import re
 import sys
 from typing import Annotated, Any
@@ -14,7 +14,7 @@ from zerosim.base.language import VARIABLE, Language, chosen, speak
 from zerosim.base.version import VERSION
 from zerosim.cli.calibrate import calibrate
 from zerosim.cli.compare import compare_traces
-from zerosim.cli.console import ASCII_STANDS_IN, flush_output
+from zerosim.cli.console import ASCII_STANDS_IN
 from zerosim.cli.debug import debug
 from zerosim.cli.diagnose import diagnose
 from zerosim.cli.doctor import doctor
@@ -31,6 +31,7 @@ from zerosim.cli.run import run
 from zerosim.cli.serve import replay, serve
 from zerosim.cli.show import show
 from zerosim.cli.simulate import simulate
+from zerosim.cli.streams import own_streams
 from zerosim.cli.systems import systems
 from zerosim.cli.table import table
 from zerosim.cli.trace import trace
@@ -123,18 +124,15 @@ def main() -> None:
 
     0 it worked; 1 a claim is false; 2 the input is unusable; 3 a rank failed; 130 interrupted.
     """
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors=ASCII_STANDS_IN)
-    code = _run()
-    flush_output()
-    sys.exit(code)
+    own_streams(ASCII_STANDS_IN)
+    sys.exit(_run())
 
 
 def _run() -> int:
     code: object
     try:
         code = app(prog_name="zerosim", standalone_mode=False)
+        sys.stdout.flush()
     except ZerosimError as error:
         return _complain(str(error), error.exit_code)
     except (ImportError, MemoryError) as error:
@@ -161,5 +159,7 @@ def _usage(error: Any) -> str:
 
 
 def _complain(message: str, code: int) -> int:
+    with contextlib.suppress(EnvironmentFault):
+        sys.stdout.flush()  # what was said before
     typer.echo(f"zerosim: {message}", err=True)
     return code

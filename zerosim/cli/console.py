@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import codecs
-import contextlib
 import json
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -64,11 +62,6 @@ class _Console(Console):
             text, style, control = segment
             is_plain = control or text.isprintable() or text == "\n"
             yield segment if is_plain else Segment(written_out(text), style)
-
-    def on_broken_pipe(self) -> None:
-        """Go on: who reads us has read enough, and the exit code is still the verdict."""
-        self.quiet = True
-        _discard_output()
 
 
 def make_console() -> Console:
@@ -144,20 +137,4 @@ def _line(cells: Sequence[str], widths: Sequence[int], is_left: Sequence[bool]) 
 
 def print_json(value: Any) -> None:
     """Write a value as indented JSON."""
-    try:
-        sys.stdout.write(json.dumps(value, indent=2) + "\n")
-    except BrokenPipeError:
-        _discard_output()
-
-
-def flush_output() -> None:
-    """Write what is still buffered; a reader that is gone is no failure."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _discard_output()
-
-
-def _discard_output() -> None:
-    with contextlib.suppress(OSError):  # a stream without a descriptor has no pipe to break
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.stdout.write(json.dumps(value, indent=2) + "\n")

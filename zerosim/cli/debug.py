@@ -7,16 +7,17 @@ import signal
 import subprocess
 import sys
 import threading
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from zerosim.base.errors import ConfigError
+from zerosim.base.errors import ConfigError, RunError
 from zerosim.cli.prompt import Prompt
 from zerosim.cli.serve import open_page, served_beside
-from zerosim.debug import Controller, Door, Steering
+from zerosim.debug import Controller, Door, Steering, Why
 from zerosim.debug.calling import called
 from zerosim.schema.stands import DEBUG_VARIABLE
 from zerosim.train.launch.command import require_startable, start_command
@@ -80,14 +81,16 @@ def debug(
             target=lambda: controller.program_ended(_ending(process.wait())), daemon=True
         ).start()
         _hear_interrupts(controller, process)
-        _steer(controller, Prompt(controller, lambda: _end(process)), browser=browser)
-        return _code(process)
+        prompt = Prompt(controller, lambda: _end(process))
+        with _steered(controller, prompt, browser=browser):
+            return _code(process)
     finally:
         door.close()
 
 
-def _steer(controller: Controller, prompt: Prompt, *, browser: bool) -> None:
-    """Wait until the ranks stand, and have them steered here and on the page."""
+@contextmanager
+def _steered(controller: Controller, prompt: Prompt, *, browser: bool) -> Iterator[None]:
+    """Wait until the ranks stand, and have them steered here and on the page, which stays open."""
     with ExitStack() as pages:
         if prompt.begin() and browser:
             folder = controller.links[0].folder
@@ -95,6 +98,7 @@ def _steer(controller: Controller, prompt: Prompt, *, browser: bool) -> None:
             typer.echo(f"the page: {address}")
             open_page(address)
         prompt.serve(lets_go=not browser)
+        yield
 
 
 def _require_nothing_to_start(words: list[str], out: Path | None, *, overwrite: bool) -> None:
@@ -111,8 +115,10 @@ def _attach(folder: Path, host: str, *, browser: bool) -> int:
     with called(folder, host) as door:
         controller = Controller(door, attaches=True)
         _hear_interrupts(controller, None)
-        _steer(controller, Prompt(controller, controller.detach, attaches=True), browser=browser)
-    return 0
+        prompt = Prompt(controller, controller.detach, attaches=True)
+        with _steered(controller, prompt, browser=browser):
+            ending = prompt.ending
+    return RunError.exit_code if ending is not None and ending.why is Why.LEFT else 0
 
 
 def command_line(words: list[str], out: Path | None, *, overwrite: bool) -> list[str]:

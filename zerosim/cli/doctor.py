@@ -127,7 +127,8 @@ def _joined() -> Iterator[None]:
     """As the only rank of a run."""
     import torch.distributed as dist
 
-    from zerosim.train.launch.rendezvous import open_memory, own_interface
+    from zerosim.train.launch.loopback import own_interface
+    from zerosim.train.launch.rendezvous import open_memory
 
     before = dict(os.environ)
     os.environ.update(own_interface())

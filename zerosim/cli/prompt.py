@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 
 import typer
@@ -14,6 +16,8 @@ from zerosim.debug import Commands, Controller, Outcome, Reply, Why
 from zerosim.debug.words import lines_of, of_ranks
 
 _SIGN = "(zerosim) "
+_NOTHING_HELD = signal.SIGUSR1
+"""What ends the reading of a command."""
 _HELP = """\
 step, over       to the next beat: gather a unit, compute it, reduce its gradient, update
 into             to whatever comes next: a hop, a message, a computation
@@ -39,8 +43,16 @@ An empty line does the last step again; unambiguous beginnings of a word do (s, 
 """
 
 
+class _NothingHeldError(Exception):
+    """Commands need not be read any more."""
+
+
 class Prompt:
-    """Reads commands and does them, until there is nothing left to hold."""
+    """Reads commands and does them, until there is nothing left to hold.
+
+    Attributes:
+        ending: why there is nothing; None as long as there is.
+    """
 
     def __init__(
         self, controller: Controller, end: Callable[[], None], *, attaches: bool = False
@@ -55,7 +67,8 @@ class Prompt:
         self._controller = controller
         self._end = end
         self._last = "step"
-        self._is_over = False
+        self._reads = False
+        self.ending: Outcome | None = None
         self._commands = Commands(
             controller, {"detach": self._detach, "quit": self._quit, "help": self._help}
         )
@@ -69,36 +82,58 @@ class Prompt:
             _say(f"{here} held before {self._before}; help lists all")
         for line in lines_of(self._controller, begun):
             _say(line)
-        return not self._is_over
+        return self.ending is None
 
     def serve(self, *, lets_go: bool) -> None:
-        """Until the program is over, or nobody holds it.
+        """Until the program is over, or nobody holds it; in the main thread.
 
         Args:
             lets_go: the ranks, when there are no more commands; else pages may still steer.
         """
+        watching = threading.Thread(target=self._watch, name="zerosim-prompt", daemon=True)
+        watching.start()
+        signal.signal(_NOTHING_HELD, self._stop_reading)
         for line in self._lines():
             self._do(line)
-            if self._is_over:
+            if self.ending is not None:
                 return
-        if self._is_over:
-            return
-        if lets_go:
+        if self.ending is None and lets_go:
             _say("no more commands: the ranks are let go")
             self._controller.detach()
-        else:
-            self._controller.wait_until_over()
+        elif self.ending is None:
+            watching.join()
+
+    def _watch(self) -> None:
+        """Tell at once that nothing is held any more, whatever is being typed."""
+        outcome = self._controller.wait_until_over()
+        if outcome is None or outcome is not self.ending:
+            return
+        if self._reads and sys.stdin.isatty():
+            _say("")
+        for line in lines_of(self._controller, outcome):
+            _say(line)
+        main = threading.main_thread().ident
+        assert main is not None, "it runs"
+        signal.pthread_kill(main, _NOTHING_HELD)
+
+    def _stop_reading(self, *_: object) -> None:
+        if self._reads:
+            self._reads = False
+            raise _NothingHeldError
 
     def _lines(self) -> Iterator[str]:
         """What is typed, or comes from a pipe, and is then printed as if it were typed."""
         is_typed = sys.stdin.isatty()
         if is_typed:
             importlib.import_module("readline")  # from now on `input` has a history
-        while not self._is_over:
+        while self.ending is None:
             try:
+                self._reads = True
                 line = input(_SIGN) if is_typed else next(iter(sys.stdin.readline, ""))
-            except (EOFError, StopIteration):
+            except (EOFError, StopIteration, _NothingHeldError):
                 return
+            finally:
+                self._reads = False
             if not is_typed:
                 _say(f"{_SIGN}{line.rstrip()}")
             yield line.strip()
@@ -116,19 +151,20 @@ class Prompt:
             _say(said)
 
     def _stopped(self, outcome: Outcome) -> None:
-        self._is_over = self._is_over or outcome.is_last
+        if outcome.is_last and self.ending is None:
+            self.ending = outcome
 
     def _help(self, _: str) -> Reply:
         return Reply(_HELP.rstrip().splitlines())
 
     def _detach(self, _: str) -> Reply:
         self._controller.detach()
-        self._is_over = True
+        self._stopped(Outcome(Why.DETACHED))
         return Reply(["the gates are open"])
 
     def _quit(self, _: str) -> Reply:
+        self._stopped(Outcome(Why.DETACHED))
         self._end()
-        self._is_over = True
         return Reply()
 
 

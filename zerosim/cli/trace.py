@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from zerosim.base.config import Light
-from zerosim.base.errors import ConfigError
+from zerosim.base.errors import ConfigError, EnvironmentFault
 from zerosim.cli.configured import with_options
 from zerosim.cli.ending import lines_about
 from zerosim.cli.folders import NOTES, RANK_FILES, moment, reserve
@@ -23,6 +23,7 @@ from zerosim.cli.options import CheckReplicas, Debuggable, Faults, faults_of, in
 from zerosim.schema.attach import new_token
 from zerosim.schema.faults import Fault, FaultKind
 from zerosim.train.launch.command import Recording, require_startable, run_traced
+from zerosim.train.launch.loopback import require_loopback
 
 _LIGHT = {one.name: one for one in Light.options()}
 _MOST_NOTES = 8
@@ -82,6 +83,7 @@ def trace(
     with ExitStack() as held:
         reserve(folder, held, overwrite=overwrite)
         held.callback(_remove_empty, folder, is_new=is_new)
+        _tell(_foreseen())
         code = run_traced(
             command,
             folder,
@@ -94,10 +96,23 @@ def trace(
             ),
         )
         ending = [f"zerosim: {line}" for line in (lines_about(folder) if code else ())]
-        for line in _report(folder, ending):
-            with contextlib.suppress(OSError):
-                sys.stderr.write(f"{line}\n")
+        _tell(_report(folder, ending))
     return code
+
+
+def _tell(lines: Sequence[str]) -> None:
+    for line in lines:
+        with contextlib.suppress(OSError):
+            sys.stderr.write(f"{line}\n")
+
+
+def _foreseen() -> list[str]:
+    """What ranks of this host will meet; the program may need none of it, so it is started."""
+    try:
+        require_loopback()
+    except EnvironmentFault as error:
+        return [f"zerosim: {error}; the program is started all the same"]
+    return []
 
 
 def _require_able(faults: Sequence[Fault], *, memory: bool, is_light: bool) -> None:

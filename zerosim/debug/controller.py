@@ -56,6 +56,7 @@ class Controller(Ranks):
         self._pause = threading.Event()
         self._listeners: list[Callable[[Outcome], None]] = []
         self._going = threading.Lock()
+        self._has_told = False
 
     def program_ended(self, how: str) -> None:
         """The program is over, however it ended."""
@@ -63,10 +64,22 @@ class Controller(Ranks):
             self.over = how or "ended"
             self.door.changed.notify_all()
 
-    def wait_until_over(self) -> None:
-        """Wait until the program is over, or nobody holds it."""
-        while self.problem() is None:
+    def wait_until_over(self) -> Outcome | None:
+        """Wait until the program is over, a rank is gone, or nobody holds them.
+
+        Returns:
+            How it came about; None if whoever took a step then was told.
+        """
+        while not self.is_over:
             self.wait()
+        with self._going:  # whoever takes a step tells of it
+            if self._has_told:
+                return None
+            known: tuple[int, ...] = ()
+            while known != (known := self.lost):  # others may go at the same moment
+                self.wait()
+            outcome = self.problem() or Outcome(Why.ENDED, self.over)
+        return self._tell(outcome)
 
     # steps
 
@@ -111,6 +124,10 @@ class Controller(Ranks):
             outcome = go()
         finally:
             self._going.release()
+        return self._tell(outcome)
+
+    def _tell(self, outcome: Outcome) -> Outcome:
+        self._has_told = self._has_told or outcome.is_last
         for listener in self._listeners:
             listener(outcome)
         return outcome

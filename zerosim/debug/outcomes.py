@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -51,3 +52,13 @@ class Breakpoint:
     def to_plain(self) -> dict[str, object]:
         """As a rank reads it."""
         return {"number": self.number, "text": self.text}
+
+
+def of_ranks(ranks: Sequence[int]) -> str:
+    """Some ranks: "rank 2", "ranks 0 to 3"."""
+    unique = sorted(set(ranks))
+    if len(unique) == 1:
+        return f"rank {unique[0]}"
+    if len(unique) > 2 and unique[-1] - unique[0] == len(unique) - 1:
+        return f"ranks {unique[0]} to {unique[-1]}"
+    return f"ranks {', '.join(map(str, unique))}"

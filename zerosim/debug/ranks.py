@@ -12,7 +12,7 @@ from typing import Any
 
 from zerosim.base.errors import ConfigError
 from zerosim.debug.link import Door, Link, Standing
-from zerosim.debug.outcomes import Outcome, Why
+from zerosim.debug.outcomes import Outcome, Why, of_ranks
 from zerosim.debug.steps import LiveStep, key_of, steps_of
 
 WAIT_S = 0.05
@@ -100,14 +100,32 @@ class Ranks:
         for link in self.links:
             self.door.tell(link, "open")
 
+    @property
+    def lost(self) -> tuple[int, ...]:
+        """The ranks that are gone and did not end in order."""
+        links = list(self.door.links.values())
+        gone = (link for link in links if not link.is_here and not link.left_in_order)
+        return tuple(sorted(link.rank for link in gone))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing can be held any more."""
+        has_left = bool(self.door.links) and not self.links
+        return bool(self.lost or self.over or has_left) or not self.is_attached
+
     def problem(self) -> Outcome | None:
         """Why nothing can be held any more."""
         links = list(self.door.links.values())
-        lost = [link for link in links if not link.is_here and not link.left_in_order]
-        if lost and self.is_attached:
+        if (lost := self.lost) and self.is_attached:
+            others = "; all others were let go" if self.links else ""
             self.let_all_go()
-            names = ", ".join(str(link.rank) for link in lost)
-            return Outcome(Why.LEFT, f"rank {names} is gone; all others were let go")
+            are = "is" if len(lost) == 1 else "are"
+            folder = self.door.links[lost[0]].folder
+            return Outcome(
+                Why.LEFT,
+                f"{of_ranks(lost)} {are} gone{others}; what was recorded until then can be looked "
+                f"at: zerosim replay {folder}",
+            )
         if self.over or (links and not self.links):
             return Outcome(Why.ENDED, self.over)
         return None if self.is_attached else Outcome(Why.DETACHED)

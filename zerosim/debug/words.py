@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from zerosim.analysis.beats import Beat, Sign
 from zerosim.debug.controller import Controller
-from zerosim.debug.outcomes import Outcome, Why
+from zerosim.debug.outcomes import Outcome, Why, of_ranks
 from zerosim.debug.steps import LiveStep
 from zerosim.schema.events import Kind, Op, Phase
 from zerosim.schema.stands import Stand
@@ -79,13 +77,3 @@ def of_beat(number: int, beat: Beat) -> str:
         what = "the iteration ends"
     units = f" {', '.join(beat.units)}" if beat.units else ""
     return f"beat {number + 1}: {what}{units}"
-
-
-def of_ranks(ranks: Sequence[int]) -> str:
-    """Some ranks: "rank 2", "ranks 0 to 3"."""
-    unique = sorted(set(ranks))
-    if len(unique) == 1:
-        return f"rank {unique[0]}"
-    if len(unique) > 2 and unique[-1] - unique[0] == len(unique) - 1:
-        return f"ranks {unique[0]} to {unique[-1]}"
-    return f"ranks {', '.join(map(str, unique))}"

@@ -25,8 +25,8 @@ from tests.ranks import free_port
 from zerosim.cli import doctor
 from zerosim.schema.rows import rank_file_name
 from zerosim.train.launch import forkserver, reachable
+from zerosim.train.launch.loopback import LOOPBACK
 from zerosim.train.launch.reachable import beyond_loopback, listeners
-from zerosim.train.launch.rendezvous import LOOPBACK
 
 STEPS = 40
 RANKS = 2

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-import socket
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,48 +19,10 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import TCPStore
 
 from zerosim.base.errors import CollectiveError, EnvironmentFault, first_line
+from zerosim.train.launch.loopback import LOOPBACK, own_interface, require_loopback, take
 
-LOOPBACK = "127.0.0.1"
 _METHOD = "ZEROSIM_RENDEZVOUS"
 """The variable that tells a rank where the others are: an address for `init_process_group`."""
-_INTERFACES = {"linux": "lo", "darwin": "lo0"}
-_ANSWER_S = 10.0
-"""How long this host may take to answer itself."""
-
-
-def own_interface() -> dict[str, str]:
-    """What has the backends of a rank listen and talk on this host's loopback interface alone."""
-    name = _INTERFACES.get(sys.platform)
-    return {"GLOO_SOCKET_IFNAME": name, "NCCL_SOCKET_IFNAME": name} if name else {}
-
-
-def take(port: int) -> socket.socket:
-    """A socket that listens on the loopback address.
-
-    Args:
-        port: 0 for a free one.
-
-    Raises:
-        OSError: it cannot be had.
-    """
-    return socket.create_server((LOOPBACK, port), backlog=128)
-
-
-def require_loopback() -> None:
-    """See that processes of this host can talk to each other as ranks do.
-
-    Raises:
-        EnvironmentFault: they cannot.
-    """
-    try:
-        with take(0) as door, socket.create_connection(door.getsockname(), _ANSWER_S):
-            pass
-    except OSError as error:
-        name = own_interface().get("GLOO_SOCKET_IFNAME", "loopback")
-        raise EnvironmentFault(
-            f"ranks cannot talk over {LOOPBACK} ({error.strerror or error}): expected the "
-            f"interface {name} to be up; try ip link set {name} up"
-        ) from None
 
 
 @contextmanager

@@ -1,0 +1,97 @@
+"""Standard output and standard error, as commands write to them.
+
+That nobody reads any more is no failure: the exit code is still the verdict. That standard output
+cannot be written, as on a full disk, is one: it is told once, and what else is printed is dropped.
+Where standard error cannot be written there is nobody to tell.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import sys
+from typing import TextIO
+
+from zerosim.base.errors import EnvironmentFault
+
+
+class _Written(io.RawIOBase):
+    """A descriptor that is written to, as long as that can be done."""
+
+    def __init__(self, descriptor: int | None, *, tells: bool) -> None:
+        """Take it over.
+
+        Args:
+            descriptor: None for one that was closed before the command began.
+            tells: whether it is a failure that it cannot be written.
+        """
+        self._descriptor = descriptor
+        self._tells = tells
+        self._is_over = False
+
+    def fileno(self) -> int:
+        """Its number.
+
+        Raises:
+            OSError: it was closed.
+        """
+        if self._descriptor is None:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        return self._descriptor
+
+    def isatty(self) -> bool:
+        """Whether it is a terminal."""
+        return self._descriptor is not None and os.isatty(self._descriptor)
+
+    def writable(self) -> bool:
+        """That is what it is for."""
+        return True
+
+    def write(self, text: bytes, /) -> int:  # type: ignore[override]
+        """Write some; how much of it.
+
+        Raises:
+            EnvironmentFault: it cannot be written, for the first time.
+        """
+        if self._is_over:
+            return len(text)
+        try:
+            return os.write(self.fileno(), text)
+        except OSError as error:
+            self._is_over = True
+            if self._tells and not isinstance(error, BrokenPipeError):
+                raise EnvironmentFault(
+                    f"standard output cannot be written: {error.strerror or error}: expected a "
+                    "terminal, a pipe, or a file on a disk with room"
+                ) from None
+        return len(text)
+
+
+def own_streams(errors: str) -> None:
+    """Have standard output and error written as commands do.
+
+    Args:
+        errors: name of the handler for what their encoding has no sign for.
+    """
+    sys.stdout = _own(sys.stdout, errors, tells=True)
+    sys.stderr = _own(sys.stderr, errors, tells=False)
+
+
+def _own(stream: TextIO | None, errors: str, *, tells: bool) -> TextIO:
+    if stream is None:
+        written = _Written(None, tells=tells)
+        return io.TextIOWrapper(io.BufferedWriter(written), "utf-8", errors)
+    if not isinstance(stream, io.TextIOWrapper):
+        return stream
+    if not isinstance(getattr(stream.buffer, "raw", stream.buffer), io.FileIO):
+        stream.reconfigure(errors=errors)
+        return stream
+    stream.flush()
+    return io.TextIOWrapper(
+        io.BufferedWriter(_Written(stream.fileno(), tells=tells)),
+        stream.encoding,
+        errors,
+        line_buffering=stream.line_buffering,
+        write_through=stream.write_through,
+    )
