@@ -187,7 +187,7 @@ RECORDS = {
     "Group": "name backend ranks",
     "Socket": "index local remote",
     "Repeated": "socket sent_bytes",
-    "WireSample": "iteration micro_step phase time_ns counters repeated",
+    "WireSample": "iteration micro_step phase time_ns counters repeated is_quiet",
     "InterfaceSample": """
         time_ns name sent_bytes received_bytes sent_packets received_packets addresses
     """,

@@ -440,6 +440,8 @@ class WireSample:
         phase: the phase that begins here.
         counters: a `WireDelta` for each socket, counted from the connection's start.
         repeated: of each socket that had to send anything again, how much since its start.
+        is_quiet: on a device, whether it had come here, and no call was still under way; a CPU has
+            done what it is asked for when a call is over.
     """
 
     iteration: int
@@ -448,6 +450,7 @@ class WireSample:
     time_ns: int
     counters: tuple[WireDelta, ...]
     repeated: tuple[Repeated, ...] = ()
+    is_quiet: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

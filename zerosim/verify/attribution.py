@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from zerosim.analysis.calls import backend_of_call
-from zerosim.analysis.traffic import Pair, Share, TracedCall, framing_of, sum_pairs
+from zerosim.analysis.calls import backend_of_call, framing_of
+from zerosim.analysis.traffic import Pair, Share, TracedCall, sum_pairs
 from zerosim.base.errors import ConfigError
 from zerosim.base.language import term
 from zerosim.base.tiers import Link

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from zerosim.analysis.traffic import TracedCall, traced_calls
+from zerosim.analysis.traffic import TracedCall, goes_over_sockets, traced_calls
 from zerosim.base.errors import ConfigError, UnplannedError
 from zerosim.record import PeerBytes, Peers, RankTrace, Trace, match_sockets, phase_wire
 from zerosim.schema.events import STEP_PHASES, Event, Phase, WireSample
@@ -33,6 +33,8 @@ class TracedStep:
         is_told: whether anything is known of how the training is divided.
         outside: what the kernel sent outside of all calls, by rank, where they were; else what of
             the iteration nobody explains.
+        unsettled: by rank, what calls had still to send when the iteration ended, if nobody knows
+            when they did.
     """
 
     iteration: int
@@ -43,6 +45,7 @@ class TracedStep:
     wire_by_call: bool
     is_told: bool
     outside: tuple[int, ...]
+    unsettled: tuple[int, ...] = ()
 
 
 class TracedSteps:
@@ -69,7 +72,16 @@ class TracedSteps:
         phases = STEP_PHASES if strategies or trace.manifest.config else tuple(Phase)
         self._outside = {rank.rank: outside_of(rank, peers, phases) for rank in trace.ranks}
         self._calls = {rank.rank: calls_by_iteration(rank) for rank in trace.ranks}
-        self._wires = {rank.rank: _wire_by_iteration(rank, peers) for rank in trace.ranks}
+        self._wires = {
+            rank.rank: _wire_by_iteration(rank, peers)
+            for rank in trace.ranks
+            if goes_over_sockets(rank, peers, traced[rank.rank].values())
+        }
+        self._open_ended = {
+            rank.rank
+            for rank in trace.ranks
+            if any(_over_ns(rank, call.event) is None for call in traced[rank.rank].values())
+        }
         self._late = {rank.rank: _most_after(rank, traced[rank.rank]) for rank in trace.ranks}
         self._early = {rank.rank: _most_before(rank, traced[rank.rank]) for rank in trace.ranks}
         self._num_micro_steps = _micro_steps(trace)
@@ -102,7 +114,8 @@ class TracedSteps:
             owed[wire.rank] = min(max(was_owed - came, -early), late)
             wires.append(replace(wire, under_way=was_owed - owed[wire.rank]))
         outside = tuple(wire.unexplained or 0 for wire in wires)
-        return replace(step, wires=tuple(wires), outside=outside)
+        unsettled = tuple(owed[wire.rank] * (wire.rank in self._open_ended) for wire in wires)
+        return replace(step, wires=tuple(wires), outside=outside, unsettled=unsettled)
 
     def _of(self, iteration: int) -> TracedStep:
         """One iteration by itself."""
@@ -110,7 +123,7 @@ class TracedSteps:
         held = {rank: in_force(rows, iteration, count) for rank, rows in self._strategies.items()}
         workload = workload_of(self._trace, iteration)
         found = [self._of_rank(rank, held, iteration, workload) for rank in self._trace.ranks]
-        counted = [self._wires[step.rank].get(iteration) for step in found]
+        counted = [self._wires.get(step.rank, {}).get(iteration) for step in found]
         sent, received = (
             tuple(_wire(step, wire, way) for step, wire in zip(found, counted, strict=True))
             for way in (0, 1)
@@ -206,10 +219,8 @@ def _micro_steps(trace: Trace) -> dict[int, int]:
 
 
 def _wire_by_iteration(rank: RankTrace, peers: Peers) -> dict[int, PeerBytes]:
-    """What the kernel counted between the borders of each iteration; empty if it was not asked."""
+    """What the kernel counted between the borders of each iteration."""
     found: dict[int, PeerBytes] = defaultdict(PeerBytes)
-    if rank.header.device != "cpu":
-        return {}
     for piece in phase_wire(rank, peers):
         found[piece.iteration] += PeerBytes(piece.sent_bytes, piece.received_bytes)
     return dict(found)
@@ -244,12 +255,24 @@ def _most_after(rank: RankTrace, calls: Mapping[int, TracedCall]) -> dict[int, i
         event = call.event
         place = bisect_left(order, event.iteration)
         # one without an end may send at any time
-        last = len(order) if event.end_ns is None else bisect_left(times, event.end_ns) - 1
+        over_ns = _over_ns(rank, event)
+        last = len(order) if over_ns is None else bisect_left(times, over_ns) - 1
         if event.parent is None and place < last:
             size = _size(call)
             changes[place] += size
             changes[last] -= size
     return dict(zip(order, accumulate(changes), strict=False))
+
+
+def _over_ns(rank: RankTrace, event: Event) -> int | None:
+    """When a call had sent all that it sends, at the latest; None if nobody knows.
+
+    On a device that is when the device has done it, or has come to a border after it.
+    """
+    if rank.header.device == "cpu":
+        return event.end_ns
+    quiet = (sample.time_ns for sample in rank.wire_samples if sample.is_quiet)
+    return next((time for time in quiet if time >= event.issue_ns), None)
 
 
 def _size(call: TracedCall) -> int:

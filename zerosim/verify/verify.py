@@ -137,7 +137,7 @@ def report_on(trace: Trace, checked: Sequence[Checked], shown: int) -> Report:
         wires=one.step.wires,
         wires_received=one.step.wires_received,
         wire_by_call=one.step.wire_by_call or not one.step.is_told,
-        causes=_causes(one, systems, overhead),
+        causes=_causes(one, systems, overhead, backend_of(trace)),
         outside_bytes=one.step.outside,
         verdicts=verdicts,
         notes=_notes(trace, one.step),
@@ -359,7 +359,7 @@ def _hooked(step: RankStep) -> int:
 
 
 def _causes(
-    one: Checked, systems: Sequence[SystemLaw], overhead: Sequence[CauseBytes]
+    one: Checked, systems: Sequence[SystemLaw], overhead: Sequence[CauseBytes], backend: str
 ) -> tuple[CauseBytes, ...]:
     """From all laws together to the wire, for the first rank."""
     step = one.step
@@ -383,7 +383,7 @@ def _causes(
             unexplained = sum(cell.unexplained_kernel or 0 for cell in cells)
     words = {
         UNEXPLAINED_TRACE: said("causes.trace"),
-        FRAMING: said("causes.framing"),
+        FRAMING: said("causes.headers" if backend == Algorithm.NCCL else "causes.framing"),
         UNDER_WAY: said("causes.under_way"),
         UNEXPLAINED_WIRE: said("causes.wire"),
     }
