@@ -170,7 +170,7 @@ RECORDS = {
         id parent rank kind iteration micro_step phase unit purpose op operator algorithm group
         sequence peers dtype elements payload_bytes parts received_parts sent_bytes received_bytes
         wire issue_ns start_ns end_ns source functions tensors hop shard origin target
-        counted_bytes work error
+        counted_bytes work error device_begin_ns device_end_ns
     """,
     "Template": """
         number kind phase unit purpose op operator algorithm group peers dtype elements
@@ -195,7 +195,9 @@ RECORDS = {
     "Failure": """
         message iteration phase unit op purpose waiting_for peer_lost time_ns source
     """,
-    "Standstill": "since_ns time_ns stack",
+    "Standstill": "since_ns time_ns stack call",
+    "DeviceTime": "event begin_ns end_ns",
+    "DeviceClock": "uncertainty_ns num_lost",
     "Checksum": "held iteration phase unit role event digest largest time_ns",
     "End": "time_ns num_rows",
     "Holding": "role unit bytes tier",
@@ -230,6 +232,8 @@ ROWS = {
     "happened": "Occurrence",
     "close": "Close",
     "transfer": "Transfer",
+    "device": "DeviceTime",
+    "device_clock": "DeviceClock",
     "wire": "WireSample",
     "interface": "InterfaceSample",
     "memory": "MemorySample",

@@ -50,6 +50,8 @@ class _OfTemplate(msgspec.Struct, kw_only=True, gc=False):
     counted_bytes: None = None
     work: tuple[()] = ()
     error: Literal[""] = ""
+    device_begin_ns: None = None
+    device_end_ns: None = None
 
     hop: ClassVar[None] = None
     shard: ClassVar[None] = None
@@ -97,6 +99,8 @@ class _OfCall(msgspec.Struct, kw_only=True, gc=False):
     counted_bytes: ClassVar[None] = None
     work: ClassVar[tuple[()]] = ()
     error: ClassVar[str] = ""
+    device_begin_ns: ClassVar[None] = None
+    device_end_ns: ClassVar[None] = None
 
     rank = property(attrgetter("call.rank"))
     iteration = property(attrgetter("call.iteration"))

@@ -11,6 +11,7 @@ from itertools import accumulate
 from zerosim.analysis.traffic import TracedCall, goes_over_sockets, traced_calls
 from zerosim.base.errors import ConfigError, UnplannedError
 from zerosim.record import PeerBytes, Peers, RankTrace, Trace, match_sockets, phase_wire
+from zerosim.record.endings import over_times
 from zerosim.schema.events import STEP_PHASES, Event, Phase, WireSample
 from zerosim.schema.manifest import Source
 from zerosim.schema.strategies import Strategy, System
@@ -80,7 +81,8 @@ class TracedSteps:
         self._open_ended = {
             rank.rank
             for rank in trace.ranks
-            if any(_over_ns(rank, call.event) is None for call in traced[rank.rank].values())
+            if (over_ns := over_times(rank))
+            and any(over_ns(call.event) is None for call in traced[rank.rank].values())
         }
         self._late = {rank.rank: _most_after(rank, traced[rank.rank]) for rank in trace.ranks}
         self._early = {rank.rank: _most_before(rank, traced[rank.rank]) for rank in trace.ranks}
@@ -247,7 +249,7 @@ def _most_before(rank: RankTrace, calls: Mapping[int, TracedCall]) -> dict[int, 
 
 def _most_after(rank: RankTrace, calls: Mapping[int, TracedCall]) -> dict[int, int]:
     """What calls that were under way when an iteration ended may still have sent, by iteration."""
-    begins = _begins(rank)
+    begins, over_ns = _begins(rank), over_times(rank)
     order = sorted(begins)
     times = [begins[iteration] for iteration in order]
     changes = [0] * (len(order) + 1)
@@ -255,24 +257,13 @@ def _most_after(rank: RankTrace, calls: Mapping[int, TracedCall]) -> dict[int, i
         event = call.event
         place = bisect_left(order, event.iteration)
         # one without an end may send at any time
-        over_ns = _over_ns(rank, event)
-        last = len(order) if over_ns is None else bisect_left(times, over_ns) - 1
+        end_ns = over_ns(event)
+        last = len(order) if end_ns is None else bisect_left(times, end_ns) - 1
         if event.parent is None and place < last:
             size = _size(call)
             changes[place] += size
             changes[last] -= size
     return dict(zip(order, accumulate(changes), strict=False))
-
-
-def _over_ns(rank: RankTrace, event: Event) -> int | None:
-    """When a call had sent all that it sends, at the latest; None if nobody knows.
-
-    On a device that is when the device has done it, or has come to a border after it.
-    """
-    if rank.header.device == "cpu":
-        return event.end_ns
-    quiet = (sample.time_ns for sample in rank.wire_samples if sample.is_quiet)
-    return next((time for time in quiet if time >= event.issue_ns), None)
 
 
 def _size(call: TracedCall) -> int:
