@@ -158,8 +158,8 @@ def _exchanged(request: Request) -> tuple[list[int], list[int]]:
     if op in (Op.GATHER, Op.SCATTER):
         many, block = [request.block_bytes] * others, [request.block_bytes]
         comes = is_root is (op is Op.GATHER)
-        ways = (many if is_root else block, [])
-        return (ways[1], ways[0]) if comes else (ways[0], ways[1])
+        moved = many if is_root else block
+        return ([], moved) if comes else (moved, [])
     equal = (request.num_elements // request.num_ranks,) * request.num_ranks
     sent, received = (
         [

@@ -117,8 +117,8 @@ class CudaMarks:
         """When the device came to an event that it has come to."""
         assert self._base is not None, "it was recorded after the base"
         base, base_ns = self._base
-        passed_ms = base.elapsed_time(event)
-        time_ns = base_ns + round(passed_ms * 1e6)
+        passed_ms = float(base.elapsed_time(event))
+        time_ns: int = base_ns + round(passed_ms * 1e6)
         if passed_ms > _REBASE_MS:
             self._base = event, time_ns
         return time_ns
