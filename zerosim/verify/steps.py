@@ -81,8 +81,7 @@ class TracedSteps:
         self._open_ended = {
             rank.rank
             for rank in trace.ranks
-            if (over_ns := over_times(rank))
-            and any(over_ns(call.event) is None for call in traced[rank.rank].values())
+            if None in map(over_times(rank), (one.event for one in traced[rank.rank].values()))
         }
         self._late = {rank.rank: _most_after(rank, traced[rank.rank]) for rank in trace.ranks}
         self._early = {rank.rank: _most_before(rank, traced[rank.rank]) for rank in trace.ranks}

@@ -293,7 +293,8 @@ def _law_of(one: Checked, place: int, overhead: Sequence[CauseBytes]) -> SystemL
         causes = (*causes, hook)
     told = [cause for cause in (*causes, *unplanned) if cause.outcome is Outcome.EXPLAINED]
     if plan.is_likeness:  # what was called, whoever carried it out and whatever was not planned
-        told = [cause for cause in causes if cause.cause in (Cause.UNLIKE, Cause.KEPT_PARAMETERS)]
+        of_likeness = (Cause.UNLIKE, Cause.KEPT_PARAMETERS, Cause.REDUCTION_DTYPE)
+        told = [cause for cause in causes if cause.cause in of_likeness]
     beyond = sum((cause.bytes for cause in told), Fraction(0))
     return SystemLaw(
         system=plan.title,

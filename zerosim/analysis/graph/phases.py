@@ -6,7 +6,7 @@ time. A trace without them has the phases of its events, in the order in which t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from zerosim.record import Events, RankTrace, Trace
@@ -63,6 +63,9 @@ def _from_events(events: Events) -> Iterator[Border]:
     """What events say of their phases; the end of the last one in an iteration is its end."""
     others = (kind for kind in Kind if kind is not Kind.TRANSFER)
     own = sorted((event for _, event in events.of_kind(*others)), key=_issue)
+    if any(map(_is_computed, own)):
+        yield from _on_device(own)
+        return
     inside: tuple[int, int, Phase] | None = None
     end_ns = 0
     for event in own:
@@ -73,6 +76,30 @@ def _from_events(events: Events) -> Iterator[Border]:
             yield Border(event.iteration, event.phase, event.issue_ns)
             inside = position
         end_ns = max(end_ns, event.issue_ns, event.start_ns or 0, event.end_ns or 0)
+    if inside is not None:
+        yield Border(inside[0], Phase.OUTSIDE, end_ns)
+
+
+def _on_device(own: Sequence[Event]) -> Iterator[Border]:
+    """Phases of what a device computes; collectives may go on beside the next one.
+
+    One begins with the first of its collectives, if nothing of the one before was computed then.
+    """
+    begins: dict[tuple[int, int, Phase], int] = {}
+    inside: tuple[int, int, Phase] | None = None
+    end_ns = computed_ns = 0
+    for event in sorted(own, key=_start):
+        position = (event.iteration, event.micro_step, event.phase)
+        begin_ns = begins.setdefault(position, _start(event))
+        if _is_computed(event) and position != inside:
+            begin_ns = max(begin_ns, computed_ns)
+            if inside is not None and inside[0] != event.iteration:
+                yield Border(inside[0], Phase.OUTSIDE, min(end_ns, begin_ns))
+            yield Border(event.iteration, event.phase, begin_ns)
+            inside = position
+        end_ns = max(end_ns, _start(event), event.end_ns or 0)
+        if _is_computed(event):
+            computed_ns = max(computed_ns, event.end_ns or 0)
     if inside is not None:
         yield Border(inside[0], Phase.OUTSIDE, end_ns)
 
@@ -90,6 +117,15 @@ def late_updates(trace: Trace, rank: RankTrace) -> dict[int, int]:
         for _, event in rank.events.of_kind(Kind.COMPUTE)
         if event.phase is Phase.UPDATE
     }
+
+
+def _is_computed(event: Event) -> bool:
+    """Whether a device computed it."""
+    return event.kind is Kind.COMPUTE and event.device_end_ns is not None
+
+
+def _start(event: Event) -> int:
+    return event.issue_ns if event.start_ns is None else event.start_ns
 
 
 def _issue(event: Event) -> int:
