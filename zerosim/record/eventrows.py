@@ -229,6 +229,8 @@ class Events(Sequence[Event]):
                 row.start_ns = start
             if row.end_ns is not None:
                 row.end_ns = end
+            if row.device_end_ns is not None:
+                row.device_begin_ns, row.device_end_ns = start, end
             if row.__class__ is TransferRow:
                 row.call = calls[row.parent]
             else:

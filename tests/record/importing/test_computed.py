@@ -69,7 +69,7 @@ def step(rank):
     call(made, "FSDP::all_gather (blocks.0)", 410, 430, 60, 500, 1000, "BFloat16")
     kernel(made, 435, 480, 30)  # begins before the gather is over: 10 us of it are hidden
     for size in (1000, 200):
-        shapes = {"Input_Dims": [[size]], "Input_type": ["float"]}
+        shapes = {"Input_Dims": [[size]], "Input_type": ["c10::BFloat16"]}
         made.span(engine, 440 + size / 100, 1)
         made.span("torch::autograd::AccumulateGrad", 440.1 + size / 100, 0.5, **shapes)
     call(made, "FSDP::post_backward_reduce (blocks.0)", 460, 520, 50, 1000, 500, "Float")
