@@ -15,17 +15,11 @@ from zerosim.record import Trace
 
 def on_device(trace: Trace) -> Trace:
     """The trace on its devices' time; itself if there is none."""
-    ranks = []
-    for rank in trace.ranks:
-        events = rank.events.on_device()
-        # the counters and the memory were read when the host came to a phase
-        ranks.append(
-            rank
-            if events is rank.events
-            else replace(rank, events=events, wire_samples=(), memory_samples=())
-        )
-    changed = any(new is not old for new, old in zip(ranks, trace.ranks, strict=True))
-    return replace(trace, ranks=tuple(ranks)) if changed else trace
+    events = [rank.events.on_device() for rank in trace.ranks]
+    if all(own is rank.events for own, rank in zip(events, trace.ranks, strict=True)):
+        return trace
+    ranks = zip(trace.ranks, events, strict=True)
+    return replace(trace, ranks=tuple(replace(rank, events=own) for rank, own in ranks))
 
 
 def is_on_device(trace: Trace) -> bool:

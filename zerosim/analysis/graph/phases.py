@@ -6,7 +6,7 @@ time. A trace without them has the phases of its events, in the order in which t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from zerosim.record import Events, RankTrace, Trace
@@ -31,6 +31,10 @@ def borders(rank: RankTrace, offset_ns: int) -> list[Border]:
     Args:
         offset_ns: added to the rank's times.
     """
+    computed = [event for _, event in rank.events.of_kind(Kind.COMPUTE) if _is_on_device(event)]
+    if computed:  # the counters and the memory were read when the host came to a phase
+        found = list(_on_device(rank.events))
+        return [Border(one.iteration, one.phase, one.time_ns + offset_ns) for one in found]
     seen = [(one.time_ns, one.iteration, one.micro_step, one.phase) for one in rank.wire_samples]
     if not seen:
         seen = [
@@ -63,9 +67,6 @@ def _from_events(events: Events) -> Iterator[Border]:
     """What events say of their phases; the end of the last one in an iteration is its end."""
     others = (kind for kind in Kind if kind is not Kind.TRANSFER)
     own = sorted((event for _, event in events.of_kind(*others)), key=_issue)
-    if any(map(_is_computed, own)):
-        yield from _on_device(own)
-        return
     inside: tuple[int, int, Phase] | None = None
     end_ns = 0
     for event in own:
@@ -80,7 +81,7 @@ def _from_events(events: Events) -> Iterator[Border]:
         yield Border(inside[0], Phase.OUTSIDE, end_ns)
 
 
-def _on_device(own: Sequence[Event]) -> Iterator[Border]:
+def _on_device(events: Events) -> Iterator[Border]:
     """Phases of what a device computes; collectives may go on beside the next one.
 
     One begins with the first of its collectives, if nothing of the one before was computed then.
@@ -88,17 +89,18 @@ def _on_device(own: Sequence[Event]) -> Iterator[Border]:
     begins: dict[tuple[int, int, Phase], int] = {}
     inside: tuple[int, int, Phase] | None = None
     end_ns = computed_ns = 0
-    for event in sorted(own, key=_start):
+    others = (kind for kind in Kind if kind is not Kind.TRANSFER)
+    for event in sorted((event for _, event in events.of_kind(*others)), key=_start):
         position = (event.iteration, event.micro_step, event.phase)
         begin_ns = begins.setdefault(position, _start(event))
-        if _is_computed(event) and position != inside:
+        if _is_on_device(event) and position != inside:
             begin_ns = max(begin_ns, computed_ns)
             if inside is not None and inside[0] != event.iteration:
                 yield Border(inside[0], Phase.OUTSIDE, min(end_ns, begin_ns))
             yield Border(event.iteration, event.phase, begin_ns)
             inside = position
         end_ns = max(end_ns, _start(event), event.end_ns or 0)
-        if _is_computed(event):
+        if _is_on_device(event):
             computed_ns = max(computed_ns, event.end_ns or 0)
     if inside is not None:
         yield Border(inside[0], Phase.OUTSIDE, end_ns)
@@ -119,9 +121,10 @@ def late_updates(trace: Trace, rank: RankTrace) -> dict[int, int]:
     }
 
 
-def _is_computed(event: Event) -> bool:
-    """Whether a device computed it."""
-    return event.kind is Kind.COMPUTE and event.device_end_ns is not None
+def _is_on_device(event: Event) -> bool:
+    """Whether it is a computation that stands at its device's time."""
+    is_seen = event.device_end_ns is not None and event.end_ns == event.device_end_ns
+    return event.kind is Kind.COMPUTE and is_seen
 
 
 def _start(event: Event) -> int:

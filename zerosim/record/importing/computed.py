@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 from zerosim.record.importing.calls import Call
 from zerosim.record.importing.kineto import Profile
 from zerosim.record.importing.places import Places
+from zerosim.record.importing.spans import Span
 from zerosim.record.importing.values import counted
 from zerosim.schema.events import Kind
 
@@ -31,7 +33,7 @@ def computed(profile: Profile, places: Places) -> Iterator[dict[str, Any]]:
     """Computations, in order, as the fields of events."""
     units = _Units(profile)
     turn: dict[str, Any] | None = None
-    for kernel in profile.computing:
+    for kernel in _of_main_stream(profile.computing):
         launch = profile.launches.get(counted(kernel.args, "correlation") or -1)
         asked_ns = min(kernel.start_ns, kernel.start_ns if launch is None else launch.start_ns)
         place, unit = places.at(asked_ns), units.at(asked_ns)
@@ -56,6 +58,15 @@ def computed(profile: Profile, places: Places) -> Iterator[dict[str, Any]]:
         }
     if turn is not None:
         yield _timed(turn)
+
+
+def _of_main_stream(kernels: Sequence[Span]) -> list[Span]:
+    """Those of the stream that computes for longest: others prepare what is sent."""
+    lengths: Counter[object] = Counter()
+    for kernel in kernels:
+        lengths[kernel.thread] += kernel.end_ns - kernel.start_ns
+    main = next((thread for thread, _ in lengths.most_common(1)), None)
+    return [kernel for kernel in kernels if kernel.thread == main]
 
 
 def stalls(profile: Profile, calls: Sequence[Call]) -> Iterator[tuple[Interval, Call]]:
@@ -113,7 +124,8 @@ class _Units:
         for span in profile.spans:
             if (match := _OF_UNIT.fullmatch(span.name)) is not None:
                 begins = match[1].startswith("pre_")
-                marks.append((span.end_ns, match[2] if begins else ""))
+                time_ns = span.start_ns if begins else span.end_ns
+                marks.append((time_ns, match[2] if begins else ""))
         marks.sort(key=itemgetter(0))
         self._times = [time for time, _ in marks]
         self._names = [name for _, name in marks]
