@@ -203,7 +203,7 @@ RECORDS = {
     "Holding": "role unit bytes tier",
     "MemorySample": """
         number event moment iteration micro_step phase time_ns changes unrecorded_bytes
-        allocated_bytes
+        allocated_bytes peak_bytes
     """,
     "Allocations": "numbers allocated_bytes peak_bytes",
     "AddressBlock": "offset bytes role unit",

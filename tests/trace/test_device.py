@@ -9,7 +9,9 @@ import torch.distributed as dist
 import zerosim
 from zerosim.record import load
 from zerosim.schema.events import Kind, Phase
-from zerosim.trace import device, labels
+from zerosim.schema.memory import Moment, Role
+from zerosim.trace import device, labels, ledger
+from zerosim.trace.holdings import holdings
 
 
 class Device:
@@ -126,3 +128,27 @@ def test_a_border_is_quiet_when_the_device_has_come_to_it(tmp_path, clock, made)
     }
     assert not quiet[0, Phase.OUTSIDE]
     assert quiet[1, Phase.FORWARD]
+
+
+def test_the_allocator_is_asked_at_phase_borders_alone(tmp_path, clock, made, monkeypatch):
+    """To ask it takes longer than all else of a look."""
+    asked = []
+    monkeypatch.setattr(ledger, "_allocated_on_device", lambda: asked.append(1) or (7000, 9000))
+    real = ledger.MemoryLedger
+    monkeypatch.setattr(
+        "zerosim.trace.recorder.MemoryLedger",
+        lambda *args, **how: real(*args, **how | {"on_cuda": True}),
+    )
+    with zerosim.trace(tmp_path / "t", clock=clock):
+        labels.enter(0, Phase.FORWARD)
+        before = len(asked)
+        held = torch.ones(100)
+        holdings.hold(held, Role.PARAMETERS, "blocks.0")
+        compute("blocks.0")
+        assert len(asked) == before
+        labels.enter(0, Phase.BACKWARD)
+        assert len(asked) == before + 1
+    samples = only(tmp_path / "t").memory_samples
+    told = {one.moment: (one.allocated_bytes, one.peak_bytes) for one in samples}
+    assert told[Moment.PHASE] == (7000, 9000)
+    assert told[Moment.BEGIN] == (None, None)

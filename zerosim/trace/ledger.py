@@ -52,7 +52,7 @@ class MemoryLedger:
 
         Args:
             rows: the rank's file.
-            on_cuda: ask the device's allocator each time.
+            on_cuda: ask the device's allocator at phase borders.
             counts_allocations: keep PyTorch's own record of this thread's allocations as well,
                 unless a profiler is running already.
         """
@@ -134,7 +134,8 @@ class MemoryLedger:
         ):
             return None
         sample = None
-        asks = self._on_cuda and dry.installed() is None
+        # it takes longer than all else: what is between two borders, storages tell
+        asks = self._on_cuda and moment is Moment.PHASE and dry.installed() is None
         # a thread that was made to wait has not cost more, but that takes longer to find out
         clock = time.thread_time_ns if self._is_dear else time.perf_counter_ns
         begin_ns = clock()
@@ -142,6 +143,7 @@ class MemoryLedger:
             self._measure(moment, where.phase)
             changes = self._take_changes() if self._alive.changed else ()
             if changes or moment is Moment.PHASE:
+                allocated, peak = _allocated_on_device() if asks else (None, None)
                 sample = MemorySample(
                     number=self._number,
                     event=event,
@@ -152,7 +154,8 @@ class MemoryLedger:
                     time_ns=self._now_ns(),
                     changes=changes,
                     unrecorded_bytes=self._alive.unrecorded_bytes,
-                    allocated_bytes=_allocated_on_device() if asks else None,
+                    allocated_bytes=allocated,
+                    peak_bytes=peak,
                 )
                 self._number += 1
         cost_ns = clock() - begin_ns
@@ -233,8 +236,8 @@ def _alive_storages() -> dict[int, StorageWeakRef]:
     return found
 
 
-def _allocated_on_device() -> int:
-    """What CUDA's caching allocator says is alive."""
+def _allocated_on_device() -> tuple[int, int]:
+    """What CUDA's caching allocator says is alive, and the most that ever was."""
     stats = torch.cuda.memory_stats_as_nested_dict()
-    current: int = stats["allocated_bytes"]["all"]["current"] if stats else 0
-    return current
+    found: dict[str, int] = stats["allocated_bytes"]["all"] if stats else {}
+    return found.get("current", 0), found.get("peak", 0)
