@@ -146,6 +146,7 @@ ENUMS = {
         "activations",
         "activation checkpoints",
         "secondary parameters",
+        "library workspaces",
         "other",
     ],
     "Moment": ["begin", "end", "phase", "recomputed"],

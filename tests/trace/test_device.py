@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from types import SimpleNamespace
+
 import pytest
 import torch
-import torch.distributed as dist
 
 import zerosim
+from zerosim.analysis.memory import timeline
 from zerosim.record import load
-from zerosim.schema.events import Kind, Phase
+from zerosim.schema.events import Phase
 from zerosim.schema.memory import Moment, Role
-from zerosim.trace import device, labels, ledger
+from zerosim.trace import device, labels, ledger, workspaces
 from zerosim.trace.holdings import holdings
 
 
@@ -99,19 +102,39 @@ def test_a_cpu_has_no_device_times(tmp_path, clock):
     assert b"device_" not in (tmp_path / "t" / "rank-0.jsonl").read_bytes()
 
 
-def test_collectives_of_a_group_are_done_one_after_another(
-    alone, tmp_path, clock, made, monkeypatch
-):
+def test_collectives_of_a_group_are_done_one_after_another(made):
     """Both were asked for before the first was over: the second begins when that is."""
-    monkeypatch.setattr(torch.Tensor, "device", torch.device("cuda"), raising=False)
-    made.times = [5000, 5400, 5010, 5900]
-    with zerosim.trace(tmp_path / "t", clock=clock, memory=False):
-        dist.all_reduce(torch.ones(4))
-        dist.all_reduce(torch.ones(4))
-        made.done = 4
-    calls = [one for one in only(tmp_path / "t").events if one.kind is Kind.COLLECTIVE]
-    found = [(one.device_begin_ns, one.device_end_ns) for one in calls]
-    assert found == [(5000, 5400), (5400, 5900)]
+    made.times, written = [5000, 5010, 5400, 5900], []
+    found = device.DeviceTimes(SimpleNamespace(append=written.append), made)
+    for event in (1, 2):
+        found.begins(event, group="0")
+    for event in (1, 2):
+        found.ends(event, work=object())
+    assert found.first_call() == 1
+    made.done = 3
+    assert not found.write()
+    assert found.first_call() == 2
+    made.done = 4
+    assert found.write()
+    assert found.first_call() is None
+    rows = [json.loads(row + "}") for row in written]
+    assert [(row["event"], row["begin_ns"], row["end_ns"]) for row in rows] == [
+        (1, 5000, 5400),
+        (2, 5400, 5900),
+    ]
+
+
+def test_a_program_that_goes_far_ahead_loses_times_and_says_so(made, monkeypatch):
+    monkeypatch.setattr(device, "_MOST", 1)
+    written = []
+    rows = SimpleNamespace(append=lambda row: None, write=lambda _, row: written.append(row))
+    found = device.DeviceTimes(rows, made)
+    for event in (1, 2, 3):
+        found.begins(event)
+        found.ends(event)
+    made.done = 2
+    found.close()
+    assert written[0].num_lost == 2
 
 
 def test_a_border_is_quiet_when_the_device_has_come_to_it(tmp_path, clock, made):
@@ -130,25 +153,74 @@ def test_a_border_is_quiet_when_the_device_has_come_to_it(tmp_path, clock, made)
     assert quiet[1, Phase.FORWARD]
 
 
-def test_the_allocator_is_asked_at_phase_borders_alone(tmp_path, clock, made, monkeypatch):
-    """To ask it takes longer than all else of a look."""
-    asked = []
-    monkeypatch.setattr(ledger, "_allocated_on_device", lambda: asked.append(1) or (7000, 9000))
+@pytest.fixture
+def allocator(monkeypatch):
+    """A GPU's allocator that says what a test wants it to; how often it was asked is in `asked`."""
+    found = SimpleNamespace(asked=0, says=(7000, 9000))
+
+    def ask():
+        found.asked += 1
+        return found.says
+
+    monkeypatch.setattr(ledger, "_allocated_on_device", ask)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (9, 0))
     real = ledger.MemoryLedger
     monkeypatch.setattr(
         "zerosim.trace.recorder.MemoryLedger",
         lambda *args, **how: real(*args, **how | {"on_cuda": True}),
     )
+    return found
+
+
+def test_the_allocator_is_asked_at_phase_borders_alone(tmp_path, clock, made, allocator):
+    """To ask it takes longer than all else of a look."""
     with zerosim.trace(tmp_path / "t", clock=clock):
         labels.enter(0, Phase.FORWARD)
-        before = len(asked)
+        before = allocator.asked
         held = torch.ones(100)
         holdings.hold(held, Role.PARAMETERS, "blocks.0")
         compute("blocks.0")
-        assert len(asked) == before
+        assert allocator.asked == before
         labels.enter(0, Phase.BACKWARD)
-        assert len(asked) == before + 1
+        assert allocator.asked == before + 1
     samples = only(tmp_path / "t").memory_samples
     told = {one.moment: (one.allocated_bytes, one.peak_bytes) for one in samples}
     assert told[Moment.PHASE] == (7000, 9000)
     assert told[Moment.BEGIN] == (None, None)
+
+
+def test_workspaces_of_cublas_have_a_name(tmp_path, clock, made, allocator, monkeypatch):
+    """As on an H100: 32 MiB for forward's thread, as much for autograd's."""
+    workspace = {"state": "active_allocated", "requested_size": 32 << 20}
+    freed = workspace | {"state": "inactive"}
+    blocks = [workspace, freed, {"state": "active_allocated", "requested_size": 100}]
+    looked = []
+    monkeypatch.setattr(workspaces, "_segments", lambda: looked.append(1) or [{"blocks": blocks}])
+    with zerosim.trace(tmp_path / "t", clock=clock):
+        allocator.says = 40 << 20, 40 << 20
+        labels.enter(0, Phase.FORWARD)
+        blocks.append(workspace)
+        allocator.says = 74 << 20, 74 << 20
+        labels.enter(0, Phase.BACKWARD)
+        labels.enter(0, Phase.UPDATE)
+    rank = only(tmp_path / "t")
+    line = timeline(rank)
+    (sizes,) = [held for (role, _), (_, held) in line.holders.items() if role is Role.WORKSPACES]
+    assert sizes.tolist() == [32 << 20, 64 << 20]
+    assert line.other(len(rank.memory_samples) - 1) == 10 << 20
+    assert len(looked) == 2  # and not at each border
+
+
+@pytest.mark.parametrize(
+    ("told", "capability", "size"),
+    [
+        ("", 9, 33_554_432),
+        ("", 8, 8_519_680),
+        (":16:8", 9, 131_072),
+        (":4096:2:16:8", 9, 8_519_680),
+        ("nonsense", 9, 33_554_432),
+    ],
+)
+def test_a_workspace_is_as_large_as_pytorch_makes_it(told, capability, size):
+    found = workspaces.workspace_bytes(capability, {"CUBLAS_WORKSPACE_CONFIG": told})
+    assert found == size

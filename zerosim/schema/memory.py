@@ -37,6 +37,8 @@ class Role(StrEnum):
     """Inputs of blocks that backward computes again."""
     SECONDARY = "secondary parameters"
     """What each node keeps of all parameters, beside the ranks' own parts (ZeRO++)."""
+    WORKSPACES = "library workspaces"
+    """What cuBLAS keeps for itself on a GPU."""
     OTHER = "other"
     """Never recorded: what the allocator counted and no role explains."""
 

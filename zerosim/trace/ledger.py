@@ -28,6 +28,7 @@ from zerosim.trace.rowfile import Rows
 from zerosim.trace.saved import SavedTensors
 from zerosim.trace.sink import Position
 from zerosim.trace.threads import is_computing
+from zerosim.trace.workspaces import Workspaces
 
 _CHEAP_NS = 150_000
 """A look that takes no longer is never left out."""
@@ -66,6 +67,7 @@ class MemoryLedger:
         self._written: State = {}
         self._is_dear = False
         self._saved = SavedTensors(holdings)
+        self._workspaces = Workspaces()
         self._record: AllocationRecord | None = None
         holdings.sweep()
         self._alive = AliveStorages(holdings)
@@ -144,6 +146,8 @@ class MemoryLedger:
             changes = self._take_changes() if self._alive.changed else ()
             if changes or moment is Moment.PHASE:
                 allocated, peak = _allocated_on_device() if asks else (None, None)
+                if allocated is not None:
+                    changes = self._with_workspaces(allocated, changes)
                 sample = MemorySample(
                     number=self._number,
                     event=event,
@@ -210,6 +214,17 @@ class MemoryLedger:
         for unit, num_bytes in self._saved.changes().items():
             # beside what an engine holds that computes a unit again
             self._alive.add((Role.ACTIVATIONS, unit, Tier.DEVICE), num_bytes)
+
+    def _with_workspaces(self, allocated: int, changes: tuple[Holding, ...]) -> tuple[Holding, ...]:
+        """What changed, with what libraries keep of what no role explains."""
+        known = sum(
+            size
+            for (role, _, tier), size in self._alive.state.items()
+            if tier is Tier.DEVICE and role is not Role.WORKSPACES
+        )
+        if not self._workspaces.grown(allocated + self._alive.unrecorded_bytes - known):
+            return changes
+        return (*changes, Holding(Role.WORKSPACES, "cuBLAS", self._workspaces.bytes, Tier.DEVICE))
 
     def _take_changes(self) -> tuple[Holding, ...]:
         """What is not as it was when this was asked last."""
