@@ -11,7 +11,7 @@ from zerosim.record import explain_failure
 from zerosim.schema.events import End, Standstill
 from zerosim.schema.faults import Fault
 from zerosim.schema.rows import encode_row
-from zerosim.train.launch import launcher
+from zerosim.train.launch import command, launcher
 from zerosim.train.launch.forkserver import lent
 from zerosim.train.launch.job import Job, RanksFailedError
 from zerosim.train.launch.silence import Silence
@@ -54,6 +54,17 @@ def test_who_goes_on_is_given_its_time_again(tmp_path):
     write(tmp_path, STANDS, Standstill(since_ns=5, time_ns=7, stack=(), call=4))
     assert not silence.is_over(16)
     assert silence.is_over(31)
+
+
+def test_a_traced_program_that_hangs_is_told_of_and_left_alone(tmp_path):
+    silences = {}
+    assert not command.hanging(tmp_path, silences, 0)
+    write(tmp_path, STANDS, WORKS)
+    assert not command.hanging(tmp_path, silences, 1)
+    assert not command.hanging(tmp_path, silences, 60)
+    said = command.hanging(tmp_path, silences, 61)
+    assert said.startswith("zerosim: no rank has written a row for 60 s while a call was under way")
+    assert f"zerosim diagnose {tmp_path}" in said
 
 
 def test_the_culprit_of_a_run_on_a_device_is_named(tmp_path):
