@@ -317,37 +317,6 @@ class _Pricing:
                 return prices.half_again(computing, name)
         return 0.0
 
-    def _copied(self, touched_bytes: float) -> float:
-        return (
-            self._prices.computing((Operator(1, 0, int(touched_bytes)),)) if touched_bytes else 0.0
-        )
-
-    def _updated(self, elements: int, data: int, size: int) -> float:
-        """Adam on a rank's part of a unit; in stage 0 on all of its rows.
-
-        On a host the ranks of a node share its cores and its memory.
-        """
-        by_host = self._prices.machine.host_update_ns
-        if self._layout.config.offloads_optimizer and by_host:
-            return by_host * shard_elements(elements, data) * min(self._size, data)
-        rows = 1 if self._layout.config.stage else data
-        row = shard_elements(elements, data)
-        return self._prices.computing(update_operators(row, rows, size))
-
-    def _again(self, name: str, forward: float) -> float:
-        """What backward computes once more of a block, ns."""
-        if name not in BLOCKS:
-            return 0.0
-        computing = self._layout.computing
-        match self._layout.recompute:
-            case Recompute.FULL:
-                return forward
-            case Recompute.SELECTIVE if computing.has_scores:
-                return self._prices.computing(computing.attention(name))
-            case Recompute.OPERATORS:
-                return self._prices.computing(again_by_operators(computing, name))
-        return 0.0
-
     def _priced(self, one: Movement) -> Moved:
         if one.op is None:
             assert one.link is not None, "a copy leads from one tier to another"
