@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from zerosim.dashboards.entry import Entry, find_entry
+from zerosim.dashboards.entry import TraceEntry, find_entry
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _ShelfPlace:
     folder: Path
     is_listed: bool
-    entry: Entry
+    entry: TraceEntry
 
 
 class Shelf:
@@ -30,7 +30,7 @@ class Shelf:
             folders: by the name under which each is asked for.
         """
         self._lock = threading.Lock()
-        self._places: dict[str, _Place] = {}
+        self._places: dict[str, _ShelfPlace] = {}
         for name, folder in (folders or {}).items():
             self._put(name, folder, is_listed=True)
 
@@ -43,13 +43,13 @@ class Shelf:
         with self._lock:
             self._places.pop(name, None)
 
-    def find(self, name: str) -> Entry | None:
+    def find(self, name: str) -> TraceEntry | None:
         """A trace as it stands now; None if there is none of this name."""
         with self._lock:
             place = self._places.get(name)
         return None if place is None else self._look(name, place)
 
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[TraceEntry, ...]:
         """The traces that stay, in their order."""
         with self._lock:
             places = [(name, place) for name, place in self._places.items() if place.is_listed]
@@ -64,12 +64,12 @@ class Shelf:
         place = folder.resolve()
         entry = find_entry(place, name, place, None)
         with self._lock:
-            self._places[name] = _Place(place, is_listed, entry)
+            self._places[name] = _ShelfPlace(place, is_listed, entry)
 
-    def _look(self, name: str, place: _Place) -> Entry:
+    def _look(self, name: str, place: _ShelfPlace) -> TraceEntry:
         entry = find_entry(place.folder, name, place.folder, place.entry)
         if entry is not place.entry:
             with self._lock:
                 if name in self._places:
-                    self._places[name] = _Place(place.folder, place.is_listed, entry)
+                    self._places[name] = _ShelfPlace(place.folder, place.is_listed, entry)
         return entry

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from zerosim.base.language import term
-from zerosim.puzzles.evidence import Evidence
+from zerosim.puzzles.evidence import RunEvidence
 from zerosim.puzzles.messages import first_illegal
-from zerosim.puzzles.verdict import Reason, call_words, reason_at
-from zerosim.puzzles.words import words
+from zerosim.puzzles.verdict import FailedCheck, call_words, reason_at
+from zerosim.puzzles.wording import words
 
 
-def calls(seen: Evidence) -> Iterator[Reason]:
+def calls(seen: RunEvidence) -> Iterator[FailedCheck]:
     """It calls only what the task allows."""
     allowed = seen.promise.calls
     for event in seen.events() if allowed else ():
@@ -27,7 +27,7 @@ def calls(seen: Evidence) -> Iterator[Reason]:
             )
 
 
-def contents(seen: Evidence) -> Iterator[Reason]:
+def contents(seen: RunEvidence) -> Iterator[FailedCheck]:
     """Each message holds what it should."""
     if not seen.promise.contents or seen.trace is None:
         return
@@ -50,11 +50,11 @@ def contents(seen: Evidence) -> Iterator[Reason]:
         )
 
 
-def values(seen: Evidence) -> Iterator[Reason]:
+def values(seen: RunEvidence) -> Iterator[FailedCheck]:
     """The results are right."""
     for rank, said in enumerate(seen.ran.said):
         if said is not None and said.difference:
-            yield Reason(
+            yield FailedCheck(
                 check="values",
                 sentence=words("values.on_rank", rank=rank, what=said.difference),
                 event=seen.last_of(rank),
