@@ -297,7 +297,7 @@ TAG = EVERYTHING[:34]
 NAMED = "\"><img src=x onerror='window.hacked=1'> javascript:window.hacked=1 \u202enwod\u202c"
 """As far as a file system takes it."""
 OTHER = f"{NAMED} again"
-MEANT = ("created", "config", "dtype")
+MEANT = ("system", "created", "config", "dtype")
 """A reader knows every value that these may have."""
 
 
@@ -349,7 +349,8 @@ def everywhere(tmp_path_factory):
     program.parameter_bytes = 512
     program.add(1, program.calls[1, 0][0][0], source="train.py:9 in step")  # not planned
     save(folder / "program", all_hostile(program.written()))
-    save(folder / "refused", all_hostile(program.written(), but=MEANT[:2]))
+    save(folder / "refused", all_hostile(program.written(), but=MEANT[:3]))
+    save(folder / "unknown", all_hostile(program.written(), but=MEANT[1:]))
     save(folder / "failed", all_hostile(record(Plan()), fails=True))
     for name, stage in ((NAMED, 3), (OTHER, 1)):
         save(folder / name, all_hostile(record(Plan(stage=stage))))
@@ -366,6 +367,7 @@ SHOWN_ON = (
     f"replay?trace={quote(NAMED)}&embed=1",
     "verify?trace=program",
     "verify?trace=refused",
+    "verify?trace=unknown",
     f"graph?trace={quote(NAMED)}",
     f"compare?trace={quote(NAMED)}&trace={quote(OTHER)}",
     f"replay?{NOWHERE}",
@@ -489,7 +491,7 @@ SHOWN: dict[str, Callable[[], dict[str, bytes]]] = {
     "nan": lambda: with_metrics(float("nan")),
     "missing": missing_rank,
     "cut": lambda: changed(rank_file_name(1), lambda text: text[: len(text) // 2]),
-    "huge-units": lambda: with_units(2**62),
+    "huge-units": lambda: with_units(2**52),
     "foreign": foreign,
     "crossed": crossed,
     "one": lambda: trace_files(record(Plan(num_ranks=1))),
