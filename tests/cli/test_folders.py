@@ -66,7 +66,7 @@ def test_a_folder_is_kept_until_the_verdict(tmp_path, monkeypatch):
         return 0
 
     monkeypatch.setattr(run, "_report", report)
-    monkeypatch.setattr(launcher, "run_ranks", lambda *_: {})
+    monkeypatch.setattr(launcher, "run_ranks", lambda *_: {0: 0, 1: 0})
     assert command(*RUN[:-1], "0,1", "--out", tmp_path).code == 0
     assert len(refused) == 2
     assert all("a run is being recorded there" in each for each in refused)

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import resource
 import socket
 import subprocess
 import sys
@@ -138,7 +139,10 @@ def test_a_port_in_use(tmp_path, no_ranks):
 
 
 def test_too_few_open_files(tmp_path, monkeypatch, no_ranks):
-    monkeypatch.setattr(launcher.resource, "getrlimit", lambda _: (24, 24))
+    of_others, files = resource.getrlimit, resource.RLIMIT_NOFILE
+    monkeypatch.setattr(
+        launcher.resource, "getrlimit", lambda of: (24, 24) if of == files else of_others(of)
+    )
     answer = command("run", "--out", tmp_path / "t")
     assert_one_line(answer, "24 files open", "expected 40 or more for 4 ranks", "ulimit -n 40")
     assert not (tmp_path / "t").exists()
