@@ -6,8 +6,8 @@ import errno
 import json
 import os
 import re
-import shutil
 import resource
+import shutil
 import socket
 import subprocess
 import sys
