@@ -15,6 +15,8 @@ from zerosim.base.config import EngineConfig, RunConfig
 from zerosim.cli.app import app
 from zerosim.schema import events, manifest, memory, strategies
 from zerosim.schema.rows import ROW_TYPES
+from zerosim.systems.registry import systems
+from zerosim.theory.programs.zero import ENGINE
 
 COMMANDS = {
     # and every option of EngineConfig and RunConfig that has a help
@@ -154,18 +156,12 @@ ENUMS = {
     "Moment": ["begin", "end", "phase", "recomputed"],
     "MapMoment": ["phase", "peak", "full"],
     "Source": ["executed", "traced", "simulated", "predicted", "imported"],
-    "System": [
-        "ZeRO",
-        "DDP",
-        "ZeroRedundancyOptimizer",
-        "FSDP2",
-        "FSDP1",
-        "tensor parallel",
-        "pipeline parallel",
-        "DeepSpeed",
-        "hand-written",
-    ],
 }
+SYSTEMS = {
+    *("DDP", "ZeroRedundancyOptimizer", "FSDP2", "FSDP1", "tensor parallel", "pipeline parallel"),
+    "DeepSpeed",
+}
+"""What rows `Strategy` name, beside hand-written programs and what other packages bring."""
 RECORDS = {
     "WireDelta": "socket sent_bytes received_bytes",
     "OperatorWork": "operator calls flops touched_bytes",
@@ -331,3 +327,8 @@ def test_without_torch_help_shows_what_needs_none(monkeypatch):
     assert {*zerosim.__all__} & set(dir(zerosim)) == {
         "EngineConfig", "Run", "RunConfig", "__version__", "load", "run"
     }  # fmt: skip
+
+
+def test_the_names_of_systems():
+    assert systems().keys() >= SYSTEMS
+    assert (ENGINE, strategies.HAND_WRITTEN) == ("ZeRO", "hand-written")
