@@ -257,16 +257,16 @@ class _Rows:
     def resolve_groups(self) -> None:
         """Hold the groups that are named against those that are there.
 
-        A rank that was killed may not have come to a group's row: of its calls in it the group is
-        not known.
+        A rank that was killed or failed, or sent nothing at all, may not have come to a group's row:
+        of its calls in it the group is not known.
 
         Raises:
-            ValueError: a trace that was closed names a group that it does not have.
+            ValueError: a run that went well names a group that it does not have.
         """
         unknown = self.groups_named.keys() - self.groups.keys()
         if not unknown:
             return
-        if self.end is not None:
+        if self.end is not None and self.failure is None and self.groups:
             name = min(unknown)
             event = self.groups_named[name]
             what = "a template" if event is None else f"event {event}"
