@@ -417,7 +417,7 @@ def test_ranks_of_a_pipeline_whose_laws_differ(tmp_path):
 def test_a_backend_whose_algorithm_is_not_known_is_held_to_the_bound_of_a_ring(tmp_path):
     """Its framing is not known, and nothing is measured: the calls are still verified."""
     program = Program(FSDP2)
-    program.backend = "mpi"
+    program.backend = Algorithm.OTHER.value
     report = verify(program.write(tmp_path))
     assert report.headline == (
         "FSDP2 sends 2.94Ψ(N-1)/N a step, not 3Ψ(N-1)/N: root parameters kept after forward: "
