@@ -239,7 +239,11 @@ def test_a_rank_that_dies_lets_the_others_go(tmp_path):
         os.kill(run.door.links[1].pid, signal.SIGKILL)
         until(lambda: run.controller.here == (0,))
         outcome = run.controller.step(Goal.INTO)
-        assert (outcome.why, outcome.said) == (Why.LEFT, "rank 1 is gone; all others were let go")
+        assert outcome.why is Why.LEFT
+        assert outcome.said == (
+            "rank 1 is gone; all others were let go; what was recorded until then can be looked "
+            f"at: zerosim replay {tmp_path / 'held'}"
+        )
         with pytest.raises(AssertionError, match=r"rank 1 died \(-9\)"):
             run.end()
 
