@@ -6,7 +6,7 @@ from types import ModuleType
 
 import torch
 
-from zerosim.events import Phase
+from zerosim.schema.events import Phase
 from zerosim.puzzles.answer import Answer
 from zerosim.trace import labels
 

@@ -6,8 +6,8 @@ from types import ModuleType
 
 import torch
 
-from zerosim.events import Phase
-from zerosim.language import Words
+from zerosim.schema.events import Phase
+from zerosim.base.language import Words
 from zerosim.puzzles.answer import Answer
 from zerosim.puzzles.pieces import begin, end
 

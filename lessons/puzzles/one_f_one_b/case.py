@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from zerosim.events import Phase
-from zerosim.language import Words
+from zerosim.schema.events import Phase
+from zerosim.base.language import Words
 from zerosim.puzzles.answer import Answer
 from zerosim.puzzles.pieces import begin, end
 from zerosim.puzzles.stage import Stage, summed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from zerosim.events import Phase
+from zerosim.schema.events import Phase
 from zerosim.puzzles.answer import Answer
 from zerosim.puzzles.pieces import begin, end
 from zerosim.puzzles.toy import Toy
