@@ -114,6 +114,58 @@ export function restOf({ beatOf, beatMain }, position) {
 }
 
 /**
+ * Whether a step of a beat is about something else than the beat: what goes on beside it, as the gather of
+ * the next unit while this one computes.
+ * @param {Pick<Model, "doc" | "beatOf">} model
+ * @param {number} position
+ */
+export function isBeside({ doc, beatOf }, position) {
+  const { main, units } = doc.beats[beatOf[position]];
+  const [step, about] = [doc.steps[position], doc.steps[main]];
+  if (position === main || units.length === 0) {
+    return false;
+  }
+  if (step.kind === "mark") {
+    return about.kind !== "mark";
+  }
+  return step.unit >= 0 ? !units.includes(step.unit) : step.unit_name !== about.unit_name && step.unit_name !== "";
+}
+
+/**
+ * The step that stands for a beat at one of its steps, and how far it has played: while something else goes
+ * on, what was done last of what the beat is about, or its beginning. So the title, the picture and the
+ * reason are always about the same.
+ * @param {Pick<Model, "doc" | "beatOf">} model
+ * @param {number} position
+ * @param {number | null} tween null at rest: a step that is looked at is what it is
+ * @returns {{position: number, tween: number | null}}
+ */
+export function subjectOf(model, position, tween) {
+  if (tween === null || !isBeside(model, position)) {
+    return { position, tween };
+  }
+  const { first, last, main } = model.doc.beats[model.beatOf[position]];
+  for (let k = position; k >= first; k -= 1) {
+    if (!isBeside(model, k)) {
+      return { position: k, tween: 1 };
+    }
+  }
+  for (let k = position; k <= last; k += 1) {
+    if (!isBeside(model, k)) {
+      return { position: k, tween: 0 };
+    }
+  }
+  return { position: main, tween: 0 };
+}
+
+/** The steps of a beat that are about something else. @param {Model} model @param {number} beat */
+export function besideBeat(model, beat) {
+  const { first, last } = model.doc.beats[beat];
+  const steps = Array.from({ length: last - first + 1 }, (_, i) => first + i);
+  return steps.filter((k) => model.doc.steps[k].kind !== "mark" && isBeside(model, k));
+}
+
+/**
  * Which hop a step is: "hop 2 of 3"; "" for what has none.
  * @param {Model} model
  * @param {number} position

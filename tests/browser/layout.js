@@ -1,3 +1,4 @@
+/* global document, getComputedStyle, innerWidth, NodeFilter */
 // What is wrong with where things stand on a page: texts on each other, off the screen, cut off, or a
 // letter a line. What scrolls, and what ends in dots, may be cut. Pictures on a canvas are not seen here.
 () => {

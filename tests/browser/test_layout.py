@@ -1,4 +1,4 @@
-"""Where things stand on every page, in windows of every size: nothing overlaps, nothing is cut off."""
+"""Where things stand on every page, in windows of each size: nothing overlaps or is cut off."""
 
 from __future__ import annotations
 

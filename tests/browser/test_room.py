@@ -115,7 +115,7 @@ def test_what_is_chosen_stays_until_the_class_is_there(watch, empty):
     lecturer = watch(address=empty)
     open_room(lecturer)
     held = []
-    lecturer.page.route("**/show", lambda route: held.append(route))
+    lecturer.page.route("**/show", lambda route: held.append(route))  # noqa: PLW0108 - Playwright asks for its arguments
     lecturer.page.locator("#lesson").select_option("zero3")
     lecturer.page.locator("#question").focus()
     with lecturer.page.expect_response("**/tally*"):

@@ -2,10 +2,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import {
-  GLYPHS, LONGEST_BEAT_MS, MEANINGS, SHORTEST_BEAT_MS, beatDuration, hopOf, nextBeat, previousBeat, sentenceOf,
+  GLYPHS, LONGEST_BEAT_MS, MEANINGS, SHORTEST_BEAT_MS, beatDuration, besideBeat, hopOf, nextBeat, previousBeat, sentenceOf,
   signsIn, spokenBeat,
 } from "#player/beats.js";
 import { Clock } from "#player/clock.js";
+import { Scenes } from "#player/scenes.js";
 import { SIGNS } from "#player/document.js";
 import { Cells, freedCells, isFreedAt } from "#player/frames.js";
 import { readModel } from "#player/model.js";
@@ -156,4 +157,25 @@ test("the strip has a band for each phase, and shows how far its beat is", () =>
   assert.equal(playedOf(model, main, null), 0);
   assert.equal(playedOf(model, last, 1), 1);
   assert.ok(playedOf(model, main + 1, 0.5) > playedOf(model, main + 1, 0));
+});
+
+test("while a beat plays, what is shown is about what its title says", () => {
+  const document = makeDocument();
+  const at = document.beats.findIndex(({ signs }) => signs.includes("compute"));
+  const [beat, next] = document.beats.slice(at, at + 2);
+  // the next unit is gathered while this one computes: those steps belong to this beat
+  const overlap = { ...beat, last: next.last };
+  document.beats.splice(at, 2, overlap);
+  const overlapping = readModel(document);
+  const scenes = new Scenes(overlapping);
+  const seen = { hops: false, tour: -1, marks: [], rank: 0, theme: /** @type {const} */ ("light"), present: false, reduced: false, breakpoints: [] };
+  for (let k = overlap.first; k <= overlap.last; k += 1) {
+    const scene = scenes.at(k, 0.5, seen);
+    assert.equal(scene.now.position, k);
+    assert.ok(overlap.units.includes(document.steps[scene.position].unit), `step ${k} shows step ${scene.position}`);
+    const isOwn = scene.position === k;
+    assert.equal(scene.tween, isOwn ? 0.5 : k > overlap.main ? 1 : 0);
+  }
+  assert.ok(besideBeat(overlapping, at).length > 0);
+  assert.equal(scenes.at(overlap.last, null, seen).position, overlap.last, "a step that is asked for is shown");
 });
