@@ -9,6 +9,9 @@ import { say } from "#player/words.js";
 /** A beat is shown at least so long, at speed 1, and at most: by how much is in it. */
 export const SHORTEST_BEAT_MS = 1500;
 export const LONGEST_BEAT_MS = 2500;
+/** A kind of beat that is new is watched longer, one that was seen before shorter. */
+export const NEW_BEAT = 1.5;
+export const KNOWN_BEAT = 0.75;
 /** For each step after the first, and for what is freed. */
 const MORE_MS = 200;
 
@@ -79,10 +82,14 @@ export function beatDuration({ first, last, signs, freed }) {
  */
 export function paceOfBeats({ beats, steps }) {
   const pace = new Float64Array(steps.length);
+  const seen = new Set();
   for (const beat of beats) {
+    const kind = `${beat.phase} ${beat.signs}`;
+    const share = seen.has(kind) ? KNOWN_BEAT : NEW_BEAT;
+    seen.add(kind);
     const own = steps.slice(beat.first, beat.last + 1).map(weightOf);
     const whole = own.reduce((sum, weight) => sum + weight, 0);
-    const duration = beatDuration(beat);
+    const duration = share * beatDuration(beat);
     for (const [i, weight] of own.entries()) {
       pace[beat.first + i] = (duration * weight) / whole;
     }

@@ -29,6 +29,7 @@ export function createExplanation(root, model) {
   const peak = find(root, "#peak", HTMLButtonElement);
   const [peakBytes, peakEvent] = ["peak-bytes", "peak-event"].map(at);
   const [toTopOfWhat, toTopOfWhy] = [what, scroll].map(returnsToTop);
+  const because = at("because");
   const lane = at("lane");
   const dots = find(lane, ".dots", HTMLElement);
   const hasLane = doc.beats.some(({ meanwhile }) => meanwhile >= 0);
@@ -66,6 +67,8 @@ export function createExplanation(root, model) {
     write(hop, stop ? nameOfStop(model, tour) : hopOf(model, position));
     hop.hidden = hop.textContent === "";
     write(why, doc.texts[step.why]);
+    write(because, say("explain.because", { why: doc.texts[step.why] }));
+    because.title = doc.texts[step.why];
     writeSource(source, doc.texts[step.source] ?? "");
     write(waiting, doc.texts[told.waiting] ?? "");
     waiting.hidden = told.waiting < 0;

@@ -38,9 +38,15 @@ def faults(one) -> dict[tuple[int, int], list[str]]:
     [(path, "en") for path in PAGES] + [(path, "zh") for path in PAGES[:6]],
 )
 def test_every_page(watch, server, path, language):
-    one = watch()
+    one = watch(more=False)
     before, mark, after = path.partition("#")
     one.page.goto(f"{server}{before}?lang={language}{mark}{after}")
+    assert faults(one) == {}
+
+
+def test_all_of_a_replay(watch, server):
+    one = watch()
+    one.open("/")
     assert faults(one) == {}
 
 

@@ -74,13 +74,8 @@ class CarriedMessages:
     def _with_hops(self, rank: RankTrace, ends: Mapping[_End, Carried]) -> RankTrace:
         own = [one for one in rank.events if (rank.rank, one.id) in ends]
         first = own[0].id
-        purpose = (
-            Purpose.GATHER_PARAMETERS if self.op is Op.ALL_GATHER else Purpose.REDUCE_GRADIENTS
-        )
-        alike = {"unit": UNIT, "purpose": purpose, "algorithm": Algorithm.RING}
         call = replace(
-            own[0],
-            **alike,
+            self._of_ring(own[0]),
             op=self.op,
             sequence=_SEQUENCE,
             peers=tuple(sorted({peer for one in own for peer in one.peers})),
@@ -93,34 +88,40 @@ class CarriedMessages:
         )
         messages = {one.id for one in own}
 
-        def moved(number: int | None) -> int | None:
+        def moved(number: int) -> int:
             """Ids from the first message on, as the collective has taken its own."""
-            return number if number is None or number < first else number + 1
+            return number + (number >= first)
+
+        def of(number: int | None) -> int | None:
+            return None if number is None else moved(number)
 
         made: list[Event] = []
         for event in rank.events:
             if event.id == first:
                 made.append(call)
             known = ends.get((rank.rank, event.id))
-            parent = first if event.parent in messages else moved(event.parent)
+            parent = first if event.parent in messages else of(event.parent)
             one = replace(event, id=moved(event.id), parent=parent)
             if known is not None:
                 shard = known.piece if known.round < self._unknown else None
                 hop = known.round - 1
                 one = replace(
-                    one, **alike, kind=Kind.TRANSFER, parent=first, hop=hop, shard=shard,
+                    self._of_ring(one), kind=Kind.TRANSFER, parent=first, hop=hop, shard=shard,
                     sequence=None,
                 )  # fmt: skip
             made.append(one)
         return replace(
             rank,
             events=Events(made),
-            memory_samples=tuple(
-                replace(one, event=moved(one.event)) for one in rank.memory_samples
-            ),
-            checksums=tuple(replace(one, event=moved(one.event)) for one in rank.checksums),
-            unfinished=tuple(number + (number >= first) for number in rank.unfinished),
+            memory_samples=tuple(replace(one, event=of(one.event)) for one in rank.memory_samples),
+            checksums=tuple(replace(one, event=of(one.event)) for one in rank.checksums),
+            unfinished=tuple(map(moved, rank.unfinished)),
         )
+
+    def _of_ring(self, event: Event) -> Event:
+        is_gather = self.op is Op.ALL_GATHER
+        purpose = Purpose.GATHER_PARAMETERS if is_gather else Purpose.REDUCE_GRADIENTS
+        return replace(event, unit=UNIT, purpose=purpose, algorithm=Algorithm.RING)
 
     def _program(self, judged: Judged, *, is_whole: bool) -> Program:
         is_sum = self.op is not Op.ALL_GATHER
