@@ -17,7 +17,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any
 
-from flask import Blueprint, Response, redirect, render_template, request
+from flask import Blueprint, Response, render_template, request
 
 from zerosim.base.errors import ConfigError, ZerosimError, first_line
 from zerosim.dashboards.classroom import Classroom, Taught, question_of, to_plain
@@ -92,7 +92,8 @@ def make_lesson_pages(
         numbered = (one for one in course() if str(one.number) == lesson_id)
         if (lesson := next(numbered, None)) is not None:  # as a class calls it
             query = request.query_string.decode("ascii", "ignore")
-            return redirect(f"{lessons.address_of(lesson)}{'?' if query else ''}{query}")
+            place = f"{lessons.address_of(lesson)}{'?' if query else ''}{query}"
+            return Response(status=HTTPStatus.FOUND, headers={"Location": place})
         try:
             _require(lesson_id)
             taught = classroom.teach(lesson_id, request.args.get("run", ""))

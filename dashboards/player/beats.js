@@ -49,6 +49,23 @@ export const MEANINGS = {
   stand: say("beats.the_iteration_is_not_over"),
 };
 
+/** A word for each sign, beside the strip. @type {Readonly<Record<Sign, string>>} */
+export const NAMES = {
+  gather: say("beats.sign_gather"),
+  compute: say("beats.sign_compute"),
+  free: say("beats.sign_free"),
+  reduce: say("beats.sign_reduce"),
+  update: say("beats.sign_update"),
+  copy: say("beats.sign_copy"),
+  send: say("beats.sign_send"),
+  combine: say("beats.sign_combine"),
+  agree: say("beats.sign_agree"),
+  exchange: say("beats.sign_exchange"),
+  begin: "",
+  end: say("beats.sign_end"),
+  stand: say("beats.sign_stand"),
+};
+
 /** The signs that occur in a replay, each once, in the order of their list. @param {ReplayDocument} doc */
 export function signsIn({ beats }) {
   const seen = new Set(beats.flatMap(({ signs, freed }) => (freed.length > 0 ? [...signs, "free"] : signs)));
