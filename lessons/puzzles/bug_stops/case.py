@@ -7,7 +7,7 @@ from types import ModuleType
 
 import torch
 
-from zerosim.language import Words
+from zerosim.base.language import Words
 from zerosim.puzzles.answer import Answer
 from zerosim.puzzles.pieces import numbered
 from zerosim.puzzles.toy import ITERATIONS, Toy, trained_with

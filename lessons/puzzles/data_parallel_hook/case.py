@@ -6,8 +6,8 @@ from types import ModuleType
 
 import torch
 
-from zerosim.events import Phase
 from zerosim.puzzles.answer import Answer
+from zerosim.schema.events import Phase
 from zerosim.trace import labels
 
 WIDTH, DEPTH, ITERATIONS = 16, 3, 2

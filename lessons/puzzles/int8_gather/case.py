@@ -6,10 +6,10 @@ from types import ModuleType
 
 import torch
 
-from zerosim.events import Phase
-from zerosim.language import Words
+from zerosim.base.language import Words
 from zerosim.puzzles.answer import Answer
 from zerosim.puzzles.pieces import begin, end
+from zerosim.schema.events import Phase
 
 ELEMENTS, BLOCK = 256, 32
 told = Words.beside(__file__, "puzzle")

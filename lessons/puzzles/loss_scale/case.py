@@ -6,9 +6,9 @@ from types import ModuleType
 
 import torch
 
-from zerosim.events import Phase
 from zerosim.puzzles.answer import Answer
 from zerosim.puzzles.pieces import begin, end
+from zerosim.schema.events import Phase
 
 ELEMENTS = 512
 OVERFLOWS = {1: (2, float("inf")), 2: (3, float("nan"))}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from zerosim.events import Phase
-from zerosim.language import Words
+from zerosim.base.language import Words
 from zerosim.puzzles.answer import Answer
 from zerosim.puzzles.pieces import begin, end
 from zerosim.puzzles.stage import Stage, summed
+from zerosim.schema.events import Phase
 
 MICROS = 8
 told = Words.beside(__file__, "puzzle")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from zerosim.events import Phase
 from zerosim.puzzles.answer import Answer
 from zerosim.puzzles.pieces import begin, end
 from zerosim.puzzles.toy import Toy
+from zerosim.schema.events import Phase
 
 
 def run(program: ModuleType, rank: int, ranks: int) -> Answer:

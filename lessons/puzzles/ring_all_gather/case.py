@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from zerosim.events import Phase
 from zerosim.puzzles.answer import Answer
 from zerosim.puzzles.pieces import begin, numbered, owned
+from zerosim.schema.events import Phase
 
 
 def run(program: ModuleType, rank: int, ranks: int) -> Answer:
