@@ -23,8 +23,8 @@ PORT ?= 8050
 
 .DEFAULT_GOAL := help
 CHECKS := check-types check-layers check-player check-lint
-.PHONY: help setup demo test test-long check $(CHECKS) pictures slides notebooks assignments bench \
-    deepspeed test-deepspeed clean
+.PHONY: help setup demo test test-long test-gpu check $(CHECKS) pictures slides notebooks \
+    assignments bench deepspeed test-deepspeed clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r name what; \
@@ -45,6 +45,10 @@ test: setup  ## run the tests (minutes)
 test-long: export OMP_NUM_THREADS = 1
 test-long: setup  ## run the longer fuzzing and soaks, which make test leaves out (an hour)
 	@$(BIN)/python -m tests long
+
+test-gpu: export OMP_NUM_THREADS = 1
+test-gpu: $(STAMP)  ## run what needs a GPU on one of them, and write docs/gpu.md's table (5 minutes)
+	@$(BIN)/python -m tests.gpu
 
 check: $(STAMP) $(NODE_STAMP)  ## lint, format, types, layers; the player's as well
 	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync $(CHECKS)

@@ -101,6 +101,7 @@ const PALETTES = {
 const ROLES = /** @type {const} */ ([
   ["gathered", "#86AFA9", "#3F7276"],
   ["secondary", "#5F8A8E", "#77A9AD"],
+  ["workspaces", "#B7BFC9", "#5B6470"],
   ["checkpoint", "#8A6257", "#B98F84"],
   ["buffer", "#DCCFB0", "#E6DFC4"],
   ["activation", "#D3B3A6", "#8E6F67"],

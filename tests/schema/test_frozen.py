@@ -148,6 +148,7 @@ ENUMS = {
         "activations",
         "activation checkpoints",
         "secondary parameters",
+        "library workspaces",
         "other",
     ],
     "Moment": ["begin", "end", "phase", "recomputed"],
@@ -172,7 +173,7 @@ RECORDS = {
         id parent rank kind iteration micro_step phase unit purpose op operator algorithm group
         sequence peers dtype elements payload_bytes parts received_parts sent_bytes received_bytes
         wire issue_ns start_ns end_ns source functions tensors hop shard origin target
-        counted_bytes work error
+        counted_bytes work error device_begin_ns device_end_ns
     """,
     "Template": """
         number kind phase unit purpose op operator algorithm group peers dtype elements
@@ -189,7 +190,7 @@ RECORDS = {
     "Group": "name backend ranks",
     "Socket": "index local remote",
     "Repeated": "socket sent_bytes",
-    "WireSample": "iteration micro_step phase time_ns counters repeated",
+    "WireSample": "iteration micro_step phase time_ns counters repeated is_quiet",
     "InterfaceSample": """
         time_ns name sent_bytes received_bytes sent_packets received_packets addresses
     """,
@@ -197,13 +198,15 @@ RECORDS = {
     "Failure": """
         message iteration phase unit op purpose waiting_for peer_lost time_ns source
     """,
-    "Standstill": "since_ns time_ns stack",
+    "Standstill": "since_ns time_ns stack call",
+    "DeviceTime": "event begin_ns end_ns",
+    "DeviceClock": "uncertainty_ns num_lost",
     "Checksum": "held iteration phase unit role event digest largest time_ns",
     "End": "time_ns num_rows",
     "Holding": "role unit bytes tier",
     "MemorySample": """
         number event moment iteration micro_step phase time_ns changes unrecorded_bytes
-        allocated_bytes
+        allocated_bytes peak_bytes
     """,
     "Allocations": "numbers allocated_bytes peak_bytes",
     "AddressBlock": "offset bytes role unit",
@@ -232,6 +235,8 @@ ROWS = {
     "happened": "Occurrence",
     "close": "Close",
     "transfer": "Transfer",
+    "device": "DeviceTime",
+    "device_clock": "DeviceClock",
     "wire": "WireSample",
     "interface": "InterfaceSample",
     "memory": "MemorySample",

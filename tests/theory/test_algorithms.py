@@ -178,14 +178,19 @@ def test_nccl_is_the_documented_bound():
         assert cost(Algorithm.NCCL, op, 4, 1, 1000, 2) == Cost(1500, 1500, None, None)
     assert cost(Algorithm.NCCL, Op.SEND, 4, 1, 10, 2) == Cost(20, 0, None, None)
     assert cost(Algorithm.NCCL, Op.RECEIVE, 4, 1, 10, 2) == Cost(0, 20, None, None)
+    # along the ring from its root; to its root; between each two ranks
+    assert cost(Algorithm.NCCL, Op.BROADCAST, 4, 3, 10, 2) == Cost(0, 20, None, None)
+    assert cost(Algorithm.NCCL, Op.REDUCE, 4, 1, 10, 2) == Cost(20, 0, None, None)
+    assert cost(Algorithm.NCCL, Op.ALL_TO_ALL, 4, 1, 8, 2) == Cost(12, 12, None, None)
 
 
-def test_framing_is_known_for_gloo_only():
+def test_framing_is_known_of_gloo_and_of_nccls_messages():
     assert framing("gloo", Cost(9, 9, 2, 3)) == Framing(2 * 96 + 3 * 48, 3 * 96 + 2 * 48)
     assert framing(Algorithm.GLOO, Cost(9, 9, 1, 0)) == Framing(96, 48)
     barrier = cost(Algorithm.GLOO, Op.BARRIER, 8, 3, 0, 1)
     assert framing("gloo", barrier) == Framing(432, 432)
-    assert framing("nccl", Cost(9, 9, 1, 1)) is None
+    assert framing("nccl", Cost(9, 9, 1, 3)) == Framing(4, 12)
+    assert framing("mpi", Cost(9, 9, 1, 1)) is None
     assert framing("gloo", Cost(9, 9, None, None)) is None
     with pytest.raises(ConfigError, match="not a backend"):
         framing(Algorithm.RING, Cost())
@@ -202,7 +207,6 @@ def test_costs_add_up():
     [
         (Algorithm.RING, Op.BARRIER, {}, "ring algorithm has no barrier"),
         (Algorithm.RING, Op.ALL_TO_ALL, {}, "ring algorithm has no all-to-all"),
-        (Algorithm.NCCL, Op.BROADCAST, {}, "not known"),
         (Algorithm.NCCL, Op.ALL_REDUCE, {"num_elements": 7}, "multiple of 4"),
         (Algorithm.OTHER, Op.ALL_REDUCE, {}, "not known"),
         *((Algorithm.GLOO, op, {"num_elements": 7}, "multiple of 4") for op in IN_PARTS),

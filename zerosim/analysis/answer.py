@@ -9,6 +9,7 @@ from zerosim.analysis.bandwidth import bandwidths
 from zerosim.analysis.budget import budgets
 from zerosim.analysis.graph import EventGraph, NodeKind, ViolationKind, check_graph
 from zerosim.analysis.graph.kinds import PHASES
+from zerosim.analysis.graph.ondevice import is_on_device
 from zerosim.analysis.path import CriticalPath, PathPiece, TimeCause, critical_path, slack
 from zerosim.analysis.report import GraphReport, PathStep, Slack
 from zerosim.analysis.wording import said
@@ -156,11 +157,29 @@ def _slacks(graph: EventGraph, rank: int) -> Iterator[Slack]:
         )
 
 
+def _which_clock(trace: Trace) -> Iterator[str]:
+    """Whose times these are, where there is a device."""
+    if all(rank.header.device == "cpu" for rank in trace.ranks):
+        return
+    if not is_on_device(trace):
+        yield said("notes.of_host")
+        return
+    clocks = [rank.device_clock for rank in trace.ranks if rank.device_clock is not None]
+    most = max((clock.uncertainty_ns for clock in clocks), default=None)
+    if most is None:
+        yield said("notes.of_device")
+    else:
+        yield said("notes.aligned", time=f"{most / 1000:,.1f}")
+    if lost := sum(clock.num_lost for clock in clocks):
+        yield said("notes.lost", count=f"{lost:,}")
+
+
 def _notes(graph: EventGraph, *, waits_recorded: bool) -> Iterator[str]:
     trace, others = graph.trace, graph.clocks.hosts[1:]
     yield from trace.warnings
     if not trace.manifest.is_timed:
         return
+    yield from _which_clock(trace)
     if any(clock.is_contradictory or clock.uncertainty_ns is None for clock in others):
         yield said("notes.clocks")
     elif others:

@@ -17,6 +17,7 @@ import numpy as np
 
 from zerosim.analysis.graph import EventGraph, NodeKind
 from zerosim.analysis.graph.kinds import PHASE_CODES, PHASES
+from zerosim.analysis.graph.ondevice import is_on_device
 from zerosim.analysis.graph.table import NONE, Ints, Mask
 from zerosim.schema.events import Kind, Phase
 
@@ -43,7 +44,7 @@ class Occupancy:
         phase: positions in `PHASES`.
         state: codes of `RankState`.
         missing: the rank whose arrival this rank's collective lacked; `NONE` if none did.
-        communicates: a collective of this rank moved bytes.
+        communicates: a collective of this rank moved bytes; on a device, one had begun.
         copies: bytes were on their way between its tiers.
     """
 
@@ -150,7 +151,8 @@ def budgets(graph: EventGraph) -> Budgets:
         for code in np.unique(pieces.phase).tolist():
             inside = pieces.phase == code
             states = [int(length[inside & (pieces.state == state)].sum()) for state in RankState]
-            hidden = inside & pieces.communicates & (pieces.state != RankState.EXPOSED)
+            stalls = (pieces.state == RankState.EXPOSED) | (pieces.state == RankState.WAITING)
+            hidden = inside & pieces.communicates & ~stalls
             hidden_copying = inside & pieces.copies & (pieces.state != RankState.COPYING)
             by_phase[rank.rank, PHASES[code]] = Budget(
                 wall_ns=int(length[inside].sum()),
@@ -221,7 +223,8 @@ def occupancy(graph: EventGraph, place: int) -> Occupancy:
         phase=phases[np.searchsorted(borders, start, side="right") - 1],
         state=state.astype(np.int64),
         missing=np.where(lacks, last[index], NONE) if len(begin) else np.full(len(start), NONE),
-        communicates=has_begun,
+        # a kernel of NCCL occupies the device from when it begins, whoever has not arrived
+        communicates=in_call if is_on_device(graph.trace) else has_begun,
         copies=copies_now,
     )
 

@@ -7,22 +7,30 @@ from collections import defaultdict
 from zerosim.base.errors import ConfigError
 from zerosim.record import RankTrace
 from zerosim.schema.events import Algorithm, Event, Kind, Op
-from zerosim.theory import Cost, cost
-from zerosim.theory.algorithms import OF_A_RING
+from zerosim.theory import Cost, cost, framing
+from zerosim.theory.algorithms import OF_A_RING, backend_messages
+from zerosim.theory.messages import Request
+from zerosim.theory.nccl import on_wire
 
 
 def is_measured(rank: RankTrace) -> bool:
-    """Whether the kernel's counters say what a rank's collectives sent."""
+    """Whether the kernel's counters were read around each of a rank's collectives.
+
+    On a device a call returns before it has sent anything: they are read at borders alone.
+    """
     return len(rank.wire_samples) > 1 and rank.header.device == "cpu"
 
 
 def count_messages(rank: RankTrace) -> dict[int, tuple[int, int]]:
-    """Messages sent and received by each collective, counted from its transfers."""
+    """The backend's messages of each collective, sent and received, as its transfers are cut."""
     counts: dict[int, list[int]] = defaultdict(lambda: [0, 0])
-    columns = (rank.events.column(name) for name in ("kind", "parent", "op"))
-    for kind, parent, op in zip(*columns, strict=True):
+    names = ("kind", "parent", "op", "group", "payload_bytes")
+    columns = (rank.events.column(name) for name in names)
+    backends = {name: group.backend for name, group in rank.groups.items()}
+    for kind, parent, op, group, size in zip(*columns, strict=True):
         if kind is Kind.TRANSFER and parent is not None:
-            counts[parent][0 if op is Op.SEND else 1] += 1
+            count = backend_messages(backends.get(group, ""), size)
+            counts[parent][0 if op is Op.SEND else 1] += count
     return {parent: (sent, received) for parent, (sent, received) in counts.items()}
 
 
@@ -37,10 +45,11 @@ def cost_of(rank: RankTrace, event: Event, messages: tuple[int, int] = (0, 0)) -
     """
     if event.sent_bytes is not None and event.received_bytes is not None:
         sent, received = messages
+        one = backend_messages(backend_of_call(rank, event), event.payload_bytes)
         if event.op is Op.SEND:
-            sent = 1
+            sent = one
         elif event.op is Op.RECEIVE:
-            received = 1
+            received = one
         return Cost(event.sent_bytes, event.received_bytes, sent, received)
     if event.operator and event.op is not Op.UNKNOWN:
         raise ConfigError(
@@ -87,6 +96,36 @@ def asked_of(rank: RankTrace, event: Event, moved: Cost) -> Cost:
         event.payload_bytes // event.elements if event.elements else 1,
         root=group.index(event.peers[0]) if event.peers and event.peers[0] in group else 0,
     )
+
+
+def framing_of(rank: RankTrace, event: Event, moved: Cost) -> tuple[int, int] | None:
+    """What the backend of a call adds to what it moves; None if it is not known.
+
+    Args:
+        moved: as of `cost_of`, or what is asked for.
+    """
+    if event.algorithm is not Algorithm.NCCL:
+        added = framing(backend_of_call(rank, event), moved)
+        return None if added is None else (added.sent_bytes, added.received_bytes)
+    known = rank.groups.get(event.group)
+    if known is None or event.op is None or event.op is Op.UNKNOWN or event.operator:
+        return None
+    peers = [peer for peer in event.peers if peer in known.ranks]
+    found = on_wire(
+        Request(
+            op=event.op,
+            num_ranks=len(known.ranks),
+            rank=known.ranks.index(rank.rank),
+            num_elements=event.elements,
+            element_bytes=event.payload_bytes // event.elements if event.elements else 1,
+            root=known.ranks.index(peers[0]) if peers else 0,
+            parts=event.parts,
+            received_parts=event.received_parts,
+        )
+    )
+    if found is None:
+        return None
+    return found.sent_bytes - moved.sent_bytes, found.received_bytes - moved.received_bytes
 
 
 def backend_of_call(rank: RankTrace, event: Event) -> str:

@@ -16,6 +16,7 @@ from zerosim.analysis.calls import (
     backend_of_call,
     cost_of,
     count_messages,
+    framing_of,
     is_measured,
 )
 from zerosim.base.errors import ConfigError
@@ -27,10 +28,12 @@ from zerosim.record import (
     link_between,
     match_sockets,
     num_nodes,
+    phase_wire,
     ranks_per_node,
 )
 from zerosim.schema.events import Event, Kind, Op, Purpose
-from zerosim.theory import Cost, framing
+from zerosim.theory import Cost
+from zerosim.theory.algorithms import backend_messages
 from zerosim.theory.movement import MESSAGES
 
 TIMES_COUNTED = {Op.ALL_REDUCE: 2, Op.RECEIVE: 0, Op.BARRIER: 0}
@@ -136,6 +139,24 @@ def traced_calls(trace: Trace) -> Iterator[TracedCall]:
     peers = match_sockets(trace)
     for rank in trace.ranks:
         yield from _TrafficReader(trace, rank, peers).calls()
+
+
+def goes_over_sockets(rank: RankTrace, peers: Peers, calls: Iterable[TracedCall]) -> bool:
+    """Whether the kernel counts what a rank's calls send: over NVLink or InfiniBand it does not.
+
+    A device's backend meets over sockets in any case, for some kilobytes: it sends over them what
+    it is asked for, or next to nothing of it.
+
+    Args:
+        calls: of the rank.
+    """
+    if len(rank.wire_samples) < 2:
+        return False
+    if rank.header.device == "cpu":
+        return True
+    asked = sum(call.whole.moved.sent_bytes for call in calls if call.event.parent is None)
+    counted = sum(piece.sent_bytes for piece in phase_wire(rank, peers))
+    return 2 * counted >= asked
 
 
 def split(call: TracedCall) -> Iterator[TracedCall]:
@@ -254,7 +275,7 @@ class _TrafficReader:
             return
         for link in Link:
             crossing = [one for one in messages if one.peers and self._link(one.peers[0]) is link]
-            sizes = _sizes(crossing)
+            sizes = _sizes(crossing, backend_of_call(self._rank, event))
             share = self._share(event, link, sizes, sizes)
             # a frame may go where no message goes
             if crossing or share.wire not in {None, (0, 0)}:
@@ -280,16 +301,11 @@ class _TrafficReader:
         return link_between(self._trace, self._rank.rank, peer)
 
 
-def framing_of(rank: RankTrace, event: Event, moved: Cost) -> Pair | None:
-    """What the backend of a call adds to what it moves; None if it is not known."""
-    added = framing(backend_of_call(rank, event), moved)
-    return None if added is None else (added.sent_bytes, added.received_bytes)
-
-
-def _sizes(messages: Iterable[Event]) -> Cost:
+def _sizes(messages: Iterable[Event], backend: str) -> Cost:
     sizes = Cost()
     for message in messages:
         size = message.payload_bytes
+        count = backend_messages(backend, size)
         is_sent = message.op is Op.SEND
-        sizes += Cost(size, 0, 1, 0) if is_sent else Cost(0, size, 0, 1)
+        sizes += Cost(size, 0, count, 0) if is_sent else Cost(0, size, 0, count)
     return sizes

@@ -219,7 +219,7 @@ def _causes_table(report: Report) -> Table:
         _add_causes(table, law.causes)
     of_laws = sum(len(law.causes) for law in report.systems)
     _add_causes(table, report.causes[of_laws:])
-    measured = report.total("kernel", 0)
+    measured = report.total("kernel", 0) if report.wire_by_call else report.wires[0].wire
     if measured is not None:
         table.add_row(
             said("ledger.the_wire"), format_exact(measured), said("ledger.by_kernel"), style="bold"

@@ -36,6 +36,7 @@ _STACK = (
     Role.BUFFERS,
     Role.CHECKPOINTS,
     Role.ACTIVATIONS,
+    Role.WORKSPACES,
     Role.OTHER,
 )
 """From below: what stays, what comes and goes. The first five are the model states."""
@@ -55,6 +56,7 @@ GLYPHS = {
     Role.ACTIVATIONS: ("a", "yellow"),
     Role.CHECKPOINTS: ("c", "bright_yellow"),
     Role.SECONDARY: ("s", "bright_cyan"),
+    Role.WORKSPACES: ("w", "white"),
     Role.OTHER: ("o", "bright_black"),
 }
 

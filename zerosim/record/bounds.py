@@ -19,6 +19,7 @@ from msgspec import Meta
 from zerosim.base.config import EngineConfig
 from zerosim.schema.events import (
     Close,
+    DeviceTime,
     Event,
     Failure,
     Group,
@@ -248,6 +249,8 @@ def _event(event: Event | Occurrence, _: int) -> None:
             f"parent of event {event.id} is {event.parent}, expected an event before it"
         )
     check_times(event.issue_ns, event.start_ns, event.end_ns)
+    on_device = (getattr(event, f"device_{name}_ns", None) for name in ("begin", "end"))
+    check_times(None, *on_device)
 
 
 def _transfer(transfer: Transfer, num_ranks: int) -> None:
@@ -259,6 +262,10 @@ def _transfer(transfer: Transfer, num_ranks: int) -> None:
         )
     if transfer.end_ns is not None and transfer.end_ns < transfer.start_ns:
         check_times(None, transfer.start_ns, transfer.end_ns)
+
+
+def _device_time(time: DeviceTime, _: int) -> None:
+    check_times(None, time.begin_ns, time.end_ns)
 
 
 def _group(group: Group, _: int) -> None:
@@ -295,6 +302,7 @@ _MORE: dict[type, _Check] = {
     Event: _event,
     Occurrence: _event,
     Transfer: _transfer,
+    DeviceTime: _device_time,
     Group: _group,
     MemorySample: _sample,
     Allocations: _allocations,

@@ -8,7 +8,7 @@ from zerosim.base.errors import TraceError
 from zerosim.base.language import Words
 from zerosim.record.store import Trace
 from zerosim.record.text import name_ranks
-from zerosim.schema.events import WHOLE
+from zerosim.schema.events import WHOLE, Kind
 from zerosim.schema.manifest import Source
 
 _SAID = Words.beside(__file__)
@@ -46,7 +46,8 @@ def _not_imported(trace: Trace) -> Iterator[str]:
     """What an imported run leaves out."""
     if trace.manifest.source is not Source.IMPORTED:
         return
-    yield _SAID("imported.lacks")
+    waits = (wait for rank in trace.ranks for wait in rank.events.of_kind(Kind.WAIT))
+    yield _SAID("imported.lacks" if next(waits, None) is None else "imported.lacks_but_waits")
     if lacks := trace.lacks:
         own = name_ranks(rank.rank for rank in trace.ranks)
         yield _SAID("imported.no_file", ranks=name_ranks(lacks), own=own)

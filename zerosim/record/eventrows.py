@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from operator import attrgetter
 from typing import Any, ClassVar, Literal, overload
 
@@ -50,6 +50,8 @@ class _OfTemplate(msgspec.Struct, kw_only=True, gc=False):
     counted_bytes: None = None
     work: tuple[()] = ()
     error: Literal[""] = ""
+    device_begin_ns: None = None
+    device_end_ns: None = None
 
     hop: ClassVar[None] = None
     shard: ClassVar[None] = None
@@ -97,6 +99,8 @@ class _OfCall(msgspec.Struct, kw_only=True, gc=False):
     counted_bytes: ClassVar[None] = None
     work: ClassVar[tuple[()]] = ()
     error: ClassVar[str] = ""
+    device_begin_ns: ClassVar[None] = None
+    device_end_ns: ClassVar[None] = None
 
     rank = property(attrgetter("call.rank"))
     iteration = property(attrgetter("call.iteration"))
@@ -225,10 +229,27 @@ class Events(Sequence[Event]):
                 row.start_ns = start
             if row.end_ns is not None:
                 row.end_ns = end
+            if row.device_end_ns is not None:
+                row.device_begin_ns, row.device_end_ns = start, end
             if row.__class__ is TransferRow:
                 row.call = calls[row.parent]
             else:
                 row.issue_ns = issue
+        return Events(rows)
+
+    def on_device(self) -> Events:
+        """The same events when a device did what they asked for, as far as that is known.
+
+        What a device computes was asked for when its stream came to it; a collective when the
+        host did, if that was earlier.
+        """
+        if all(row.device_end_ns is None for row in self._rows):
+            return self
+        rows = list(map(_on_device, self._rows))
+        calls = {row.id: row for row in rows if row.__class__ is not TransferRow}
+        for row in rows:
+            if row.__class__ is TransferRow:
+                row.call = calls[row.parent]
         return Events(rows)
 
     def columns(self) -> tuple[Columns, Columns]:
@@ -239,3 +260,22 @@ class Events(Sequence[Event]):
             one.places.append(place)
             one.rows.append(row)
         return messages, others
+
+
+def _on_device(row: Any) -> Any:
+    """A row or an event at its device's times; a row of its own, where it is one."""
+    if row.device_end_ns is None:
+        return copy(row)
+    is_call = row.kind is Kind.COLLECTIVE
+    begin_ns = row.device_begin_ns
+    times = {
+        "issue_ns": min(row.issue_ns, begin_ns) if is_call else begin_ns,
+        "start_ns": begin_ns,
+        "end_ns": row.device_end_ns,
+    }
+    if isinstance(row, Event):
+        return replace(row, **times)
+    changed = copy(row)
+    for name, time_ns in times.items():
+        setattr(changed, name, time_ns)
+    return changed

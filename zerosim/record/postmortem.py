@@ -93,7 +93,7 @@ def explain_failure(
     ]
     culprits = _culprits(ranks)
     lines = [_about_culprit(rank, timeout_s) for rank in culprits]
-    lines += [_about_other(rank) for rank in ranks if rank not in culprits]
+    lines += [_about_other(rank, culprits) for rank in ranks if rank not in culprits]
     if traces:
         lines.append(f"what was recorded until then: zerosim show {folder}")
     return "\n".join(lines)
@@ -107,7 +107,21 @@ def _culprits(ranks: Sequence[_Rank]) -> list[_Rank]:
     failed = [rank for rank in ranks if rank.failed]
     silent = [rank for rank in ranks if rank.silent]
     awaited = [rank for rank in silent if _is_awaited(rank.rank, ranks)]
-    return killed or failed or awaited or silent or [rank for rank in ranks if rank.code]
+    behind = [rank for rank in silent if any(_lacked(rank, other) for other in ranks)]
+    return killed or failed or awaited or behind or silent or [r for r in ranks if r.code]
+
+
+def _lacked(rank: _Rank, other: _Rank) -> Event | None:
+    """The first call that another rank has made and this one has not; None if there is none."""
+    if rank.trace is None or other.trace is None or rank is other:
+        return None
+    calls = {(one.group, one.sequence) for _, one in rank.trace.events.of_kind(Kind.COLLECTIVE)}
+    mine = {name for name, group in rank.trace.groups.items() if rank.rank in group.ranks}
+    for _, event in other.trace.events.of_kind(Kind.COLLECTIVE):
+        is_call = event.sequence is not None and event.group in mine
+        if is_call and (event.group, event.sequence) not in calls:
+            return event
+    return None
 
 
 def _is_awaited(rank: int, ranks: Sequence[_Rank]) -> bool:
@@ -126,16 +140,24 @@ def _about_culprit(rank: _Rank, timeout_s: float) -> str:
         what = f"failed: {why}" if why else end_words(rank.code)
     else:
         what = f"stopped answering for {timeout_s:g} s"
-    return f"rank {rank.rank} {what}{_last_seen(rank)}"
+    return f"rank {rank.rank} {what}{_last_seen(rank)}{_standing(rank) if rank.silent else ''}"
 
 
-def _about_other(rank: _Rank) -> str:
+def _standing(rank: _Rank) -> str:
+    """The line where it stands still, if it said so."""
+    last = () if rank.trace is None else rank.trace.standstills[-1:]
+    return f", at {last[0].stack[0]}" if last and last[0].stack else ""
+
+
+def _about_other(rank: _Rank, culprits: Sequence[_Rank]) -> str:
     trace = rank.trace
     if trace is None:
         return f"rank {rank.rank} was starting, or waiting for the others to join"
     if trace.failure is not None and trace.failure.op is not None:
         return f"rank {rank.rank} was waiting {_where(trace.failure, rank)}"
     waiting = [event for event in _open_events(trace) if event.kind is Kind.COLLECTIVE]
+    if rank.silent:  # a device had not done what its program had gone on from
+        waiting += filter(None, (_lacked(one, rank) for one in culprits))
     if waiting:
         return f"rank {rank.rank} was waiting {_where(waiting[0], rank)}"
     if rank.finished:

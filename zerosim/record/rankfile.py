@@ -20,6 +20,8 @@ from zerosim.record.schema import DECODERS, check_header_schema
 from zerosim.schema.events import (
     WHOLE,
     Checksum,
+    DeviceClock,
+    DeviceTime,
     End,
     Failure,
     Group,
@@ -59,6 +61,8 @@ class RankTrace:
         metrics: numbers that the program reported, in the order of writing.
         standstills: where its program was when nothing had been written for some time.
         checksums: what it held, gave and got, in the order of writing.
+        device_clock: how well the device's times are aligned; None if there are none, or the rank
+            ended before it was known.
         failure: why the rank could not go on; None if it could.
         unfinished: ids of events that were opened and never closed.
         num_rows: whole rows that were read.
@@ -81,6 +85,7 @@ class RankTrace:
     metrics: tuple[Metric, ...]
     standstills: tuple[Standstill, ...] = ()
     checksums: tuple[Checksum, ...] = ()
+    device_clock: DeviceClock | None = None
     failure: Failure | None
     unfinished: tuple[int, ...]
     num_rows: int
@@ -139,6 +144,7 @@ class _Rows:
         self.metrics: list[Metric] = []
         self.standstills: list[Standstill] = []
         self.checksums: list[Checksum] = []
+        self.device_clock: DeviceClock | None = None
         self.failure: Failure | None = None
         self.end: End | None = None
         self.adders: dict[str, Callable[[Any], None]] = {
@@ -152,6 +158,8 @@ class _Rows:
             "happened": lambda row: self.add_event(self.completed(row)),
             "close": self.add_close,
             "transfer": self.add_transfer,
+            "device": self.add_device_time,
+            "device_clock": self.add_device_clock,
             "wire": self.wire_samples.append,
             "interface": self.interfaces.append,
             "memory": self.add_memory_sample,
@@ -287,6 +295,17 @@ class _Rows:
         transfer.call = parent.call if parent.__class__ is TransferRow else parent
         self.add_event(transfer)
 
+    def add_device_time(self, time: DeviceTime) -> None:
+        event = self.events.get(time.event)
+        if event is None and self.begins_midway:
+            return
+        if event is None or event.__class__ is TransferRow:
+            raise ValueError(f"device times of event {time.event}, which is unknown")
+        event.device_begin_ns, event.device_end_ns = time.begin_ns, time.end_ns
+
+    def add_device_clock(self, clock: DeviceClock) -> None:
+        self.device_clock = clock
+
     def add_memory_sample(self, sample: MemorySample) -> None:
         if sample.number != len(self.memory_samples):
             raise ValueError(
@@ -358,6 +377,7 @@ class _Rows:
             metrics=tuple(self.metrics),
             standstills=tuple(self.standstills),
             checksums=tuple(self.checksums),
+            device_clock=self.device_clock,
             failure=self.failure,
             unfinished=tuple(sorted(self.open)),
             num_rows=self.num_rows_before + self.num_rows,

@@ -68,6 +68,8 @@ def _rows(rank: RankTrace) -> Iterator[Row]:
         ("checksum", rank.checksums),
     ):
         yield from ((name, record) for record in records)
+    if rank.device_clock is not None:
+        yield "device_clock", rank.device_clock
     if rank.failure is not None:
         yield "failure", rank.failure
 

@@ -232,6 +232,9 @@ class Event:
             did it (`/proc/self/task/TID/io`: `rchar` or `wchar`); None if it was not measured.
         work: of a dry run's computation, what it asked of each operator; else empty.
         error: why it failed; "" if it did not.
+        device_begin_ns, device_end_ns: when the device began it and was done with it, on the rank's
+            clock; of a wait, when its stream came to it and went on. None on a CPU, and where it
+            was not recorded.
     """
 
     id: int
@@ -270,6 +273,8 @@ class Event:
     counted_bytes: int | None = None
     work: tuple[OperatorWork, ...] = ()
     error: str = ""
+    device_begin_ns: int | None = None
+    device_end_ns: int | None = None
 
     @property
     def flops(self) -> int:
@@ -376,6 +381,33 @@ class Transfer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceTime:
+    """When a device did what an event asked it for; it is known later than the event's end.
+
+    Attributes:
+        event: its id.
+        begin_ns, end_ns: as `device_begin_ns` and `device_end_ns` in `Event`.
+    """
+
+    event: int
+    begin_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceClock:
+    """How well a device's clock is aligned with the rank's own, once it is known.
+
+    Attributes:
+        uncertainty_ns: how much the two may differ, from their beginning to the end.
+        num_lost: events without device times, because too many were under way at a time.
+    """
+
+    uncertainty_ns: int
+    num_lost: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
     """The first row of a rank's file.
 
@@ -440,6 +472,8 @@ class WireSample:
         phase: the phase that begins here.
         counters: a `WireDelta` for each socket, counted from the connection's start.
         repeated: of each socket that had to send anything again, how much since its start.
+        is_quiet: on a device, whether it had come here, and no call was still under way; a CPU has
+            done what it is asked for when a call is over.
     """
 
     iteration: int
@@ -448,6 +482,7 @@ class WireSample:
     time_ns: int
     counters: tuple[WireDelta, ...]
     repeated: tuple[Repeated, ...] = ()
+    is_quiet: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -513,11 +548,13 @@ class Standstill:
         time_ns: of this look.
         stack: where the thread that computes is, "train.py:88 in step", the innermost line first;
             of what belongs neither to a framework nor to the tracing.
+        call: the first call that is not known to be over; None if there is none.
     """
 
     since_ns: int
     time_ns: int
     stack: tuple[str, ...]
+    call: int | None = None
 
 
 class Held(StrEnum):

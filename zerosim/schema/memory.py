@@ -37,6 +37,8 @@ class Role(StrEnum):
     """Inputs of blocks that backward computes again."""
     SECONDARY = "secondary parameters"
     """What each node keeps of all parameters, beside the ranks' own parts (ZeRO++)."""
+    WORKSPACES = "library workspaces"
+    """What cuBLAS keeps for itself on a GPU."""
     OTHER = "other"
     """Never recorded: what the allocator counted and no role explains."""
 
@@ -91,7 +93,9 @@ class MemorySample:
         changes: the roles and units whose bytes changed, with the new bytes.
         unrecorded_bytes: of all roles together, what the allocator's record leaves out: what was
             there before it began, and buffers that another thread allocated.
-        allocated_bytes: what the allocator says is alive; None if it tells only later (CPU).
+        allocated_bytes: what a device's allocator says is alive; None if it was not asked, as
+            between phase borders, or tells only later (CPU).
+        peak_bytes: the most that it says ever was; likewise.
     """
 
     number: int
@@ -104,6 +108,7 @@ class MemorySample:
     changes: tuple[Holding, ...]
     unrecorded_bytes: int = 0
     allocated_bytes: int | None = None
+    peak_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

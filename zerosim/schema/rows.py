@@ -23,6 +23,8 @@ from typing import Any
 from zerosim.schema.events import (
     Checksum,
     Close,
+    DeviceClock,
+    DeviceTime,
     End,
     Event,
     Failure,
@@ -53,6 +55,8 @@ ROW_TYPES: dict[str, type] = {
     "happened": Occurrence,
     "close": Close,
     "transfer": Transfer,
+    "device": DeviceTime,
+    "device_clock": DeviceClock,
     "wire": WireSample,
     "interface": InterfaceSample,
     "memory": MemorySample,

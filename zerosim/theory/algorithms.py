@@ -1,19 +1,21 @@
 """What an algorithm makes rank r of N send and receive, and what a backend adds on the wire.
 
 One entry for all algorithms: zerosim's ring (`ring`) and its messages between each two ranks,
-Gloo's native calls (`gloo`), and the ring bound that NCCL documents. All numbers are exact whole
-bytes of payload; what cannot be said exactly is refused.
+Gloo's native calls (`gloo`), and the ring bound that NCCL documents; what NCCL's protocols put on
+its sockets beside that, `nccl` knows. All numbers are exact whole bytes of payload; what cannot be
+said exactly is refused.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from zerosim.base.errors import ConfigError
 from zerosim.schema.events import Algorithm, Op
 from zerosim.theory.gloo import gloo_cost
 from zerosim.theory.messages import DEFAULT_CHUNK_BYTES, NOTHING, Cost, Request
+from zerosim.theory.nccl import HEADER_BYTES, num_messages
 from zerosim.theory.ring import ring_cost
 
 OF_A_RING = (
@@ -88,6 +90,11 @@ def cost(  # noqa: PLR0913, PLR0917 - a collective has as many sides
     )
 
 
+def backend_messages(backend: str, num_bytes: int) -> int:
+    """Messages in which a backend carries one that it is given: NCCL cuts it, Gloo never."""
+    return num_messages(num_bytes) if backend == Algorithm.NCCL else 1
+
+
 def is_more_than_asked(algorithm: Algorithm, op: Op | None) -> bool:
     """Whether an algorithm carries a call out as a larger one: Gloo reduce-scatters as all-reduce.
 
@@ -112,7 +119,8 @@ def _nccl_bound(request: Request) -> Cost:
 
     Source: nccl-tests, doc/PERFORMANCE.md, "Bus bandwidth": a rank sends (N-1)/N of the buffer
     for all-gather and reduce-scatter, twice that for all-reduce. NCCL may choose another
-    algorithm (tree, NVLS), cuts messages as it likes, and adds its own protocol bytes.
+    algorithm (tree, NVLS), cuts messages as it likes, and adds its own protocol bytes. What has a
+    root goes along the ring from it, or to it; all else consists of messages between two ranks.
     """
     match request.op:
         case Op.ALL_REDUCE:
@@ -123,11 +131,10 @@ def _nccl_bound(request: Request) -> Cost:
             return Cost(request.payload_bytes, 0, None, None)
         case Op.RECEIVE:
             return Cost(0, request.payload_bytes, None, None)
-        case _:
-            raise ConfigError(
-                f"what a rank sends for {request.op} on NCCL is not known: expected all-reduce, "
-                "all-gather, reduce-scatter, send or receive"
-            )
+        case Op.BROADCAST | Op.REDUCE:
+            return replace(ring_cost(request), messages_sent=None, messages_received=None)
+        case _:  # Gloo sends the same to the same ranks, in messages of its own
+            return replace(gloo_cost(request), messages_sent=None, messages_received=None)
     if request.num_ranks == 1:
         return NOTHING
     moved_bytes = num_passes * (request.num_ranks - 1) * request.block_bytes
@@ -157,19 +164,27 @@ def framing(backend: str, cost: Cost) -> Framing | None:
     `pytest tests/theory/test_gloo_wire.py`: it reads `bytes_sent - bytes_retrans +
     notsent_bytes` from `TCP_INFO` of each socket of each rank before and after a collective.
 
+    NCCL over sockets, of sends and receives: a header before each of its own messages, as which
+    `messages` counts them. What it adds to its collectives, `zerosim.theory.nccl` says.
+
     Args:
         backend: "gloo", "nccl", ... as in `Group.backend`: the transport under a ring, too.
         cost: of one or more collectives.
 
     Returns:
-        The framing, or None where it is not known: any backend but Gloo.
+        The framing, or None where it is not known: any other backend, or number of messages.
 
     Raises:
         ConfigError: "ring", which is no backend: its messages go over one.
     """
     if backend == Algorithm.RING:
         raise ConfigError("'ring' is not a backend: give the one that carries its messages")
-    if backend != Algorithm.GLOO or cost.messages_sent is None or cost.messages_received is None:
+    if cost.messages_sent is None or cost.messages_received is None:
+        return None
+    if backend == Algorithm.NCCL:
+        sent, received = cost.messages_sent, cost.messages_received
+        return Framing(HEADER_BYTES * sent, HEADER_BYTES * received)
+    if backend != Algorithm.GLOO:
         return None
     sent_frames = 2 * cost.messages_sent + cost.messages_received
     received_frames = cost.messages_sent + 2 * cost.messages_received
@@ -182,6 +197,7 @@ __all__ = [
     "OF_A_RING",
     "Cost",
     "Framing",
+    "backend_messages",
     "cost",
     "framing",
     "is_more_than_asked",

@@ -110,6 +110,7 @@ class Calls:
             sequence=sequence,
             counts_messages=is_message,
             reads_wire=is_exclusive or (current.is_alone and not is_message),
+            on_device=call.device.type != "cpu",
             purpose=current.purpose,
             op=call.op,
             operator=call.operator,
@@ -157,6 +158,8 @@ class Calls:
         begun = self._writer.begun(token)
         if begun is None:
             return
+        if self._writer.device is not None and work is not None:
+            self._writer.device.ends(token, work)
         if self._thread.exclusive is not None:
             self._thread.exclusive.append(token)
             return
@@ -187,7 +190,7 @@ class Calls:
             asked = self._works.get(event)
             if asked is None or asked.work is not work or self._writer.begun(event) is None:
                 return None
-        self._thread.since_ns = self._writer.now_ns()
+        self._thread.since_ns = self._writer.comes_to_wait()
         return event
 
     @property
@@ -205,7 +208,7 @@ class Calls:
         event, others = self._by_storage.get(_address(tensor), (None, ()))
         for address in others:
             self._by_storage.pop(address, None)
-        self._thread.since_ns = self._writer.now_ns()
+        self._thread.since_ns = self._writer.comes_to_wait()
         return event
 
     def waited(self, token: int, error: str) -> None:

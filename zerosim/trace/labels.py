@@ -322,7 +322,7 @@ def waiting(collective: Awaited) -> Iterator[None]:
     another one's work is not written down.
     """
     sink = None if _thread.works_for_others else _state.sink
-    since_ns = 0 if sink is None else sink.now_ns()
+    since_ns = 0 if sink is None else sink.comes_to_wait()
     try:
         yield
     finally:

@@ -28,6 +28,7 @@ from zerosim.trace.rowfile import Rows
 from zerosim.trace.saved import SavedTensors
 from zerosim.trace.sink import Position
 from zerosim.trace.threads import is_computing
+from zerosim.trace.workspaces import Workspaces
 
 _CHEAP_NS = 150_000
 """A look that takes no longer is never left out."""
@@ -52,7 +53,7 @@ class MemoryLedger:
 
         Args:
             rows: the rank's file.
-            on_cuda: ask the device's allocator each time.
+            on_cuda: ask the device's allocator at phase borders.
             counts_allocations: keep PyTorch's own record of this thread's allocations as well,
                 unless a profiler is running already.
         """
@@ -66,6 +67,7 @@ class MemoryLedger:
         self._written: State = {}
         self._is_dear = False
         self._saved = SavedTensors(holdings)
+        self._workspaces = Workspaces()
         self._record: AllocationRecord | None = None
         holdings.sweep()
         self._alive = AliveStorages(holdings)
@@ -134,7 +136,8 @@ class MemoryLedger:
         ):
             return None
         sample = None
-        asks = self._on_cuda and dry.installed() is None
+        # it takes longer than all else: what is between two borders, storages tell
+        asks = self._on_cuda and moment is Moment.PHASE and dry.installed() is None
         # a thread that was made to wait has not cost more, but that takes longer to find out
         clock = time.thread_time_ns if self._is_dear else time.perf_counter_ns
         begin_ns = clock()
@@ -142,6 +145,9 @@ class MemoryLedger:
             self._measure(moment, where.phase)
             changes = self._take_changes() if self._alive.changed else ()
             if changes or moment is Moment.PHASE:
+                allocated, peak = _allocated_on_device() if asks else (None, None)
+                if allocated is not None:
+                    changes = self._with_workspaces(allocated, changes)
                 sample = MemorySample(
                     number=self._number,
                     event=event,
@@ -152,7 +158,8 @@ class MemoryLedger:
                     time_ns=self._now_ns(),
                     changes=changes,
                     unrecorded_bytes=self._alive.unrecorded_bytes,
-                    allocated_bytes=_allocated_on_device() if asks else None,
+                    allocated_bytes=allocated,
+                    peak_bytes=peak,
                 )
                 self._number += 1
         cost_ns = clock() - begin_ns
@@ -208,6 +215,17 @@ class MemoryLedger:
             # beside what an engine holds that computes a unit again
             self._alive.add((Role.ACTIVATIONS, unit, Tier.DEVICE), num_bytes)
 
+    def _with_workspaces(self, allocated: int, changes: tuple[Holding, ...]) -> tuple[Holding, ...]:
+        """What changed, with what libraries keep of what no role explains."""
+        known = sum(
+            size
+            for (role, _, tier), size in self._alive.state.items()
+            if tier is Tier.DEVICE and role is not Role.WORKSPACES
+        )
+        if not self._workspaces.grown(allocated + self._alive.unrecorded_bytes - known):
+            return changes
+        return (*changes, Holding(Role.WORKSPACES, "cuBLAS", self._workspaces.bytes, Tier.DEVICE))
+
     def _take_changes(self) -> tuple[Holding, ...]:
         """What is not as it was when this was asked last."""
         state, written = self._alive.state, self._written
@@ -233,8 +251,8 @@ def _alive_storages() -> dict[int, StorageWeakRef]:
     return found
 
 
-def _allocated_on_device() -> int:
-    """What CUDA's caching allocator says is alive."""
+def _allocated_on_device() -> tuple[int, int]:
+    """What CUDA's caching allocator says is alive, and the most that ever was."""
     stats = torch.cuda.memory_stats_as_nested_dict()
-    current: int = stats["allocated_bytes"]["all"]["current"] if stats else 0
-    return current
+    found: dict[str, int] = stats["allocated_bytes"]["all"] if stats else {}
+    return found.get("current", 0), found.get("peak", 0)

@@ -7,11 +7,21 @@ a crash is on disk.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from zerosim.schema.events import Failure, Header, Kind, Metric, Phase, Standstill, WireSample
+from zerosim.schema.events import (
+    Failure,
+    Header,
+    Kind,
+    Metric,
+    Phase,
+    Standstill,
+    WireDelta,
+    WireSample,
+)
 from zerosim.schema.memory import Moment
 from zerosim.schema.rows import rank_file_name
 from zerosim.schema.stands import Stand
@@ -20,6 +30,7 @@ from zerosim.trace import dry, faulty, labels, threads
 from zerosim.trace.calls import Calls
 from zerosim.trace.checksums import Checksums
 from zerosim.trace.clock import Clock
+from zerosim.trace.device import DeviceTimes, Marks
 from zerosim.trace.extent import Extent
 from zerosim.trace.gate import gate
 from zerosim.trace.interfaces import read_interfaces, spans_nodes
@@ -31,6 +42,8 @@ from zerosim.trace.sink import CollectiveRequest, CopyRequest, Description, Labe
 from zerosim.trace.wire import Connections
 from zerosim.trace.writer import EventWriter
 
+_LOOK_S = 0.0005
+_MOST_LOOKS = 40
 _NOWHERE = Position()
 """Where a process is between the iterations that are recorded."""
 
@@ -50,6 +63,8 @@ class Recorder:
         wire: Connections | None,
         on_description: Callable[[Description], None],
         extent: Extent,
+        *,
+        marks: Marks | None = None,
     ) -> None:
         """Open the rank's file; `begin` writes into it, and whatever comes of it, `finish` ends it.
 
@@ -58,6 +73,7 @@ class Recorder:
             wire: the process's connections; None if they are not to be measured.
             on_description: told what the engine says of itself.
             extent: what is recorded beside collectives.
+            marks: of the rank's device; None of a CPU.
 
         Raises:
             EnvironmentFault: the file exists or cannot be created.
@@ -84,13 +100,18 @@ class Recorder:
         self._is_between = False
         self._counts_interfaces = wire is not None and spans_nodes()
         self._counted_iteration: int | None = None
-        self._writer = EventWriter(rows, clock, wire, self._memory, is_synchronous=on_cpu)
+        self._device = None if marks is None else DeviceTimes(rows, marks)
+        self._writer = EventWriter(
+            rows, clock, wire, self._memory, is_synchronous=on_cpu, device=self._device
+        )
         self._checksums = (
             Checksums(rows.write, self._writer.now_ns, extent) if extent.check_replicas else None
         )
         self.calls = Calls(self._writer, extent, self._checksums)
         self.described = on_description
         self.now_ns = self._writer.now_ns
+        self.comes_to_wait = self._writer.comes_to_wait
+        self.first_call = self._writer.first_call
         self.begin_exclusive = self.calls.begin_exclusive
         self.end_exclusive = self.calls.end_exclusive
         self._header = header
@@ -138,7 +159,8 @@ class Recorder:
     def _read(self, position: Position) -> None:
         self.calls.end_those_over()
         self.calls.release_works()
-        counters = self._writer.counters()
+        is_quiet = self._is_quiet(position)
+        counters = self._settled() if is_quiet else self._writer.counters()
         if counters is not None:
             sample = WireSample(
                 iteration=position.iteration,
@@ -147,6 +169,7 @@ class Recorder:
                 time_ns=self.now_ns(),
                 counters=counters,
                 repeated=self._writer.repeated(),
+                is_quiet=is_quiet,
             )
             self._writer.rows.write("wire", sample)
         if position.iteration != self._counted_iteration:
@@ -154,6 +177,32 @@ class Recorder:
             self._count_interfaces()
         if self._memory is not None:
             self._memory.look(position)
+
+    def _is_quiet(self, position: Position) -> bool:
+        """Whether a device has come to this border of an iteration, and nothing is under way.
+
+        An engine waits for its device where an iteration ends, so that each has its own bytes; of a
+        program nothing is waited for.
+        """
+        if self._device is None:
+            return False
+        is_border = position.phase is Phase.OUTSIDE or (
+            position.phase is Phase.FORWARD and position.micro_step == 0
+        )
+        if position.phase is Phase.OUTSIDE and labels.is_described():
+            self._device.wait()
+        return self._device.write() and is_border
+
+    def _settled(self) -> tuple[WireDelta, ...] | None:
+        """The counters when they stand still: what a device has done may still leave its host."""
+        before = self._writer.counters()
+        for _ in range(_MOST_LOOKS):
+            time.sleep(_LOOK_S)
+            after = self._writer.counters()
+            if after == before:
+                break
+            before = after
+        return before
 
     def open_compute(self, labels_: Labels) -> int | None:
         """A computation begins."""

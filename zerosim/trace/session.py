@@ -14,7 +14,7 @@ from zerosim.base.config import Light
 from zerosim.base.errors import ConfigError, EnvironmentFault
 from zerosim.schema.faults import Fault
 from zerosim.schema.rows import MANIFEST_NAME, rank_file_name
-from zerosim.trace import dry, guard, labels, process
+from zerosim.trace import device, dry, guard, labels, process
 from zerosim.trace.attached import attachable
 from zerosim.trace.autolabel.labeler import AutoLabeler
 from zerosim.trace.clock import Clock, SystemClock
@@ -156,6 +156,9 @@ class Session:
                 connections,
                 write_manifest,
                 extent,
+                marks=None
+                if dry_run or extent.light
+                else device.marks_of(header.device, clock.now_ns),
             )
             undo.callback(recorder.finish)
             recorder.begin()

@@ -151,6 +151,10 @@ class Sink(Protocol):
         """
         ...
 
+    def comes_to_wait(self) -> int:
+        """A thread is about to wait for a collective or a copy; returns the time."""
+        ...
+
     def waited(self, labels: Labels, collective: int, since_ns: int) -> None:
         """A thread waited until now for a collective or a copy."""
         ...

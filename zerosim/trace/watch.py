@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 from zerosim.schema.events import Standstill
 from zerosim.trace import threads
+from zerosim.trace.gate import gate
 from zerosim.trace.recorder import Recorder
 from zerosim.trace.source import program_lines
 
@@ -44,7 +45,10 @@ def _watch(recorder: Recorder, over: threading.Event) -> None:
         if recorder.num_bytes != written:
             written, since_ns, is_said = recorder.num_bytes, now_ns, False
         elif not is_said and now_ns - since_ns >= _QUIET_S * 1e9:
-            recorder.stands_still(Standstill(since_ns=since_ns, time_ns=now_ns, stack=_stack()))
+            # who is held waits for a person
+            call = None if gate.is_closed else recorder.first_call()
+            found = Standstill(since_ns=since_ns, time_ns=now_ns, stack=_stack(), call=call)
+            recorder.stands_still(found)
             written, is_said = recorder.num_bytes, True
 
 

@@ -24,6 +24,7 @@ from zerosim.schema.memory import Moment
 from zerosim.schema.rows import row_writer
 from zerosim.trace import dry, labels
 from zerosim.trace.clock import Clock
+from zerosim.trace.device import DeviceTimes
 from zerosim.trace.ledger import MemoryLedger
 from zerosim.trace.operators import OperatorCall
 from zerosim.trace.rowfile import Rows
@@ -95,6 +96,7 @@ class EventWriter:
         rows: the rank's file.
         now_ns: tells the time on this rank's clock.
         take_id: gives a number to a new event.
+        device: where device times are kept; None of a CPU.
         failed: the first collective that did not complete.
     """
 
@@ -106,6 +108,7 @@ class EventWriter:
         memory: MemoryLedger | None,
         *,
         is_synchronous: bool,
+        device: DeviceTimes | None = None,
     ) -> None:
         """Start with nothing open.
 
@@ -113,7 +116,9 @@ class EventWriter:
             wire: the process's connections; None if they are not to be measured.
             memory: what is alive; None if it is not to be measured.
             is_synchronous: False on a GPU, where bytes move later than the call that asks.
+            device: when a device does what is asked; None if it is not to be recorded.
         """
+        self.device = device
         self.rows = rows
         self._templates = Templates(rows)
         self.failed: Begun | None = None
@@ -142,6 +147,7 @@ class EventWriter:
         sequence: int | None = None,
         counts_messages: bool = False,
         reads_wire: bool = False,
+        on_device: bool = True,
         **more: Any,
     ) -> int:
         """Write down that an event begins, asked for now, if not earlier; returns its id.
@@ -150,6 +156,7 @@ class EventWriter:
             sequence: as in `Event`.
             counts_messages: it is made of messages that will be seen.
             reads_wire: it has the sockets for itself until it ends.
+            on_device: False of a call for a CPU's tensors.
             more: what is known beside the labels, as `Templates.find` takes it.
         """
         position = labels_.position or labels.position()
@@ -164,6 +171,8 @@ class EventWriter:
         iteration, micro_step = position.iteration, position.micro_step
         row = _begin_row(template.number, number, iteration, micro_step, sequence, issue_ns)
         self._write(row, Moment.BEGIN, begun)
+        if self.device is not None and on_device and kind is not Kind.COPY:
+            self.device.begins(number, template.group)
         return number
 
     def begun(self, event: int) -> Begun | None:
@@ -204,6 +213,8 @@ class EventWriter:
         begun = self._begun.pop(event, None)
         if begun is None:
             return
+        if self.device is not None:
+            self.device.ends(event)
         end_ns = self.now_ns() if is_seen else None
         if begun.template.kind is Kind.COLLECTIVE:
             self._last_end_ns = end_ns or self._last_end_ns
@@ -234,12 +245,27 @@ class EventWriter:
         end_ns = self.now_ns() if until_ns is None else until_ns
         position = labels_.position or labels.position()
         template = self._templates.find(labels_, position.phase, Kind.WAIT)
+        number = self.take_id()
         self.rows.append(
             _happened_row(
-                *(template.number, self.take_id(), collective),
+                *(template.number, number, collective),
                 *(position.iteration, position.micro_step, since_ns, since_ns, end_ns),
             )
         )
+        if self.device is not None:
+            self.device.goes_on(number)
+
+    def comes_to_wait(self) -> int:
+        """A thread is about to wait; returns the time."""
+        if self.device is not None:
+            self.device.comes_to_wait()
+        return self.now_ns()
+
+    def first_call(self) -> int | None:
+        """The first collective that is not known to be over; None if there is none."""
+        begun = [one.id for one in self.all_begun() if one.template.kind is Kind.COLLECTIVE]
+        on_device = None if self.device is None else self.device.first_call()
+        return min([*begun, *([] if on_device is None else [on_device])], default=None)
 
     # groups and connections
 
@@ -317,6 +343,8 @@ class EventWriter:
 
     def close(self) -> None:
         """Write the last row; let go of file and connections."""
+        if self.device is not None:
+            self.device.close()
         self.rows.close(self.now_ns())
         if self._wire is not None:
             self._wire.close()

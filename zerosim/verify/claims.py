@@ -391,6 +391,7 @@ def wire_verdict(checked: Sequence[Checked]) -> Verdict:
     title = said("wire.title")
     steps = [one.step for one in checked]
     total_bytes = stray = outside = 0
+    left = sum(map(abs, steps[-1].unsettled))
     for one in checked:
         found: list[tuple[int | None, int | None]] = [
             (wire.unexplained, wire.wire) for wire in one.step.wires
@@ -412,7 +413,10 @@ def wire_verdict(checked: Sequence[Checked]) -> Verdict:
         iterations=len(steps),
         ranks=len(steps[0].ranks),
     )
-    holds = stray + outside <= WIRE_TOLERANCE * total_bytes
+    holds: bool | None = stray + outside <= WIRE_TOLERANCE * total_bytes
+    if left:  # whether that was all that was under way, no later reading says
+        measured = said("wire.unsettled", measured=measured, left=format_exact_bytes(left))
+        holds = None if holds else holds
     return Verdict(id="wire-is-trace", title=title, holds=holds, measured=measured)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from zerosim.base.language import term
-from zerosim.schema.events import STEP_PHASES
+from zerosim.schema.events import STEP_PHASES, Algorithm
 from zerosim.theory import LEFT_OUT, Cause
 from zerosim.theory.programs import Plan
 from zerosim.verify.attribution import RankStep, Standing
@@ -48,7 +48,8 @@ def law_of(one: Checked, place: int, overhead: Sequence[CauseBytes]) -> SystemLa
         causes = (*causes, hook)
     told = [cause for cause in (*causes, *unplanned) if cause.outcome is Outcome.EXPLAINED]
     if plan.is_likeness:  # what was called, whoever carried it out and whatever was not planned
-        told = [cause for cause in causes if cause.cause in (Cause.UNLIKE, Cause.KEPT_PARAMETERS)]
+        of_likeness = (Cause.UNLIKE, Cause.KEPT_PARAMETERS, Cause.REDUCTION_DTYPE)
+        told = [cause for cause in causes if cause.cause in of_likeness]
     beyond = sum((cause.bytes for cause in told), Fraction(0))
     return SystemLaw(
         system=plan.title,
@@ -114,7 +115,7 @@ def _hooked(step: RankStep) -> int:
 
 
 def causes_to_wire(
-    one: Checked, systems: Sequence[SystemLaw], overhead: Sequence[CauseBytes]
+    one: Checked, systems: Sequence[SystemLaw], overhead: Sequence[CauseBytes], backend: str
 ) -> tuple[CauseBytes, ...]:
     """From all laws together to the wire, for the first rank."""
     step = one.step
@@ -138,7 +139,7 @@ def causes_to_wire(
             unexplained = sum(cell.unexplained_kernel or 0 for cell in cells)
     words = {
         UNEXPLAINED_TRACE: said("causes.trace"),
-        FRAMING: said("causes.framing"),
+        FRAMING: said("causes.headers" if backend == Algorithm.NCCL else "causes.framing"),
         UNDER_WAY: said("causes.under_way"),
         UNEXPLAINED_WIRE: said("causes.wire"),
     }

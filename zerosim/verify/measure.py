@@ -22,10 +22,11 @@ def outside_of(rank: RankTrace, peers: Peers, phases: Collection[Phase]) -> dict
 def counts_calls(trace: Trace) -> bool:
     """Whether the kernel's counters were read around each collective, one after another.
 
-    zerosim's engine does; calls that a program leaves running beside each other have no wire of
-    their own.
+    zerosim's engine does on a CPU; calls that a program leaves running beside each other, or that
+    a device carries out later, have no wire of their own.
     """
-    return bool(trace.manifest.config)
+    on_cpu = all(rank.header.device == "cpu" for rank in trace.ranks)
+    return bool(trace.manifest.config) and on_cpu
 
 
 def algorithm_of(trace: Trace) -> Algorithm:

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
-from zerosim.analysis.calls import backend_of_call
-from zerosim.analysis.traffic import Share, TracedCall, framing_of
+from zerosim.analysis.calls import backend_of_call, framing_of
+from zerosim.analysis.traffic import Share, TracedCall
 from zerosim.base.errors import ConfigError
 from zerosim.base.language import term
 from zerosim.base.tiers import Link

@@ -32,6 +32,7 @@ _BESIDE = {
     Role.BUFFERS: "peak.buffers",
     Role.CHECKPOINTS: "peak.checkpoints",
     Role.ACTIVATIONS: "peak.activations",
+    Role.WORKSPACES: "peak.workspaces",
 }
 """What is on the device beside the model states, and why; units are named where nothing is said."""
 

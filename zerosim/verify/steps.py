@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from zerosim.analysis.traffic import TracedCall, traced_calls
+from zerosim.analysis.traffic import TracedCall, goes_over_sockets, traced_calls
 from zerosim.base.errors import ConfigError, UnplannedError
 from zerosim.record import PeerBytes, Peers, RankTrace, Trace, match_sockets, phase_wire
+from zerosim.record.endings import over_times
 from zerosim.schema.events import STEP_PHASES, Event, Phase, WireSample
 from zerosim.schema.manifest import Source
 from zerosim.schema.strategies import Strategy
@@ -35,6 +36,8 @@ class TracedStep:
         is_told: whether anything is known of how the training is divided.
         outside: what the kernel sent outside of all calls, by rank, where they were; else what of
             the iteration nobody explains.
+        unsettled: by rank, what calls had still to send when the iteration ended, if nobody knows
+            when they did.
     """
 
     iteration: int
@@ -45,6 +48,7 @@ class TracedStep:
     wire_by_call: bool
     is_told: bool
     outside: tuple[int, ...]
+    unsettled: tuple[int, ...] = ()
 
 
 class TracedSteps:
@@ -71,7 +75,16 @@ class TracedSteps:
         phases = STEP_PHASES if strategies or trace.manifest.config else tuple(Phase)
         self._outside = {rank.rank: outside_of(rank, peers, phases) for rank in trace.ranks}
         self._calls = {rank.rank: calls_by_iteration(rank) for rank in trace.ranks}
-        self._wires = {rank.rank: _wire_by_iteration(rank, peers) for rank in trace.ranks}
+        self._wires = {
+            rank.rank: _wire_by_iteration(rank, peers)
+            for rank in trace.ranks
+            if goes_over_sockets(rank, peers, traced[rank.rank].values())
+        }
+        self._open_ended = {
+            rank.rank
+            for rank in trace.ranks
+            if None in map(over_times(rank), (one.event for one in traced[rank.rank].values()))
+        }
         self._late = {rank.rank: _most_after(rank, traced[rank.rank]) for rank in trace.ranks}
         self._early = {rank.rank: _most_before(rank, traced[rank.rank]) for rank in trace.ranks}
         self._num_micro_steps = _micro_steps(trace)
@@ -104,7 +117,8 @@ class TracedSteps:
             owed[wire.rank] = min(max(was_owed - came, -early), late)
             wires.append(replace(wire, under_way=was_owed - owed[wire.rank]))
         outside = tuple(wire.unexplained or 0 for wire in wires)
-        return replace(step, wires=tuple(wires), outside=outside)
+        unsettled = tuple(owed[wire.rank] * (wire.rank in self._open_ended) for wire in wires)
+        return replace(step, wires=tuple(wires), outside=outside, unsettled=unsettled)
 
     def _of(self, iteration: int) -> TracedStep:
         """One iteration by itself."""
@@ -112,7 +126,7 @@ class TracedSteps:
         held = {rank: in_force(rows, iteration, count) for rank, rows in self._strategies.items()}
         workload = workload_of(self._trace, iteration)
         found = [self._of_rank(rank, held, iteration, workload) for rank in self._trace.ranks]
-        counted = [self._wires[step.rank].get(iteration) for step in found]
+        counted = [self._wires.get(step.rank, {}).get(iteration) for step in found]
         sent, received = (
             tuple(_wire(step, wire, way) for step, wire in zip(found, counted, strict=True))
             for way in (0, 1)
@@ -208,10 +222,8 @@ def _micro_steps(trace: Trace) -> dict[int, int]:
 
 
 def _wire_by_iteration(rank: RankTrace, peers: Peers) -> dict[int, PeerBytes]:
-    """What the kernel counted between the borders of each iteration; empty if it was not asked."""
+    """What the kernel counted between the borders of each iteration."""
     found: dict[int, PeerBytes] = defaultdict(PeerBytes)
-    if rank.header.device != "cpu":
-        return {}
     for piece in phase_wire(rank, peers):
         found[piece.iteration] += PeerBytes(piece.sent_bytes, piece.received_bytes)
     return dict(found)
@@ -238,7 +250,7 @@ def _most_before(rank: RankTrace, calls: Mapping[int, TracedCall]) -> dict[int, 
 
 def _most_after(rank: RankTrace, calls: Mapping[int, TracedCall]) -> dict[int, int]:
     """What calls that were under way when an iteration ended may still have sent, by iteration."""
-    begins = _begins(rank)
+    begins, over_ns = _begins(rank), over_times(rank)
     order = sorted(begins)
     times = [begins[iteration] for iteration in order]
     changes = [0] * (len(order) + 1)
@@ -246,7 +258,8 @@ def _most_after(rank: RankTrace, calls: Mapping[int, TracedCall]) -> dict[int, i
         event = call.event
         place = bisect_left(order, event.iteration)
         # one without an end may send at any time
-        last = len(order) if event.end_ns is None else bisect_left(times, event.end_ns) - 1
+        end_ns = over_ns(event)
+        last = len(order) if end_ns is None else bisect_left(times, end_ns) - 1
         if event.parent is None and place < last:
             size = _size(call)
             changes[place] += size

@@ -126,7 +126,7 @@ def report_on(trace: Trace, checked: Sequence[Checked], shown: int) -> Report:
         wires=one.step.wires,
         wires_received=one.step.wires_received,
         wire_by_call=one.step.wire_by_call or not one.step.is_told,
-        causes=causes_to_wire(one, systems, overhead),
+        causes=causes_to_wire(one, systems, overhead, backend_of(trace)),
         outside_bytes=one.step.outside,
         verdicts=verdicts,
         notes=_notes(trace, one.step),

@@ -28,6 +28,7 @@ const SHORT = new Map([
   ["communication buffers", "buffers"],
   ["secondary parameters", "secondary"],
   ["activation checkpoints", "checkpoints"],
+  ["library workspaces", "workspaces"],
 ]);
 
 /** What the optimizer keeps: one entry of a legend where three have no room. */

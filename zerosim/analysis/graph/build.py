@@ -29,6 +29,7 @@ from zerosim.analysis.graph.kinds import NODE_CODES, NodeKind, Reason
 from zerosim.analysis.graph.lanes import main_lane
 from zerosim.analysis.graph.lifetimes import Lifetimes
 from zerosim.analysis.graph.model import EventGraph
+from zerosim.analysis.graph.ondevice import on_device
 from zerosim.analysis.graph.parts import Edges, Nodes
 from zerosim.analysis.graph.phases import borders, late_updates
 from zerosim.analysis.graph.table import LINKS, NONE, EventTable, Ints, Mask, make_table
@@ -42,7 +43,9 @@ def build_graph(trace: Trace, matching: Matching | None = None) -> EventGraph:
     Args:
         matching: of this trace, if it is known already.
     """
-    if matching is None:
+    seen = on_device(trace)
+    if matching is None or seen is not trace:
+        trace = seen
         matching = match_collectives(trace)
     with collector_paused():
         return _build(trace, matching)

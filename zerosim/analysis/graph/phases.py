@@ -31,6 +31,10 @@ def borders(rank: RankTrace, offset_ns: int) -> list[Border]:
     Args:
         offset_ns: added to the rank's times.
     """
+    computed = [event for _, event in rank.events.of_kind(Kind.COMPUTE) if _is_on_device(event)]
+    if computed:  # the counters and the memory were read when the host came to a phase
+        found = list(_on_device(rank.events))
+        return [Border(one.iteration, one.phase, one.time_ns + offset_ns) for one in found]
     seen = [(one.time_ns, one.iteration, one.micro_step, one.phase) for one in rank.wire_samples]
     if not seen:
         seen = [
@@ -77,6 +81,31 @@ def _from_events(events: Events) -> Iterator[Border]:
         yield Border(inside[0], Phase.OUTSIDE, end_ns)
 
 
+def _on_device(events: Events) -> Iterator[Border]:
+    """Phases of what a device computes; collectives may go on beside the next one.
+
+    One begins with the first of its collectives, if nothing of the one before was computed then.
+    """
+    begins: dict[tuple[int, int, Phase], int] = {}
+    inside: tuple[int, int, Phase] | None = None
+    end_ns = computed_ns = 0
+    others = (kind for kind in Kind if kind is not Kind.TRANSFER)
+    for event in sorted((event for _, event in events.of_kind(*others)), key=_start):
+        position = (event.iteration, event.micro_step, event.phase)
+        begin_ns = begins.setdefault(position, _start(event))
+        if _is_on_device(event) and position != inside:
+            begin_ns = max(begin_ns, computed_ns)
+            if inside is not None and inside[0] != event.iteration:
+                yield Border(inside[0], Phase.OUTSIDE, min(end_ns, begin_ns))
+            yield Border(event.iteration, event.phase, begin_ns)
+            inside = position
+        end_ns = max(end_ns, _start(event), event.end_ns or 0)
+        if _is_on_device(event):
+            computed_ns = max(computed_ns, event.end_ns or 0)
+    if inside is not None:
+        yield Border(inside[0], Phase.OUTSIDE, end_ns)
+
+
 def late_updates(trace: Trace, rank: RankTrace) -> dict[int, int]:
     """Updates that were computed during the next iteration, by event id: that iteration.
 
@@ -90,6 +119,16 @@ def late_updates(trace: Trace, rank: RankTrace) -> dict[int, int]:
         for _, event in rank.events.of_kind(Kind.COMPUTE)
         if event.phase is Phase.UPDATE
     }
+
+
+def _is_on_device(event: Event) -> bool:
+    """Whether it is a computation that stands at its device's time."""
+    is_seen = event.device_end_ns is not None and event.end_ns == event.device_end_ns
+    return event.kind is Kind.COMPUTE and is_seen
+
+
+def _start(event: Event) -> int:
+    return event.issue_ns if event.start_ns is None else event.start_ns
 
 
 def _issue(event: Event) -> int:

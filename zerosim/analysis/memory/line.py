@@ -40,7 +40,8 @@ class Timeline:
         by_role: shape (number of `ROLES`, number of samples).
         known: all roles together at each sample.
         allocated: what the allocator says is alive, with what existed before it was watched, and
-            without `beside`; `NOT_MEASURED` where it was not asked, and beyond the device.
+            without `beside`; `NOT_MEASURED` where it was not asked, and beyond the device. A GPU's
+            is asked at phase borders: between them what no role explains is as at the last one.
         between: likewise the most since the sample before that it was asked at, with `beside`.
         beside: what roles have on the host that the allocator's record counts as well.
         holders: for each role and unit the samples that changed it, and the new bytes.
@@ -135,6 +136,8 @@ def timeline(rank: RankTrace, tier: Tier = Tier.DEVICE) -> Timeline:
     if tier is Tier.DEVICE:
         on_host = _by_role(_changes(samples, Tier.HOST), len(samples)).sum(axis=0)
         _count(rank, allocated, between, beside, on_host)
+        if rank.header.device != "cpu":
+            _go_on(allocated, np.asarray(by_role.sum(axis=0), dtype=np.int64))
     return Timeline(
         rank=rank.rank,
         tier=tier,
@@ -187,12 +190,27 @@ def _count(
         on_host: what roles have on the host, at each sample.
     """
     unrecorded = _array([sample.unrecorded_bytes for sample in rank.memory_samples])
+    most = 0
     for number, sample in enumerate(rank.memory_samples):
         if sample.allocated_bytes is not None:
             allocated[number] = sample.allocated_bytes + unrecorded[number]
+        if sample.peak_bytes is not None and sample.peak_bytes > most:
+            most = sample.peak_bytes  # it was reached since the border before
+            between[number] = most + unrecorded[number]
     for row in rank.allocations:  # of the whole process
         numbers = _array(list(row.numbers))
         beside[numbers] = on_host[numbers]
         counted = _array(list(row.allocated_bytes)) + unrecorded[numbers]
         allocated[numbers] = counted - beside[numbers]
         between[numbers] = _array(list(row.peak_bytes)) + unrecorded[numbers]
+
+
+def _go_on(allocated: Bytes, known: Bytes) -> None:
+    """Between borders, what roles have changes as their storages say, and the rest stays."""
+    asked = np.flatnonzero(allocated != NOT_MEASURED)
+    if not len(asked):
+        return
+    last = np.searchsorted(asked, np.arange(len(allocated)), side="right") - 1
+    rest = allocated[asked] - known[asked]
+    inside = last >= 0
+    allocated[inside] = (known + rest[np.maximum(last, 0)])[inside]

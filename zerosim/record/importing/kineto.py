@@ -93,6 +93,7 @@ class Profile:
         launches: by correlation, the thread and the time that a kernel was launched at.
         hidden: what moved bytes and left no record of how many, in order: operators, or kernels
             that no operator says.
+        computing: the device's other kernels, in order.
         is_timed: whether times are times; if not, they only say an order.
         counts_iterations: whether what is annotated tells one iteration from another.
         unsized, apart: what to try where sizes, or groups, are not recorded.
@@ -114,6 +115,7 @@ class Profile:
     kernels: tuple[Span, ...]
     launches: dict[int, Span]
     hidden: tuple[Span, ...]
+    computing: tuple[Span, ...] = ()
     is_timed: bool = True
     counts_iterations: bool = True
     unsized: str = _NO_SHAPES
@@ -160,6 +162,7 @@ def read_profile(path: Path, content: bytes) -> Profile:
         kernels=tuple(kept.kernels),
         launches=kept.launches,
         hidden=tuple(kept.hidden),
+        computing=tuple(kept.computing),
         unsized=_OF_LISTS if has_shapes else _NO_SHAPES,
     )
 
@@ -172,6 +175,7 @@ class _Kept:
         self.kernels: list[Span] = []
         self.differentiated_ns: list[int] = []
         self.hidden: list[Span] = []
+        self.computing: list[Span] = []
         on_cpu = []
         for event in file.events:
             if event.ph == "s" and event.cat == "fwdbwd":
@@ -186,6 +190,7 @@ class _Kept:
         self.end_ns = max((_ns(file, one.ts + max(one.dur, 0)) for one in on_cpu), default=0)
         self.spans.sort(key=in_order)
         self.kernels.sort(key=in_order)
+        self.computing.sort(key=in_order)
         nest(self.spans)
         if asked := [one for one in self.spans if one.name.startswith(HIDDEN)]:
             self.hidden = asked  # whose kernels the others are
@@ -199,10 +204,13 @@ class _Kept:
             kernel = _span(file, event)
             kernel.name = found[0]
             self.hidden.append(kernel)
+        else:
+            self.computing.append(_span(file, event))
 
     def _launches(self, file: _File) -> dict[int, Span]:
         """What launched the kernels; newer versions link them to a call themselves."""
-        wanted = {counted(one.args, "correlation") for one in self.kernels} - {None}
+        kernels = (*self.kernels, *self.computing)
+        wanted = {counted(one.args, "correlation") for one in kernels} - {None}
         found: dict[int, Span] = {}
         for event in file.events if wanted else ():
             if event.ph == "X" and event.cat in _LAUNCHES and "Launch" in event.name:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from zerosim.record.importing.calls import Call
 from zerosim.record.importing.carriers import calls_of
+from zerosim.record.importing.computed import computed, stalls
 from zerosim.record.importing.kineto import ACCUMULATES, Profile
 from zerosim.record.importing.places import Places
 from zerosim.record.importing.purposes import Purposes
@@ -29,6 +30,8 @@ from zerosim.schema.strategies import HAND_WRITTEN, Bundle, Parameter, Strategy
 _ALGORITHMS = {"gloo": Algorithm.GLOO, "nccl": Algorithm.NCCL}
 _COUNTED: dict[str, object] = {"counted_by": "as many elements as gradients are added up for"}
 _MESSAGES = (Op.SEND, Op.RECEIVE)
+_AWAITED = "awaited"
+"""Of a wait, the values of the call that it is for, until they have a number."""
 
 
 class RankRows:
@@ -78,12 +81,35 @@ class RankRows:
             yield "group", Group(name=name, backend=call.backend, ranks=call.ranks)
         if (strategy := self._strategy()) is not None:
             yield "strategy", strategy
-        begun = sorted([*self._marks(), *self._called()], key=lambda one: int(one["issue_ns"]))
+        called = list(self._called())
+        begun = [*self._marks(), *called, *computed(profile, self._places)]
+        begun += self._stalls(called) if profile.computing else ()
+        begun.sort(key=lambda one: int(one["issue_ns"]))
+        numbers: dict[int, int] = {}
         for number, values in enumerate(begun):
-            yield "event", Event(id=number, rank=profile.rank, **values)
+            numbers[id(values)] = number
+            own = {name: value for name, value in values.items() if name != _AWAITED}
+            parent = numbers.get(id(values.get(_AWAITED)))
+            yield "event", Event(id=number, rank=profile.rank, parent=parent, **own)
+
+    def _stalls(self, called: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """When the device computed nothing because bytes moved."""
+        events = {id(call): values for call, values in zip(self.calls, called, strict=True)}
+        for (start_ns, end_ns), call in stalls(self.profile, self.calls):
+            of = events[id(call)]
+            yield {
+                "kind": Kind.WAIT,
+                _AWAITED: of,
+                **{name: of[name] for name in ("iteration", "micro_step", "phase", "unit")},
+                "issue_ns": start_ns,
+                "start_ns": start_ns,
+                "end_ns": end_ns,
+                "device_begin_ns": start_ns,
+                "device_end_ns": end_ns,
+            }
 
     def _marks(self) -> Iterator[dict[str, Any]]:
-        """Where a phase begins: what computes in it is not recorded, nor what waits."""
+        """Where a phase begins."""
         for place in self._places.all:
             yield {
                 "kind": Kind.MARK,
@@ -109,6 +135,8 @@ class RankRows:
             sequences[call.group] += sequence is not None
             size = call.payload_bytes
             start_ns = None if call.carried is None else max(issue_ns, call.carried.start_ns)
+            end_ns = None if call.carried is None else max(start_ns or 0, call.carried.end_ns)
+            on_device = call.carried is not None and self.profile.is_on_gpu
             yield {
                 "kind": Kind.COLLECTIVE,
                 "iteration": place.iteration,
@@ -131,7 +159,9 @@ class RankRows:
                 "received_bytes": _message(call, Op.RECEIVE),
                 "issue_ns": issue_ns,
                 "start_ns": start_ns,
-                "end_ns": None if call.carried is None else max(start_ns or 0, call.carried.end_ns),
+                "end_ns": end_ns,
+                "device_begin_ns": start_ns if on_device else None,
+                "device_end_ns": end_ns if on_device else None,
                 "source": call.source,
             }
 

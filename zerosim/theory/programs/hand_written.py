@@ -148,6 +148,9 @@ def _named(
             words = said(kept_after_forward(unit))
             kept[words] += (size[_ELSEWHERE] - size[_FORWARD]) * parts.get(unit, 1)
     found = [Deviation(Cause.KEPT_PARAMETERS, size, words) for words, size in kept.items()]
+    if wider := _wider(seen, gathers):
+        found.append(wider)
+        rest -= wider.bytes
     padding = rest - sum(kept.values(), Fraction(0))
     whole = {call.unit: call.payload_bytes for call in gathers if call.phase is Phase.FORWARD}
     added = sum(whole.values()) - bytes_of(parameters_of(strategy))
@@ -155,6 +158,19 @@ def _named(
     if 0 < padding <= most and added == _padding(strategy):
         found.append(Deviation(Cause.PADDING, padding, said("programs.padding")))
     return tuple(found)
+
+
+def _wider(seen: Sequence[Movement], gathers: Sequence[Movement]) -> Deviation | None:
+    """That gradients are reduced in more bytes than parameters travel in; None if they are not."""
+    reduces = [call for call in seen if call.op is Op.REDUCE_SCATTER and call.unit]
+    sizes = [{Fraction(call.element_bytes) for call in calls} for calls in (reduces, gathers)]
+    if any(len(some) != 1 for some in sizes):
+        return None
+    (reduced,), (own,) = sizes
+    if reduced <= own:
+        return None
+    wider = sum((call.ring_share() for call in reduces), Fraction(0)) * (1 - own / reduced)
+    return Deviation(Cause.REDUCTION_DTYPE, wider, said("fsdp.reduced_in", size=reduced, own=own))
 
 
 def _padding(strategy: Strategy) -> int:

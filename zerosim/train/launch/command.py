@@ -13,6 +13,8 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
+import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +26,7 @@ from zerosim.base.config import Light
 from zerosim.base.errors import EnvironmentFault
 from zerosim.schema.attach import ATTACH_VARIABLE
 from zerosim.schema.faults import Fault
+from zerosim.train.launch.silence import Silence
 
 VARIABLE = "ZEROSIM_TRACE"
 _PACKAGE = Path(__file__).parents[2]
@@ -39,6 +42,9 @@ _PASSED_ON = frozenset(
     }
 )
 _FROM_TERMINAL = frozenset({signal.SIGINT, signal.SIGQUIT})
+_LOOK_S = 0.5
+_PATIENCE_S = 60.0
+"""Ranks that are silent in a call for so long hang."""
 _IMPATIENT_S = 3.0
 """Who presses Ctrl-C twice within this time has had enough."""
 
@@ -109,10 +115,50 @@ def run_traced(command: Sequence[str], folder: Path, recording: Recording) -> in
     if recording.token:
         added[ATTACH_VARIABLE] = recording.token
     environment = os.environ | added
-    with _signals() as arriving:
+    with _signals() as arriving, _looking(folder):
         process = start_command(command, environment, close_fds=False)
         code = _wait(process, arriving, mark)
     return code if code >= 0 else 128 - code
+
+
+@contextlib.contextmanager
+def _looking(folder: Path) -> Iterator[None]:
+    """Say, once, that ranks hang; what becomes of them is for the program, or a person, to say."""
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(_LOOK_S):
+            if said := hanging(folder, silences, time.monotonic()):
+                sys.stderr.write(said)
+                sys.stderr.flush()
+                return
+
+    silences: dict[int, Silence] = {}
+    thread = threading.Thread(target=look, name="zerosim-hangs", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(timeout=_LOOK_S)
+
+
+def hanging(folder: Path, silences: dict[int, Silence], now_s: float) -> str:
+    """That the ranks of a trace have been silent in a call for long; "" if they have not.
+
+    Args:
+        silences: what was seen before, by number of ranks; filled in here.
+    """
+    count = sum(1 for _ in folder.glob("rank-*.jsonl"))
+    if not count:
+        return ""
+    silence = silences.setdefault(count, Silence([folder], count, _PATIENCE_S))
+    if not silence.is_over(now_s):
+        return ""
+    return (
+        f"zerosim: no rank has written a row for {_PATIENCE_S:g} s while a call was under way: "
+        f"zerosim diagnose {folder} says who is at fault; the program is left alone\n"
+    )
 
 
 def start_command(

@@ -21,6 +21,7 @@ from zerosim.train.launch.job import Job, RanksFailedError
 from zerosim.train.launch.parallel import require_divisible
 from zerosim.train.launch.ranks import RankTimeouts, run_ranks
 from zerosim.train.launch.rendezvous import open_rendezvous
+from zerosim.train.launch.silence import Silence
 from zerosim.train.models.catalogue import num_parameters_of
 
 _OWN_FILES = 32
@@ -28,6 +29,7 @@ _FILES_OF_A_PEER = 2
 """What a rank has open while the ranks connect, with room: a rank of 8 has 17 and more."""
 _GRACE_S = 4.0
 """How long the other ranks have to notice that one is gone, and to write down where they were."""
+_WORK = "zerosim.train.launch.worker:work"
 _ENOUGH = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
@@ -54,17 +56,20 @@ def launch(
     with open_rendezvous(port or None) as rendezvous:
         prepare()
         codes = _run(job, server, rendezvous)
-    if any(codes.values()):
+    if any(codes.values()) or len(codes) < job.run.ranks:
         raise RanksFailedError(codes, server.errors())
 
 
 def _run(job: Job, server: ForkServer, rendezvous: dict[str, str]) -> dict[int, int]:
     on_gpu = job.run.device is DeviceKind.CUDA
-    work = Work("zerosim.train.launch.worker:work", job.encode(), begins_anew=on_gpu)
+    work = Work(_WORK, job.encode(), begins_anew=on_gpu)
     timeouts = RankTimeouts(stopped_s=job.run.timeout_s, grace_s=_GRACE_S)
+    # a backend that gives up by itself says more
+    folders = [folder for _, folder in job.engines]
+    silence = Silence(folders, job.run.ranks, job.run.timeout_s + _GRACE_S)
     try:
         with _interruptible():
-            return run_ranks(server, work, job.run.ranks, rendezvous, timeouts)
+            return run_ranks(server, work, job.run.ranks, rendezvous, timeouts, silence)
     except ZerosimError:
         raise
     except Exception as error:

@@ -15,8 +15,11 @@ from dataclasses import dataclass
 
 from zerosim.base.errors import RunError
 from zerosim.train.launch.forkserver import ForkServer, Work
+from zerosim.train.launch.silence import Silence
 
 _POLL_S = 0.02
+_LOOK_S = 0.5
+"""How often silent ranks are looked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,11 +43,13 @@ def run_ranks(
     num_ranks: int,
     rendezvous: Mapping[str, str],
     timeouts: RankTimeouts,
+    silence: Silence | None = None,
 ) -> dict[int, int]:
     """Start ranks and wait until all have ended, or must be.
 
     Args:
         rendezvous: of `open_rendezvous`.
+        silence: whether they are silent for too long; None if nobody looks.
 
     Returns:
         The exit codes of those that ended by themselves, by rank; negative for a signal.
@@ -66,13 +71,16 @@ def run_ranks(
     ]
     try:
         server.start(work, environments)
-        return _watch(server, num_ranks, timeouts)
+        return _watch(server, num_ranks, timeouts, silence)
     finally:
         server.end_ranks()
 
 
-def _watch(server: ForkServer, num_ranks: int, timeouts: RankTimeouts) -> dict[int, int]:
+def _watch(
+    server: ForkServer, num_ranks: int, timeouts: RankTimeouts, silence: Silence | None
+) -> dict[int, int]:
     went_on, deadline, has_failed = time.monotonic(), math.inf, False
+    next_look = went_on
     while True:
         time.sleep(_POLL_S)
         codes = server.exit_codes()
@@ -89,5 +97,9 @@ def _watch(server: ForkServer, num_ranks: int, timeouts: RankTimeouts) -> dict[i
             deadline = now + timeouts.deadline_s
         if not has_failed and any(codes.values()):
             has_failed, deadline = True, min(deadline, now + timeouts.grace_s)
+        if silence is not None and now >= next_look and not has_failed:
+            next_look = now + _LOOK_S
+            if silence.is_over(now, tuple(codes)):
+                return codes
         if now >= deadline or len(codes) == num_ranks:
             return codes

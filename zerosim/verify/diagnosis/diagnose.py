@@ -8,6 +8,7 @@ from pathlib import Path
 
 from zerosim.record import Trace, iterations, left_out, load
 from zerosim.record.importing.flight import read_dumps
+from zerosim.schema.events import Kind
 from zerosim.schema.manifest import Source
 from zerosim.verify.diagnosis import words
 from zerosim.verify.diagnosis.calls import groups_of
@@ -65,7 +66,7 @@ def diagnose(
     seen = look(trace) if seen is None else seen
     states = states_of(trace, seen)
     groups = groups_of(trace)
-    last_ns = max(state.last_ns for state in states.values())
+    last_ns = max(state.seen_ns for state in states.values())
     until_ns = max(last_ns, seen.now_ns or 0)
     ways = ways_of(trace)
     run = Run(trace, states, [*groups, *ways], until_ns, patience_s)
@@ -91,7 +92,7 @@ def diagnose(
         looked_at=looked_at,
         notes=tuple(_notes(trace, checked)),
         is_running=seen.now_ns is not None,
-        failed="" if findings else _failed(trace),
+        failed="" if findings else _failed(trace) or _cut_off(run),
     )
 
 
@@ -108,6 +109,27 @@ def _failed(trace: Trace) -> str:
         time=words.seconds((first.end_ns or 0) - first.issue_ns),
         error=first.error,
     )
+
+
+def _cut_off(run: Run) -> str:
+    """That ranks left no last row, and what was under way on the device; "" if they did."""
+    gone = [state for state in run.states.values() if state.is_gone]
+    if not gone:
+        return ""
+    cut_off = words.said("headline.cut_off", ranks=words.ranks(state.rank for state in gone))
+    for state in gone:
+        calls = [event for _, event in state.trace.events.of_kind(Kind.COLLECTIVE)]
+        done = [state.over_ns(event) is not None for event in calls]
+        if state.trace.header.device != "cpu" and any(done) and not all(done):
+            first = calls[done.index(False)]
+            return words.said(
+                "headline.not_over",
+                cut_off=cut_off,
+                call=words.call(first),
+                at=words.at(first.source),
+                rank=state.rank,
+            )
+    return cut_off
 
 
 def _notes(trace: Trace, checked: Sequence[int]) -> Iterator[str]:

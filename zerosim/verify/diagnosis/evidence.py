@@ -34,6 +34,12 @@ class Run:
     until_ns: int
     patience_s: float = PATIENCE_S
 
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether all that had not ended stood still until they were ended."""
+        left = [state for state in self.states.values() if not state.has_ended]
+        return bool(left) and all(state.is_cut_off for state in left)
+
 
 def contradicts(found: Disagreement) -> bool:
     """Whether ranks called different things, which no waiting mends."""
@@ -124,7 +130,7 @@ def waiting(run: Run, found: Disagreement) -> list[int]:
         for rank, event in found.called.items()
         if rank in run.states
         and rank not in found.culprits
-        and (event.end_ns is None or bool(event.error))
+        and (run.states[rank].over_ns(event) is None or bool(event.error))
     ]
 
 
@@ -133,7 +139,8 @@ def waited_ns(run: Run, found: Disagreement) -> int:
     times = []
     for rank in waiting(run, found):
         event = found.called[rank]
-        times.append((event.end_ns or run.until_ns) - event.issue_ns)
+        end_ns = event.end_ns if event.error else None
+        times.append((end_ns or run.until_ns) - event.issue_ns)
     return max(times, default=0)
 
 

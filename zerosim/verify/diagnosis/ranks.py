@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 from zerosim.record import RankTrace, Trace
+from zerosim.record.endings import over_times
 from zerosim.schema.events import Event, Failure, Kind, Phase, WireSample
 from zerosim.schema.manifest import Source
 from zerosim.verify.diagnosis.processes import Seen
@@ -74,6 +76,11 @@ class RankState:
         times += [one.since_ns for one in self.trace.standstills[-1:]]
         return max(times)
 
+    @property
+    def seen_ns(self) -> int:
+        """When it was last seen, also of one that wrote no row about what it did."""
+        return max([self.last_ns, *(one.time_ns for one in self.trace.standstills[-1:])])
+
     @cached_property
     def open_events(self) -> list[Event]:
         """What it has begun and not ended, in order."""
@@ -82,6 +89,11 @@ class RankState:
             for number in self.trace.unfinished
             if (event := self.trace.events.find(number)) is not None
         ]
+
+    @cached_property
+    def over_ns(self) -> Callable[[Event], int | None]:
+        """What says when an event was over; of a device's call, when the device had done it."""
+        return over_times(self.trace)
 
     @property
     def open_calls(self) -> list[Event]:
@@ -101,6 +113,11 @@ class RankState:
         """The lines where it stands still, the innermost first; empty if it went on, or did not."""
         last = self.trace.standstills[-1:]
         return last[0].stack if last and self.stood_still else ()
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether it stood still until it was ended: it would not have gone on."""
+        return self.is_gone and self.stood_still
 
     @property
     def stood_still(self) -> bool:

@@ -53,7 +53,8 @@ def missing(run: Run, found: Disagreement) -> Finding | None:
     states = [run.states[rank] for rank in culprits if rank in run.states]
     unseen = [rank for rank in culprits if rank not in run.states]
     ended = [state for state in states if state.has_ended]
-    if not ended and for_ns < run.patience_s * 1e9:
+    is_short = for_ns < run.patience_s * 1e9 and not (for_ns and run.is_cut_off)
+    if not ended and is_short:
         return None
     blamed = tuple(state.rank for state in ended) or culprits
     wrong, deed = Wrong.STANDS_STILL, "waiting.not_called"
@@ -96,7 +97,7 @@ def missing(run: Run, found: Disagreement) -> Finding | None:
 
 def goes_on(run: Run, state: RankState) -> bool:
     """Whether a rank has written rows lately: it is slow, or waits for one that is."""
-    return run.until_ns - state.last_ns < run.patience_s * 1e9
+    return run.until_ns - state.last_ns < run.patience_s * 1e9 and not state.is_cut_off
 
 
 def _is_beyond(state: RankState, expected: Event) -> bool:

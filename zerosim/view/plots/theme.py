@@ -43,6 +43,7 @@ ROLES = {
     Role.ACTIVATIONS: "#D3B3A6",
     Role.CHECKPOINTS: "#8A6257",
     Role.SECONDARY: "#5F8A8E",
+    Role.WORKSPACES: "#B7BFC9",
     Role.OTHER: "#DCE1E6",
 }
 OUTCOMES = {

@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
-from zerosim.analysis.traffic import TracedCall, copies, split, sums, total, total_copied
+from zerosim.analysis.traffic import (
+    TracedCall,
+    copies,
+    goes_over_sockets,
+    split,
+    sums,
+    total,
+    total_copied,
+    traced_calls,
+)
 from zerosim.base.errors import ConfigError
 from zerosim.base.tables import Cell, Column, Evidence, Table
 from zerosim.base.tiers import Link
-from zerosim.record import PeerBytes, RankTrace, match_sockets, phase_wire
+from zerosim.record import PeerBytes, Peers, RankTrace, Trace, match_sockets, phase_wire
 from zerosim.schema.events import WHOLE, Event
 from zerosim.view.reading.selection import Selection, names_of, purpose_of
 
@@ -152,11 +161,12 @@ def wire(chosen: Selection, by: object, title: str) -> Table:
     peers = match_sockets(chosen.trace)
     found: dict[tuple[Cell, ...], list[PeerBytes]] = defaultdict(list)
     lost: set[tuple[Cell, ...]] = set()
-    notes = [problem for rank in chosen.ranks if (problem := _why_no_wire(rank))]
+    unmeasured = _why_no_wire(chosen.trace, chosen.ranks, peers)
+    notes = list(unmeasured.values())
     is_part = bool(notes) and "rank" not in keys
     for rank in chosen.ranks:
         closed = False
-        for piece in phase_wire(rank, peers) if not _why_no_wire(rank) else ():
+        for piece in phase_wire(rank, peers) if rank.rank not in unmeasured else ():
             if piece.phase not in chosen.phases or not _is_in(chosen, piece.iteration):
                 continue
             closed |= bool(piece.lost_sockets)
@@ -193,13 +203,17 @@ def wire(chosen: Selection, by: object, title: str) -> Table:
     )
 
 
-def _why_no_wire(rank: RankTrace) -> str:
-    """Why the kernel's counters do not say what a rank sent; "" if they do."""
-    if rank.header.device != "cpu" or len(rank.wire_samples) < 2:
-        return (
-            f"the wire of rank {rank.rank} was not measured: expected connections over TCP on Linux"
-        )
-    return ""
+def _why_no_wire(trace: Trace, ranks: Sequence[RankTrace], peers: Peers) -> dict[int, str]:
+    """Why the kernel's counters do not say what a rank sent, by rank; without those they do."""
+    calls: dict[int, list[TracedCall]] = defaultdict(list)
+    for call in traced_calls(trace) if any(one.header.device != "cpu" for one in ranks) else ():
+        calls[call.rank].append(call)
+    return {
+        rank.rank: f"the wire of rank {rank.rank} was not measured: expected connections over TCP "
+        "on Linux"
+        for rank in ranks
+        if not goes_over_sockets(rank, peers, calls[rank.rank])
+    }
 
 
 def _is_in(chosen: Selection, iteration: int) -> bool:

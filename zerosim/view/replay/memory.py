@@ -37,6 +37,7 @@ STACK = (
     Role.BUFFERS,
     Role.CHECKPOINTS,
     Role.ACTIVATIONS,
+    Role.WORKSPACES,
     Role.OTHER,
 )
 """From below: what stays, then what comes and goes."""

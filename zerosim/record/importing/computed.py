@@ -1,0 +1,135 @@
+"""What a device computed, by unit, and when it stood still while bytes moved: from its kernels.
+
+Holistic Trace Analysis (HTA) divides a device's time so: communication is what NCCL's kernels cover
+together, exposed is what of it no other kernel covers. The same intervals are waits here. Kernels
+that were launched for one unit, one right after another, are one computation.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
+from typing import Any
+
+from zerosim.record.importing.calls import Call
+from zerosim.record.importing.kineto import Profile
+from zerosim.record.importing.places import Places
+from zerosim.record.importing.spans import Span
+from zerosim.record.importing.values import counted
+from zerosim.schema.events import Kind
+
+_TOGETHER_NS = 50_000
+"""A device that computes nothing for longer is idle; launching the next kernel takes less."""
+_OF_UNIT = re.compile(
+    r"FSDP::(pre_forward|pre_backward|post_forward|post_backward_reduce) \((.*)\)"
+)
+Interval = tuple[int, int]
+
+
+def computed(profile: Profile, places: Places) -> Iterator[dict[str, Any]]:
+    """Computations, in order, as the fields of events."""
+    units = _Units(profile)
+    turn: dict[str, Any] | None = None
+    for kernel in _of_main_stream(profile.computing):
+        launch = profile.launches.get(counted(kernel.args, "correlation") or -1)
+        asked_ns = min(kernel.start_ns, kernel.start_ns if launch is None else launch.start_ns)
+        place, unit = places.at(asked_ns), units.at(asked_ns)
+        same = {
+            "iteration": place.iteration,
+            "micro_step": place.micro_step,
+            "phase": place.phase,
+            "unit": unit,
+        }
+        if turn is not None:
+            is_next = kernel.start_ns - turn["end_ns"] < _TOGETHER_NS
+            if is_next and all(turn[name] == value for name, value in same.items()):
+                turn["end_ns"] = max(turn["end_ns"], kernel.end_ns)
+                continue
+            yield _timed(turn)
+        turn = {
+            "kind": Kind.COMPUTE,
+            **same,
+            "issue_ns": asked_ns,
+            "start_ns": kernel.start_ns,
+            "end_ns": kernel.end_ns,
+        }
+    if turn is not None:
+        yield _timed(turn)
+
+
+def _of_main_stream(kernels: Sequence[Span]) -> list[Span]:
+    """Those of the stream that computes for longest: others prepare what is sent."""
+    lengths: Counter[object] = Counter()
+    for kernel in kernels:
+        lengths[kernel.thread] += kernel.end_ns - kernel.start_ns
+    main = next((thread for thread, _ in lengths.most_common(1)), None)
+    return [kernel for kernel in kernels if kernel.thread == main]
+
+
+def stalls(profile: Profile, calls: Sequence[Call]) -> Iterator[tuple[Interval, Call]]:
+    """When bytes moved and nothing was computed, and the call that was over last by then."""
+    moved = sorted((one for one in calls if one.carried is not None), key=_end)
+    busy = union((one.start_ns, one.end_ns) for one in profile.computing)
+    moving = union((one.carried.start_ns, one.carried.end_ns) for one in moved if one.carried)
+    ends = [_end(one) for one in moved]
+    for start, end in without(moving, busy):
+        # the first that was not over before: if one ended then, it was that
+        place = min(bisect_right(ends, end - 1), len(moved) - 1)
+        yield (start, end), moved[place]
+
+
+def union(intervals: Iterable[Interval]) -> list[Interval]:
+    """The same time as intervals in order that do not overlap."""
+    found: list[Interval] = []
+    for start, end in sorted(intervals, key=itemgetter(0)):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], end)
+        elif end > start:
+            found.append((start, end))
+    return found
+
+
+def without(some: Sequence[Interval], others: Sequence[Interval]) -> Iterator[Interval]:
+    """What of some intervals no other covers; both are in order, and do not overlap."""
+    ends = [end for _, end in others]
+    for start, end in some:
+        at = start
+        for begin, over in others[bisect_right(ends, start) :]:
+            if begin >= end:
+                break
+            if begin > at:
+                yield at, begin
+            at = max(at, over)
+        if at < end:
+            yield at, end
+
+
+def _end(call: Call) -> int:
+    assert call.carried is not None, "it is known when it moved"
+    return call.carried.end_ns
+
+
+def _timed(turn: dict[str, Any]) -> dict[str, Any]:
+    return turn | {"device_begin_ns": turn["start_ns"], "device_end_ns": turn["end_ns"]}
+
+
+class _Units:
+    """Which module the program was in, by FSDP2's annotations of its forward and backward."""
+
+    def __init__(self, profile: Profile) -> None:
+        marks: list[tuple[int, str]] = []
+        for span in profile.spans:
+            if (match := _OF_UNIT.fullmatch(span.name)) is not None:
+                begins = match[1].startswith("pre_")
+                time_ns = span.start_ns if begins else span.end_ns
+                marks.append((time_ns, match[2] if begins else ""))
+        marks.sort(key=itemgetter(0))
+        self._times = [time for time, _ in marks]
+        self._names = [name for _, name in marks]
+
+    def at(self, time_ns: int) -> str:
+        place = bisect_right(self._times, time_ns) - 1
+        return self._names[place] if place >= 0 else ""

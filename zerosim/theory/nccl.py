@@ -1,0 +1,354 @@
+"""What NCCL's protocols put on a rank's sockets beside the payload of a call.
+
+Its socket transport writes a header of 4 bytes before each message. How many messages there are
+follows from how NCCL cuts a call: among channels, each of them in chunks, each chunk in two
+slices, which are sent even if they are empty. Its protocol LL sends 4 bytes of flags with each 4 of
+data, so a small call costs twice its payload; NCCL chooses it where it expects it to be faster.
+
+The rules are those of NVIDIA/nccl 2.28 (src/enqueue.cc, src/device/prims_simple.h,
+src/graph/tuning.cc), held against the kernel's TCP counters of torch 2.11.0 with NCCL 2.28.9 on an
+H100, 2 and 4 ranks over loopback, payloads from 8 B to 64 MiB (`tests/theory/test_nccl_wire.py`).
+They speak of ranks that are each a node of their own to NCCL. Who has more network interfaces has
+more channels; what goes over NVLink or InfiniBand no socket sees.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from zerosim.schema.events import Op
+from zerosim.theory.messages import Request
+
+HEADER_BYTES = 4
+"""Before each message of NCCL's socket transport."""
+NUM_CHANNELS = 2
+"""Over one interface, of a collective; a message between two ranks goes over as many at most."""
+_KIB = 1 << 10
+_P2P_CHUNK_BYTES = 128 * _KIB
+_P2P_PART_BYTES = 4 * _KIB
+"""Parts of a message, one for each channel, are multiples of this."""
+_SLICES = 2
+_ROOTED_CHUNK_BYTES = 512 * _KIB
+"""With the protocol Simple, broadcasts and reductions to one rank are sent on a slice at a time."""
+_ROW_BYTES = 16
+"""What a chunk of an all-reduce is a multiple of."""
+_TRAFFIC_BYTES = 16 * _KIB
+"""What a channel has to send at the least, for NCCL to take another."""
+
+
+class Protocol(StrEnum):
+    """How NCCL makes data and its arrival known."""
+
+    LL = "ll"
+    """Each 4 bytes of data with 4 of a flag."""
+    LL128 = "ll128"
+    """Each 120 bytes of data with 8 of a flag, a warp's 16 lines at a time."""
+    SIMPLE = "simple"
+    """Data alone; the header of its message says that it is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """How a protocol cuts what it sends.
+
+    Attributes:
+        chunk_bytes: payload of a message at the most, of Simple of two.
+        line_bytes, wire_bytes: payload of what is sent whole, and what that is on the wire.
+        threads, thread_bytes: payload for each thread, below which NCCL takes a channel less.
+    """
+
+    chunk_bytes: int
+    line_bytes: int
+    wire_bytes: int
+    threads: int
+    thread_bytes: int
+
+    def wire(self, payload_bytes: int) -> int:
+        """What so much of payload is on the wire, without its header."""
+        return _ratio(payload_bytes, self.line_bytes) * self.wire_bytes
+
+
+_CUTS = {
+    Protocol.LL: _Cut(32 * _KIB, 8, 16, 512, 8),
+    Protocol.LL128: _Cut(576_000, 1920, 2048, 640, 8),
+    Protocol.SIMPLE: _Cut(2048 * _KIB, 1, 1, 512, 64),
+}
+
+
+class Algorithm(StrEnum):
+    """Along which edges NCCL sends."""
+
+    RING = "ring"
+    TREE = "tree"
+    PAT = "pat"
+    """A tree for each rank, all at once: log2(N) messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnWire:
+    """What a call is on one rank's wire, payload and all, and how NCCL carried it out."""
+
+    sent_bytes: int
+    received_bytes: int
+    algorithm: Algorithm
+    protocol: Protocol
+
+
+def num_messages(num_bytes: int) -> int:
+    """Messages of NCCL that carry one of `send` to its receiver."""
+    if num_bytes <= 0:
+        return 1
+    num_parts = NUM_CHANNELS if num_bytes > _P2P_CHUNK_BYTES else 1
+    if num_bytes < _P2P_CHUNK_BYTES:
+        chunk = _P2P_CHUNK_BYTES // 4
+    elif num_bytes < 8 * _P2P_CHUNK_BYTES:
+        chunk = _P2P_CHUNK_BYTES // 2
+    else:
+        chunk = _P2P_CHUNK_BYTES
+    part = _ratio(_ratio(num_bytes, num_parts), _P2P_PART_BYTES) * _P2P_PART_BYTES
+    parts = (min(part, num_bytes - start) for start in range(0, num_bytes, part))
+    return sum(_ratio(size, chunk) for size in parts)
+
+
+def on_wire(
+    request: Request,
+    algorithm: Algorithm | None = None,
+    protocol: Protocol | None = None,
+) -> OnWire | None:
+    """What NCCL's sockets send and receive for a call on one rank.
+
+    Args:
+        request: any operation; unequal parts only of an all-to-all.
+        algorithm, protocol: as forced by `NCCL_ALGO` and `NCCL_PROTO`; else as NCCL would choose.
+
+    Returns:
+        None if it is not known: a reduce-scatter of several tensors.
+    """
+    num_ranks, size = request.num_ranks, request.payload_bytes
+    if request.op is Op.BARRIER:  # PyTorch all-reduces one element of fp32
+        request = replace(request, op=Op.ALL_REDUCE, num_elements=1, element_bytes=4)
+    elif num_ranks == 1 or size == 0:
+        return OnWire(0, 0, Algorithm.RING, Protocol.SIMPLE)
+    if request.op not in _PASSES:
+        return _of_messages(request)
+    if request.parts:
+        return None
+    chosen = _chosen(request, algorithm, protocol)
+    return _RULES[chosen.algorithm](request, chosen.protocol)
+
+
+def _of_messages(request: Request) -> OnWire:
+    """Messages between two ranks, of which all else consists: each as `num_messages` says."""
+    sent, received = (
+        sum(size + HEADER_BYTES * num_messages(size) for size in sizes)
+        for sizes in _exchanged(request)
+    )
+    return OnWire(sent, received, Algorithm.RING, Protocol.SIMPLE)
+
+
+def _exchanged(request: Request) -> tuple[list[int], list[int]]:
+    """Bytes sent to other ranks, and received from them, message by message."""
+    op, others, one = request.op, request.num_ranks - 1, request.payload_bytes
+    is_root = request.rank == request.root
+    if op is Op.SEND:
+        return [one], []
+    if op is Op.RECEIVE:
+        return [], [one]
+    if op in (Op.GATHER, Op.SCATTER):
+        many, block = [request.block_bytes] * others, [request.block_bytes]
+        comes = is_root is (op is Op.GATHER)
+        moved = many if is_root else block
+        return ([], moved) if comes else (moved, [])
+    equal = (request.num_elements // request.num_ranks,) * request.num_ranks
+    sent, received = (
+        [
+            part * request.element_bytes
+            for place, part in enumerate(way)
+            if place != request.rank and part
+        ]
+        for way in (request.parts or equal, request.received_parts or equal)
+    )
+    return sent, received
+
+
+# what NCCL chooses
+
+_PASSES = {Op.ALL_REDUCE: 2, Op.ALL_GATHER: 1, Op.REDUCE_SCATTER: 1, Op.BROADCAST: 1, Op.REDUCE: 1}
+_BUS_BYTES_PER_US = 1200.0
+"""NCCL takes an interface that does not say how fast it is, such as loopback, for 10 Gbit/s."""
+_BASE_US = {
+    (Algorithm.RING, Protocol.LL): 6.6,
+    (Algorithm.RING, Protocol.LL128): 14.0,
+    (Algorithm.RING, Protocol.SIMPLE): 8.4,
+    (Algorithm.TREE, Protocol.LL): 6.8,
+    (Algorithm.TREE, Protocol.LL128): 14.0,
+    (Algorithm.TREE, Protocol.SIMPLE): 8.4,
+    (Algorithm.PAT, Protocol.SIMPLE): 8.0,
+}
+_HOP_US = {
+    (Algorithm.RING, Protocol.LL): 4.5,
+    (Algorithm.RING, Protocol.LL128): 6.0,
+    (Algorithm.RING, Protocol.SIMPLE): 14.0,
+    (Algorithm.TREE, Protocol.LL): 5.0,
+    (Algorithm.TREE, Protocol.LL128): 8.5,
+    (Algorithm.TREE, Protocol.SIMPLE): 14.0,
+}
+"""Of a hop over the network. Source of all: src/graph/tuning.cc, as in `predict/placement`. But for
+a hop of LL or LL128 along a ring, 2.7 and 4.0 there: an interface adds its own latency, and with
+about 2 of it every choice that was measured comes out right."""
+_PART_OF_BUS = {
+    Algorithm.RING: {Protocol.LL: 0.5, Protocol.LL128: 0.92, Protocol.SIMPLE: 1.0},
+    Algorithm.TREE: {Protocol.LL: 1 / 3.8, Protocol.LL128: 120 / 128, Protocol.SIMPLE: 0.92},
+}
+_PLATEAU = 1.4
+"""A ring that all-reduces over the network takes longer to begin, once its messages are cut."""
+_PLATEAU_BYTES = 64
+"""By channel and rank, from which on they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    algorithm: Algorithm
+    protocol: Protocol
+    time_us: float
+
+
+def _chosen(request: Request, algorithm: Algorithm | None, protocol: Protocol | None) -> _Choice:
+    """The choice that NCCL's own model expects to be over first."""
+    # LL128 is seldom allowed over a network
+    protocols = (Protocol.LL, Protocol.SIMPLE) if protocol is None else (protocol,)
+    fitting = [
+        choice
+        for choice in _choices(request)
+        if algorithm in (None, choice.algorithm) and choice.protocol in protocols
+    ]
+    return min(fitting, key=lambda choice: choice.time_us)
+
+
+def _choices(request: Request) -> list[_Choice]:
+    num_ranks, size = request.num_ranks, request.payload_bytes
+    is_rooted = request.op in (Op.BROADCAST, Op.REDUCE)
+    hops = 1 if is_rooted else _PASSES[request.op] * (num_ranks - 1)
+    is_cut = request.op is Op.ALL_REDUCE and size >= _PLATEAU_BYTES * NUM_CHANNELS * num_ranks
+    found = []
+    for protocol, part in _PART_OF_BUS[Algorithm.RING].items():
+        share = 1.0 if is_rooted else num_ranks / hops
+        latency = _BASE_US[Algorithm.RING, protocol] + hops * _HOP_US[Algorithm.RING, protocol]
+        latency *= _PLATEAU if is_cut and protocol is Protocol.SIMPLE else 1
+        time = latency + size / (part * _BUS_BYTES_PER_US * share)
+        found.append(_Choice(Algorithm.RING, protocol, time))
+    levels = (num_ranks - 1).bit_length()
+    if request.op is Op.ALL_REDUCE:
+        for protocol, part in _PART_OF_BUS[Algorithm.TREE].items():
+            hop = _HOP_US[Algorithm.TREE, protocol]
+            latency = _BASE_US[Algorithm.TREE, protocol] + 2 * levels * hop
+            time = latency + 2 * size / (part * _BUS_BYTES_PER_US)
+            found.append(_Choice(Algorithm.TREE, protocol, time))
+    if request.op in (Op.ALL_GATHER, Op.REDUCE_SCATTER):
+        latency = _BASE_US[Algorithm.PAT, Protocol.SIMPLE] + levels * 4.0 + 2.8 * num_ranks
+        time = latency + size / (0.75 * _BUS_BYTES_PER_US * num_ranks / (num_ranks - 1))
+        found.append(_Choice(Algorithm.PAT, Protocol.SIMPLE, time))
+    return found
+
+
+# how each algorithm cuts and sends
+
+
+def _parts(request: Request, protocol: Protocol) -> list[int]:
+    """The payload on each channel."""
+    cut, size = _CUTS[protocol], request.payload_bytes
+    per_thread = cut.thread_bytes
+    if protocol is Protocol.LL:
+        per_thread *= request.num_ranks
+    traffic = (
+        size * (2 if request.op is Op.ALL_REDUCE else 1) * (4 if protocol is Protocol.LL else 1)
+    )
+    fit = min(size // (cut.threads * per_thread), _ratio(traffic, _TRAFFIC_BYTES))
+    count = max(1, min(NUM_CHANNELS, fit))
+    each = _ratio(size, count)
+    return [min(each, size - start) for start in range(0, size, each)]
+
+
+def _ring(request: Request, protocol: Protocol) -> OnWire:
+    if request.op in (Op.BROADCAST, Op.REDUCE):
+        return _along(request, protocol)
+    hops = _PASSES[request.op] * (request.num_ranks - 1)
+    slices = _SLICES if protocol is Protocol.SIMPLE else 1
+    sent = received = 0
+    whole = request.num_ranks * _CUTS[protocol].chunk_bytes
+    for part in _parts(request, protocol):
+        rounds, rest = divmod(part, whole)
+        for size, times in ((whole, rounds), (rest, int(rest > 0))):
+            headers = HEADER_BYTES * hops * slices
+            sent += times * (headers + _round(request, protocol, size, request.rank))
+            received += times * (headers + _round(request, protocol, size, request.rank - 1))
+    return OnWire(sent, received, Algorithm.RING, protocol)
+
+
+def _round(request: Request, protocol: Protocol, size: int, rank: int) -> int:
+    """What a rank sends to the next in one round, in which each rank's chunk goes around.
+
+    Of an all-reduce so small that its last chunks are empty, the others are sent all the same, so
+    ranks differ.
+    """
+    num_ranks, cut = request.num_ranks, _CUTS[protocol]
+    if request.op is not Op.ALL_REDUCE:
+        return (num_ranks - 1) * cut.wire(size // num_ranks)
+    row = _ratio(_ratio(size, num_ranks), _ROW_BYTES) * _ROW_BYTES
+    rows = [cut.wire(max(0, min(row, size - place * row))) for place in range(num_ranks)]
+    # rank r sends all chunks but its next, then all but the one after that
+    return 2 * sum(rows) - rows[rank % num_ranks] - rows[(rank + 1) % num_ranks]
+
+
+def _along(request: Request, protocol: Protocol) -> OnWire:
+    """A broadcast goes along the ring once, from its root; a reduction to its root, likewise."""
+    num_ranks, cut = request.num_ranks, _CUTS[protocol]
+    distance = (request.rank - request.root) % num_ranks
+    if request.op is Op.REDUCE:  # the root comes last
+        distance = (distance - 1) % num_ranks
+    chunk = _ROOTED_CHUNK_BYTES if protocol is Protocol.SIMPLE else cut.chunk_bytes
+    count = 0
+    for part in _parts(request, protocol):
+        rounds, rest = divmod(part, chunk)
+        count += rounds * (HEADER_BYTES + cut.wire(chunk))
+        count += HEADER_BYTES + cut.wire(rest) if rest else 0
+    sent = count if distance < num_ranks - 1 else 0
+    return OnWire(sent, count if distance else 0, Algorithm.RING, protocol)
+
+
+def _tree(request: Request, protocol: Protocol) -> OnWire:
+    """Each rank sends the payload once to each neighbour in the tree: up, or down."""
+    count = _neighbours(request.rank, request.num_ranks)
+    count *= HEADER_BYTES + _CUTS[protocol].wire(request.payload_bytes)
+    return OnWire(count, count, Algorithm.TREE, protocol)
+
+
+def _neighbours(rank: int, num_ranks: int) -> int:
+    """Of a rank in NCCL's binary tree (src/graph/trees.cc): its parent and its children."""
+    lowest = 1
+    while lowest < num_ranks and not rank & lowest:
+        lowest <<= 1
+    if rank == 0:
+        return int(num_ranks > 1)
+    children = 0
+    if step := lowest >> 1:
+        children = 1  # the lower one is always there
+        while step and rank + step >= num_ranks:
+            step >>= 1
+        children += bool(step)
+    return 1 + children
+
+
+def _pat(request: Request, protocol: Protocol) -> OnWire:
+    num_ranks = request.num_ranks
+    count = HEADER_BYTES * (num_ranks - 1).bit_length()
+    count += (num_ranks - 1) * request.payload_bytes // num_ranks
+    return OnWire(count, count, Algorithm.PAT, protocol)
+
+
+_RULES = {Algorithm.RING: _ring, Algorithm.TREE: _tree, Algorithm.PAT: _pat}
+
+
+def _ratio(number: int, size: int) -> int:
+    return -(-number // size)

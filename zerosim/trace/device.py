@@ -1,0 +1,231 @@
+"""When a device did what it was asked for, on the rank's clock, without waiting for it.
+
+A mark is left in a stream where something begins and ends; it says its time when the device has
+come to it. Marks are asked at borders, by the thread that computes: nothing waits for the device
+that the program does not wait for itself. NCCL carries the collectives of a group out one after
+another, on a stream of its own: one that was asked for before the last was over began then.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Protocol
+
+import torch
+import torch.distributed as dist
+
+from zerosim.schema.events import DeviceClock
+from zerosim.schema.rows import row_writer
+from zerosim.trace.rowfile import Rows
+
+_MOST = 8192
+"""Events whose device times are waited for at a time."""
+_LONGEST_S = 1.0
+"""How long the end of a trace waits for a device; one that hangs is not waited for."""
+_POLL_S = 0.001
+_REBASE_MS = 8000.0
+"""CUDA says times in single precision: after so long it has no microseconds left."""
+_row = row_writer("device", "event", "begin_ns", "end_ns")
+_wait: Any = dist.Work.wait
+"""As PyTorch has it: a wait of ours is none of the program's."""
+
+
+class Mark(Protocol):
+    """A place in a stream of a device."""
+
+    def is_over(self) -> bool:
+        """Whether the device has come to it."""
+        ...
+
+    def time_ns(self) -> int:
+        """When that was, on the rank's clock; only if it has."""
+        ...
+
+
+class Marks(Protocol):
+    """Where marks come from."""
+
+    def here(self) -> Mark | None:
+        """One in the stream that this thread uses; None where none can be left."""
+        ...
+
+    def after(self, work: Any) -> Mark | None:
+        """One that a device comes to when a work of the backend is over; likewise."""
+        ...
+
+    def uncertainty_ns(self) -> int:
+        """How far the two clocks may be apart by now; the device has nothing left to do."""
+        ...
+
+
+class _CudaMark:
+    def __init__(self, clock: CudaMarks, event: torch.cuda.Event) -> None:
+        self._clock, self._event = clock, event
+
+    def is_over(self) -> bool:
+        return bool(self._event.query())
+
+    def time_ns(self) -> int:
+        return self._clock.time_of(self._event)
+
+
+class CudaMarks:
+    """CUDA's events, from the first one on."""
+
+    def __init__(self, now_ns: Callable[[], int]) -> None:
+        self._now_ns = now_ns
+        self._base: tuple[torch.cuda.Event, int] | None = None
+        self._apart_ns = 0
+        self._ours: torch.cuda.Stream | None = None
+        # then a wait is one of the host
+        self._waits_on_host = os.environ.get("TORCH_NCCL_BLOCKING_WAIT", "0") not in {"", "0"}
+
+    def here(self) -> Mark | None:
+        """See `Marks.here`."""
+        if torch.cuda.is_current_stream_capturing():
+            return None
+        if self._base is None:
+            self._base, self._apart_ns = self._met()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return _CudaMark(self, event)
+
+    def after(self, work: Any) -> Mark | None:
+        """See `Marks.after`."""
+        is_batch = bool(dist.distributed_c10d._world.pg_coalesce_state)
+        if self._waits_on_host or is_batch or torch.cuda.is_current_stream_capturing():
+            return None
+        if self._ours is None:
+            self._ours = torch.cuda.Stream()
+        with torch.cuda.stream(self._ours):
+            _wait(work)
+            return self.here()
+
+    def uncertainty_ns(self) -> int:
+        """See `Marks.uncertainty_ns`."""
+        if self._base is None:
+            return 0
+        (event, now_ns), apart_ns = self._met()
+        return max(self._apart_ns, abs(self.time_of(event) - now_ns) + apart_ns)
+
+    def time_of(self, event: torch.cuda.Event) -> int:
+        """When the device came to an event that it has come to."""
+        assert self._base is not None, "it was recorded after the base"
+        base, base_ns = self._base
+        passed_ms = float(base.elapsed_time(event))
+        time_ns: int = base_ns + round(passed_ms * 1e6)
+        if passed_ms > _REBASE_MS:
+            self._base = event, time_ns
+        return time_ns
+
+    def _met(self) -> tuple[tuple[torch.cuda.Event, int], int]:
+        """An event whose time is known on both clocks, and how well."""
+        torch.cuda.current_stream().synchronize()
+        event = torch.cuda.Event(enable_timing=True)
+        before_ns = self._now_ns()
+        event.record()
+        event.synchronize()
+        after_ns = self._now_ns()
+        return (event, (before_ns + after_ns) // 2), (after_ns - before_ns) // 2
+
+
+class _Waiting(threading.local):
+    mark: Mark | None = None
+
+
+class DeviceTimes:
+    """Begin and end of events on a device, until it has come to them: then they are rows."""
+
+    def __init__(self, rows: Rows, marks: Marks) -> None:
+        self._rows, self._marks = rows, marks
+        self._begun: dict[int, tuple[Mark, str]] = {}
+        self._ended: deque[tuple[int, Mark, Mark, str]] = deque()
+        self._over_ns: dict[str, int] = {}
+        self._thread = _Waiting()
+        self._num_lost = 0
+
+    def begins(self, event: int, group: str = "") -> None:
+        """An event begins, on this thread's stream.
+
+        Args:
+            group: of a collective.
+        """
+        if len(self._begun) + len(self._ended) >= _MOST:
+            self._num_lost += 1
+        elif (mark := self._marks.here()) is not None:
+            self._begun[event] = mark, group
+
+    def ends(self, event: int, work: Any = None) -> None:
+        """It is over where this thread's stream is now, or when the work is; nothing if it was."""
+        begin, group = self._begun.pop(event, (None, ""))
+        if begin is None:
+            return
+        end = self._marks.here() if work is None else self._marks.after(work)
+        if end is not None:
+            self._ended.append((event, begin, end, group))
+
+    def forget(self, event: int) -> None:
+        """It never was anything for the device."""
+        self._begun.pop(event, None)
+
+    def comes_to_wait(self) -> None:
+        """This thread's stream is about to wait."""
+        self._thread.mark = self._marks.here()
+
+    def goes_on(self, wait: int) -> None:
+        """It has waited; the wait is an event."""
+        begin, self._thread.mark = self._thread.mark, None
+        end = None if begin is None else self._marks.here()
+        if begin is not None and end is not None and len(self._ended) < _MOST:
+            self._ended.append((wait, begin, end, ""))
+
+    def wait(self) -> None:
+        """Wait until the device has done what is known here, but not for one that hangs."""
+        until = time.monotonic() + _LONGEST_S
+        while not self.write() and time.monotonic() < until:
+            time.sleep(_POLL_S)
+
+    def write(self) -> bool:
+        """Write rows of what the device has done; returns whether there is nothing else."""
+        for _ in range(len(self._ended)):
+            event, begin, end, group = one = self._ended.popleft()
+            if not end.is_over():
+                self._ended.append(one)
+                continue
+            begin_ns, end_ns = begin.time_ns(), end.time_ns()
+            if group:
+                begin_ns = min(max(begin_ns, self._over_ns.get(group, 0)), end_ns)
+                self._over_ns[group] = end_ns
+            self._rows.append(_row(event, begin_ns, max(begin_ns, end_ns)))
+        return not self._ended
+
+    def first_call(self) -> int | None:
+        """The first collective that the device is not known to have done; None if there is none."""
+        under_way = [
+            event for event, _, end, group in [*self._ended] if group and not end.is_over()
+        ]
+        return min(
+            [*under_way, *(one for one, (_, group) in [*self._begun.items()] if group)],
+            default=None,
+        )
+
+    def close(self) -> None:
+        """Write what the device does within a moment, and how well its clock was aligned."""
+        self.wait()
+        if not self._ended:
+            with suppress(RuntimeError):  # of a device that failed nobody knows
+                uncertainty_ns = self._marks.uncertainty_ns()
+                self._rows.write(
+                    "device_clock",
+                    DeviceClock(uncertainty_ns=uncertainty_ns, num_lost=self._num_lost),
+                )
+
+
+def marks_of(device: str, now_ns: Callable[[], int]) -> Marks | None:
+    """Where a rank's marks come from; None on a CPU."""
+    return CudaMarks(now_ns) if device == "cuda" else None
