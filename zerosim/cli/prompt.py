@@ -13,7 +13,8 @@ import typer
 from zerosim.base.errors import ZerosimError
 from zerosim.base.tables import written_out
 from zerosim.debug import Commands, Controller, Outcome, Reply, Why
-from zerosim.debug.words import lines_of, of_ranks
+from zerosim.debug.outcomes import of_ranks
+from zerosim.debug.words import lines_of
 
 _SIGN = "(zerosim) "
 _NOTHING_HELD = signal.SIGUSR1

@@ -11,7 +11,7 @@ import errno
 import io
 import os
 import sys
-from typing import TextIO
+from typing import Any, TextIO
 
 from zerosim.base.errors import EnvironmentFault
 
@@ -48,7 +48,7 @@ class _Written(io.RawIOBase):
         """That is what it is for."""
         return True
 
-    def write(self, text: bytes, /) -> int:  # type: ignore[override]
+    def write(self, text: Any, /) -> int:
         """Write some; how much of it.
 
         Raises:

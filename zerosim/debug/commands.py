@@ -14,9 +14,9 @@ from functools import partial
 from zerosim.base.errors import ConfigError
 from zerosim.debug.controller import Controller
 from zerosim.debug.goals import Goal
-from zerosim.debug.outcomes import Outcome
+from zerosim.debug.outcomes import Outcome, of_ranks
 from zerosim.debug.replies import Reply, table_across, table_of_tensors
-from zerosim.debug.words import lines_of, of_ranks, of_stand
+from zerosim.debug.words import lines_of, of_stand
 from zerosim.schema.memory import Role
 
 STEPS: Mapping[str, Goal] = {"step": Goal.OVER} | {goal.value: goal for goal in Goal}
