@@ -161,7 +161,7 @@ def _which_clock(trace: Trace) -> Iterator[str]:
     """Whose times these are, where there is a device."""
     if all(rank.header.device == "cpu" for rank in trace.ranks):
         return
-    if not is_on_device(trace):
+    if not any(map(is_on_device, trace.ranks)):
         yield said("notes.of_host")
         return
     clocks = [rank.device_clock for rank in trace.ranks if rank.device_clock is not None]

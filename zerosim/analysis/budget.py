@@ -224,7 +224,7 @@ def occupancy(graph: EventGraph, place: int) -> Occupancy:
         state=state.astype(np.int64),
         missing=np.where(lacks, last[index], NONE) if len(begin) else np.full(len(start), NONE),
         # a kernel of NCCL occupies the device from when it begins, whoever has not arrived
-        communicates=in_call if is_on_device(graph.trace) else has_begun,
+        communicates=in_call if is_on_device(graph.trace.ranks[place]) else has_begun,
         copies=copies_now,
     )
 

@@ -24,13 +24,13 @@ def is_measured(rank: RankTrace) -> bool:
 def count_messages(rank: RankTrace) -> dict[int, tuple[int, int]]:
     """The backend's messages of each collective, sent and received, as its transfers are cut."""
     counts: dict[int, list[int]] = defaultdict(lambda: [0, 0])
-    names = ("kind", "parent", "op", "group", "payload_bytes")
-    columns = (rank.events.column(name) for name in names)
-    backends = {name: group.backend for name, group in rank.groups.items()}
-    for kind, parent, op, group, size in zip(*columns, strict=True):
+    columns = (rank.events.column(name) for name in ("kind", "parent", "op", "payload_bytes"))
+    # messages of a collective are those of zerosim's rings, which are all on one device
+    backends = {one.backend for one in rank.groups.values()}
+    backend = Algorithm.NCCL.value if Algorithm.NCCL in backends else ""
+    for kind, parent, op, size in zip(*columns, strict=True):
         if kind is Kind.TRANSFER and parent is not None:
-            count = backend_messages(backends.get(group, ""), size)
-            counts[parent][0 if op is Op.SEND else 1] += count
+            counts[parent][0 if op is Op.SEND else 1] += backend_messages(backend, size)
     return {parent: (sent, received) for parent, (sent, received) in counts.items()}
 
 

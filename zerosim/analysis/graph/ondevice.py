@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from zerosim.record import Trace
+from zerosim.record import RankTrace, Trace
 
 
 def on_device(trace: Trace) -> Trace:
@@ -22,8 +22,6 @@ def on_device(trace: Trace) -> Trace:
     return replace(trace, ranks=tuple(replace(rank, events=own) for rank, own in ranks))
 
 
-def is_on_device(trace: Trace) -> bool:
-    """Whether any of its events stands at a device's time."""
-    return any(
-        time is not None for rank in trace.ranks for time in rank.events.column("device_end_ns")
-    )
+def is_on_device(rank: RankTrace) -> bool:
+    """Whether any of a rank's events has a device's time."""
+    return any(time is not None for time in rank.events.column("device_end_ns"))

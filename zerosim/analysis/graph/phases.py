@@ -31,8 +31,9 @@ def borders(rank: RankTrace, offset_ns: int) -> list[Border]:
     Args:
         offset_ns: added to the rank's times.
     """
-    computed = [event for _, event in rank.events.of_kind(Kind.COMPUTE) if _is_on_device(event)]
-    if computed:  # the counters and the memory were read when the host came to a phase
+    has_device = any(time is not None for time in rank.events.column("device_end_ns"))
+    if has_device and any(_is_on_device(one) for _, one in rank.events.of_kind(Kind.COMPUTE)):
+        # the counters and the memory were read when the host came to a phase
         found = list(_on_device(rank.events))
         return [Border(one.iteration, one.phase, one.time_ns + offset_ns) for one in found]
     seen = [(one.time_ns, one.iteration, one.micro_step, one.phase) for one in rank.wire_samples]
