@@ -100,3 +100,33 @@ def test_it_fits_80_columns_and_ascii():
     assert "?" not in answer.out
     lines = command("table", "paper").out.splitlines()
     assert max(len(line) for line in lines[3:-8]) <= 80
+
+
+def test_what_a_model_is_made_of(tmp_path):
+    given = {
+        "model_type": "mixtral",
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "vocab_size": 100,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "num_local_experts": 4,
+        "num_experts_per_tok": 1,
+        "max_position_embeddings": 32,
+        "memory_tokens": 7,
+    }
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(given), encoding="utf-8")
+    answer = command("table", "model", "--model", path, "--json")
+    found = json.loads(answer.out)
+    rows = found["rows"]
+    block = next(row for row in rows if row["part"] == "block")
+    expert, attention = 3 * 64 * 128, 2 * 64 * 64 + 2 * 64 * 32
+    whole = attention + 4 * 64 + 2 * 64
+    assert block["parameters"] == whole + 4 * expert
+    assert block["active"] == whole + expert
+    assert rows[-1]["parameters"] == 3 * block["parameters"] + 2 * 100 * 64 + 64
+    assert found["notes"] == ["not counted: memory_tokens = 7"]
+    assert_one_line(command("table", "model"), "expected `table model --model`")
+    assert_one_line(command("table", "paper", "--model", "gpt-2"), "table is paper")

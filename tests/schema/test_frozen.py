@@ -66,7 +66,7 @@ COMMANDS = {
         --float8 --ideal --tokens --days --price --gpu-mtbf --checkpoint-time --restart-time
         --ds-config --margin --top --write --json --help
     """,
-    "table": "NAME --json --help",
+    "table": "NAME --model --json --help",
     "import": "PATHS --out --help",
     "export": """
         FOLDERS --html --page --lesson --iteration --overwrite --perfetto --chakra --hta --graphml

@@ -18,6 +18,7 @@ from zerosim.cli.console import make_console, make_table, print_json, print_tabl
 from zerosim.cli.options import AsJson
 from zerosim.cli.verdicts import print_answer
 from zerosim.predict.plan.redrawn import FIGURES
+from zerosim.predict.plan.tables import model_table
 from zerosim.theory import (
     Optimizer,
     TableCell,
@@ -34,23 +35,44 @@ _NAMES = {1: "P_os", 2: "P_os+g", 3: "P_os+g+p"}
 _DTYPES = {DType.BF16: "mixed (bf16, fp16)", DType.FP32: "fp32"}
 
 
-_WRITTEN = {"gb": "GB", "gpu": "GPU", "gpus": "GPUs", "tflops": "TFLOP/s", "pflops": "PFLOP/s"}
+_WRITTEN = {
+    "gb": "GB",
+    "gpu": "GPU",
+    "gpus": "GPUs",
+    "mflop": "MFLOP",
+    "tflops": "TFLOP/s",
+    "pflops": "PFLOP/s",
+}
 
-PAPER = "paper"
-_NAMED = (PAPER, *FIGURES)
-"""What can be printed: the paper's Table 1, and the figures of a plan."""
+PAPER, MODEL = "paper", "model"
+_NAMED = (PAPER, MODEL, *FIGURES)
+"""What can be printed: the paper's Table 1, what a model is made of, and the figures of a plan."""
 
 
 def table(
     name: Annotated[
-        str, typer.Argument(help=f"paper: Table 1 of ZeRO, and K; {', '.join(FIGURES)}.")
+        str,
+        typer.Argument(
+            help=f"paper: Table 1 of ZeRO, and K; model: what --model is; {', '.join(FIGURES)}."
+        ),
     ],
     *,
+    model: Annotated[
+        str | None, typer.Option(help="Of `table model`: a name, or a Hugging Face config.json.")
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Print a paper's table or figure beside what is predicted; exit 1 if a law does not agree."""
     if name not in _NAMED:
         raise ConfigError(f"unknown table {name!r}: expected one of {', '.join(_NAMED)}")
+    if (name == MODEL) != (model is not None):
+        raise ConfigError(
+            f"table is {name} and model {model}: expected `table model --model` with a name or a "
+            "Hugging Face config.json"
+        )
+    if model is not None:
+        _show(model_table(model), as_json=as_json)
+        return 0
     if name != PAPER:
         _show(FIGURES[name](), as_json=as_json)
         return 0

@@ -8,6 +8,7 @@ plan and a simulated run differ only in how they put these times together.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from zerosim.base.tiers import Link
 from zerosim.predict.placement.belief import Software, System, believed, usual_software
@@ -28,6 +29,7 @@ from zerosim.theory.transformer import (
     BLOCKS,
     EMBEDDING,
     HEAD,
+    Computing,
     Operator,
     again_by_operators,
     kinds_of,
@@ -103,6 +105,8 @@ class Prices:
         self._of_computing: dict[tuple[object, str], tuple[float, float]] = {}
         self._on_nodes: dict[tuple[tuple[int, ...], int], OnNodes] = {}
         self._units: dict[object, tuple[Unit, ...]] = {}
+        self._each: dict[object, Unit] = {}
+        self._made_again: dict[object, float] = {}
         self._planned: dict[Workload, dict[_Why, list[Movement]]] = {}
         self.algorithm = Algorithm.NCCL if machine.generation else Algorithm.GLOO
 
@@ -136,20 +140,26 @@ class Prices:
     def units(self, layout: Layout, place: str) -> tuple[Unit, ...]:
         """The kinds of units of one stage of a layout's pipeline, in forward order."""
         workload = layout.workload(place)
-        asked = (workload.config, workload.num_ranks, workload.units, workload.ranks_per_node)
-        key = (
-            asked,
+        asked = (
+            workload.config,
+            workload.num_ranks,
+            workload.ranks_per_node,
             layout.computing,
             layout.recompute,
             layout.config.bucket_elements,
-            layout.config.overlap,
             layout.data,
             layout.replicas,
             layout.ranks_per_node or layout.num_ranks,
         )
-        found = self._units.get(key)
+        found = self._units.get((asked, workload.units))
         if found is None:
-            found = self._units[key] = tuple(_Pricing(self, layout, place).units())
+            pricing, units = _Pricing(self, layout, place), []
+            for one in workload.units:  # a block is the same on each stage
+                unit = self._each.get((asked, one))
+                if unit is None:
+                    unit = self._each[asked, one] = pricing.unit(one.name, one.elements)
+                units.append(unit)
+            found = self._units[asked, workload.units] = tuple(units)
         return found
 
     def planned(self, workload: Workload) -> dict[_Why, list[Movement]]:
@@ -164,6 +174,14 @@ class Prices:
     def loss(self, layout: Layout) -> float:
         """The loss of a micro-batch, forward and backward, ns."""
         return self.computing(loss_operators(layout.computing))
+
+    def half_again(self, computing: Computing, name: str) -> float:
+        """What is done again of a block where every second product is kept, ns."""
+        found = self._made_again.get((computing, name))
+        if found is None:
+            found = self.computing(again_by_operators(computing, name))
+            self._made_again[computing, name] = found
+        return found
 
     def computed(self, layout: Layout, name: str) -> tuple[float, float]:
         """Forward and backward of one unit, ns."""
@@ -210,20 +228,17 @@ class _Pricing:
 
     def __init__(self, prices: Prices, layout: Layout, place: str) -> None:
         self._prices, self._layout = prices, layout
-        self._workload = layout.workload(place)
-        self._size = layout.ranks_per_node or layout.num_ranks
-        self._moves = prices.planned(self._workload)
-        self._of_experts: dict[_Why, list[Movement]] = {}
+        self._place, self._size = place, layout.ranks_per_node or layout.num_ranks
         experts = layout.experts(place)
-        if experts is not None:
-            self._of_experts = prices.planned(experts)
+        self._of_experts = {} if experts is None else prices.planned(experts)
         self._experts = {one.name: one.elements for one in experts.units} if experts else {}
 
-    def units(self) -> list[Unit]:
-        """One of each kind."""
-        return [self._unit(one.name, one.elements) for one in self._workload.units]
+    @cached_property
+    def _moves(self) -> dict[_Why, list[Movement]]:
+        return self._prices.planned(self._layout.workload(self._place))
 
-    def _unit(self, name: str, elements: int) -> Unit:
+    def unit(self, name: str, elements: int) -> Unit:
+        """One of them."""
         layout, prices, config = self._layout, self._prices, self._layout.config
         bits = prices.computing(quantized_operators(elements)) if config.quantizes else 0.0
         forward, backward = prices.computed(layout, name)
@@ -292,14 +307,14 @@ class _Pricing:
         """What backward computes once more of a block, ns."""
         if name not in BLOCKS:
             return 0.0
-        computing = self._layout.computing
+        computing, prices = self._layout.computing, self._prices
         match self._layout.recompute:
             case Recompute.FULL:
                 return forward
             case Recompute.SELECTIVE if computing.has_scores:
-                return self._prices.computing(computing.attention(name))
+                return prices.computing(computing.attention(name))
             case Recompute.OPERATORS:
-                return self._prices.computing(again_by_operators(computing, name))
+                return prices.half_again(computing, name)
         return 0.0
 
     def _priced(self, one: Movement) -> Moved:

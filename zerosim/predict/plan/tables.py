@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from zerosim.base.config.shapes import parameters_of, shape_of
 from zerosim.base.quantities import format_exact
 from zerosim.base.tables import Cell, Column, Evidence, Table
 from zerosim.predict.plan.predict import Predicted
 from zerosim.predict.plan.scaling import Point
 from zerosim.predict.plan.schedule import Cause
 from zerosim.predict.plan.search import name_of, words_of
+from zerosim.theory.saved import ALL, block_bytes
+from zerosim.theory.transformer import Computing, kinds_of, pieces
 
 _PREDICTED = Evidence.PREDICTED
 
@@ -32,6 +35,34 @@ def layouts_table(predicted: Iterable[Predicted], title: str) -> Table:
         for one in predicted
     )
     return Table(title, tuple(columns), rows)
+
+
+def model_table(name: str) -> Table:
+    """What a model is made of: parameters, FLOPs of a token in forward, what it keeps of a token.
+
+    At the model's own context, in bf16, nothing computed again.
+
+    Raises:
+        ConfigError: there is no such model.
+    """
+    shape = shape_of(name)
+    names = ("times", "parameters", "active", "mflop_a_token", "kept_bytes_a_token")
+    computing = Computing(shape, 1, shape.context)
+    rows: list[tuple[Cell, ...]] = []
+    together = 0.0
+    for one in pieces(shape):
+        block = kinds_of(shape).get(one.name)
+        flops = sum(each.calls * each.flops for each in computing.forward(one.name))
+        kept = block_bytes(computing, ALL, one.name) // shape.context if block else None
+        active = one.elements if block is None else block.active_elements
+        each = (one.elements, active, flops / shape.context / 1e6, kept)
+        rows.append((one.name, one.times, *each))
+        together += one.times * flops / shape.context / 1e6
+    total = (parameters_of(shape), parameters_of(shape, active=True))
+    rows.append(("together", 1, *total, together, None))
+    notes = tuple(f"not counted: {left}" for left in getattr(shape, "left_out", ()))
+    title = f"{name}: what it is made of, at {format_exact(shape.context)} tokens, by theory"
+    return Table(title, (Column("part"), *map(Column, names)), tuple(rows), notes)
 
 
 def memory_table(predicted: Predicted) -> Table:

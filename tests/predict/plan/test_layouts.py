@@ -1,0 +1,154 @@
+"""Layouts beyond zerosim's engine: what each adds to a step and to memory, by its formula."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from zerosim.base.config import EngineConfig
+from zerosim.base.config.huggingface import architecture
+from zerosim.base.config.shapes import shape_of
+from zerosim.base.errors import ConfigError
+from zerosim.predict.placement.machine import load_machine
+from zerosim.predict.plan.prices import Prices
+from zerosim.predict.plan.schedule import Cause, step_times
+from zerosim.schema.events import Op
+from zerosim.theory.footprint import footprints
+from zerosim.theory.layout import FIRST, LAST, MIDDLE, Layout, native
+from zerosim.theory.memory import Role
+from zerosim.theory.saved import Keeping, Recompute
+from zerosim.theory.transformer import BLOCK, Cut
+
+MODELS = json.loads(
+    (Path(__file__).parents[2] / "base" / "huggingface.json").read_text(encoding="utf-8")
+)
+MIXTRAL = architecture(MODELS["mistralai/Mixtral-8x7B-v0.1"]["config"])
+LLAMA = shape_of("llama-3-8b")
+
+
+@pytest.fixture(scope="module")
+def prices():
+    return Prices(load_machine("dgx-h100"))
+
+
+def layout_of(shape=LLAMA, *, stage=1, accumulate=8, **values):
+    config = native(EngineConfig(stage=stage, accumulate=accumulate, dtype="bf16"))
+    given = {"data": 8, "sequence": 8192, "ranks_per_node": 8, **values}
+    return Layout(shape=shape, config=config, **given)
+
+
+def test_interleaved_chunks_divide_the_bubble(prices):
+    """(p - 1) / v micro-batches (Narayanan et al. 2021, section 2.2), but for more messages."""
+    plain = layout_of(pipeline=4)
+    bubble = step_times(prices, plain)[Cause.BUBBLE]
+    machine = replace(prices.machine, hidden_messages=1.0)
+    for chunks in (1, 2, 4, 8):
+        found = step_times(Prices(machine), replace(plain, chunks=chunks))[Cause.BUBBLE]
+        assert found == pytest.approx(bubble / chunks, rel=0.02)
+    zero = step_times(prices, replace(plain, zero_bubble=True))[Cause.BUBBLE]
+    assert zero == pytest.approx(bubble / 3)
+
+
+def test_interleaved_chunks_keep_a_few_more_activations():
+    """1 + (p - 1) / (p v) of all layers' on the first stage (Korthikanti et al. 2022, 4.2.3)."""
+
+    def kept(layout):
+        return max(
+            part.bytes
+            for one in footprints(layout)
+            for part in one.parts
+            if part.role is Role.ACTIVATIONS and part.name == "activations"
+        )
+
+    plain = layout_of(pipeline=4)
+    assert kept(replace(plain, chunks=2)) == pytest.approx(kept(plain) * (1 + 3 / 8))
+
+
+def test_stages_that_cannot_be_shared_evenly():
+    layout = layout_of(pipeline=5)  # of 32 layers
+    assert [layout.blocks_of(place) for place in (FIRST, MIDDLE, LAST)] == [7, 7, 6]
+    with pytest.raises(ConfigError, match="expected 1 to the 32 layers"):
+        layout_of(pipeline=33)
+    with pytest.raises(ConfigError, match="micro-batches in a multiple of its 4 stages, not 6"):
+        layout_of(pipeline=4, chunks=2, accumulate=6)
+
+
+def test_ranks_that_share_a_sequence(prices):
+    """Each has a c-th part of the tokens, and waits for the keys and values of all."""
+    alone, shared = layout_of(stage=3), layout_of(stage=3, cut=Cut(context=4))
+    assert shared.tokens * 4 == alone.tokens
+    mine, theirs = (
+        next(one for one in prices.units(layout, LAST) if one.name == BLOCK)
+        for layout in (shared, alone)
+    )
+    assert mine.forward == pytest.approx(theirs.forward / 4, rel=0.1)
+    (moved,) = mine.sums_forward
+    payload = 2 * (1024 + 1024) * 8192  # keys and values of 8 heads of 128, bf16
+    group = prices.on_nodes((0, 1, 2, 3), 8)
+    assert moved.ns == prices.collective(Op.ALL_GATHER, payload, group).ns
+
+
+def test_ranks_that_share_experts(prices):
+    """Parameters of experts are divided among them; tokens go to them and come back."""
+    alone = layout_of(MIXTRAL, stage=1, sequence=4096)
+    shared = replace(alone, cut=Cut(experts=8))
+    (block,) = MIXTRAL.blocks
+
+    def held(layout):
+        parts = footprints(layout)[0].parts
+        return {part.role: part.bytes for part in parts if part.role is not None}
+
+    # parameters and gradients: all of attention, an eighth of the experts
+    less = 2 * block.layers * block.expert_elements() * 7 // 8
+    assert held(alone)[Role.PARAMETERS] - held(shared)[Role.PARAMETERS] == less
+    # optimizer states are divided among all eight in either way
+    assert held(shared)[Role.MOMENTUM] == pytest.approx(held(alone)[Role.MOMENTUM], rel=1e-6)
+    unit = next(one for one in prices.units(shared, LAST) if one.name == BLOCK)
+    (moved,) = unit.sums_forward
+    payload = 2 * 2 * 4096 * 4096  # k b s h, bf16
+    group = prices.on_nodes(tuple(range(8)), 8)
+    assert moved.ns == 2 * prices.collective(Op.ALL_TO_ALL, payload, group).ns
+    with pytest.raises(ConfigError, match="the model has no experts"):
+        layout_of(cut=Cut(experts=8))
+    with pytest.raises(ConfigError, match="expected a divisor of the 8 experts"):
+        layout_of(MIXTRAL, sequence=4096, data=16, cut=Cut(experts=16))
+
+
+def test_replicas_of_all_states(prices):
+    """HSDP: gathers stay in the node, and the part of each rank is added up over nodes."""
+    sharded = layout_of(stage=3, data=32, accumulate=1)
+    hybrid = replace(sharded, replicas=4)
+    assert hybrid.shards == 8
+    one, other = (
+        next(each for each in prices.units(layout, LAST) if each.name == BLOCK)
+        for layout in (hybrid, sharded)
+    )
+    assert one.gather_forward.ns < other.gather_forward.ns
+    within, across = one.reduce
+    part = 2 * -(-LLAMA.blocks[0].elements() // 8)
+    group = prices.on_nodes((0, 8, 16, 24), 8)
+    assert across.ns == prices.collective(Op.ALL_REDUCE, part, group).ns
+    assert within.ns > 0
+    with pytest.raises(ConfigError, match="which divide states"):
+        layout_of(stage=0, replicas=2)
+
+
+def test_half_of_the_products_is_between_none_and_all(prices):
+    took = {
+        recompute: step_times(prices, layout_of(stage=3, keeping=Keeping(recompute))).get(
+            Cause.AGAIN, 0.0
+        )
+        for recompute in Recompute
+    }
+    assert took[Recompute.NONE] == took[Recompute.SELECTIVE] == 0  # no scores are kept
+    assert 0.3 < took[Recompute.OPERATORS] / took[Recompute.FULL] < 0.7
+
+
+def test_float8_is_faster_by_less_than_its_products():
+    machine = load_machine("dgx-h100")
+    wide, narrow = (
+        step_times(Prices(machine), layout_of(stage=3, float8=float8))[Cause.COMPUTE]
+        for float8 in (False, True)
+    )
+    assert 1 / machine.float8_times < narrow / wide < 1
