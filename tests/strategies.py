@@ -357,14 +357,16 @@ def _close_of(opened: Event, num_ranks: int) -> st.SearchStrategy[Close]:
     )
 
 
+def _group(name: str, rank: int, backend: str = "gloo") -> Row:
+    return "group", Group(name=name, backend=backend, ranks=tuple({0, rank}))
+
+
 @st.composite
 def rank_rows(draw: st.DrawFn, rank: int, num_ranks: int, max_events: int = 6) -> list[Row]:
     """Rows of one rank without its end row: a header, then all kinds in a legal order."""
     rows: list[Row] = [("header", header(rank, num_ranks))]
-    rows += [
-        ("group", Group(name=name, backend=draw(texts), ranks=tuple({0, rank})))
-        for name in draw(st.lists(texts, max_size=2, unique=True))
-    ]
+    groups = set(draw(st.lists(texts, max_size=2, unique=True)))
+    rows += [_group(name, rank, draw(texts)) for name in sorted(groups)]
     rows += [
         ("socket", Socket(index=index, local=draw(texts), remote=draw(texts)))
         for index in range(draw(st.integers(0, 2)))
@@ -376,6 +378,8 @@ def rank_rows(draw: st.DrawFn, rank: int, num_ranks: int, max_events: int = 6) -
         is_open = draw(st.booleans())
         drawn = draw(events(st.just(place), st.just(rank), num_ranks))
         said, event = draw(st.sampled_from(_ways_to_say(drawn, is_open=is_open)))
+        rows += [_group(drawn.group, rank)] * (drawn.group not in groups)
+        groups.add(drawn.group)
         rows += said
         if is_open:
             still_open.append(event)

@@ -135,6 +135,8 @@ def test_a_deadlock_is_named(tmp_path):
     nodes = json.loads((tmp_path / "graph.json").read_text())["nodes"]
     assert nodes
     assert not any("on_path" in node for node in nodes)
+    refused = command("whatif", folder, "--bandwidth", "x2", "--out", tmp_path / "predicted")
+    assert_one_line(refused, "circle")
     assert "a deadlock, named below" in answer.out.splitlines()[0]
     assert "rank 0 comes to all-reduce of the right one" in answer.out
     assert "critical path over all ranks" not in answer.out

@@ -132,6 +132,8 @@ def test_the_same_seed_is_the_same_jitter(tmp_path):
         (("--slow", "7=x2"), ("rank 7", "0, 1, 2")),
         (("--slow", "fast"), ("'fast'", "RANK=FACTOR")),
         (("--jitter", "-1"), ("jitter is -1",)),
+        (("--jitter", "1e9"), ("jitter is 1e+09", "to 10")),
+        (("--compute", "x1e-300"), ("compute is 1e-300", "of 1e-09 to 1e+09")),
         (("--compute", "x2", "--iteration", "9"), ("iteration 9",)),
     ],
 )

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests import strategies as draw
 from tests.record.samples import GROUP, call, stop, write_calls
+from zerosim.base.errors import TraceError
 from zerosim.record import (
     CollectiveKey,
     MismatchKind,
@@ -141,7 +142,7 @@ def test_two_calls_at_one_position(tmp_path):
     ("fields", "why"),
     [
         ({"sequence": None}, "no sequence number"),
-        ({"group": "ghost"}, "no group row for its group 'ghost'"),
+        ({"group": ""}, "its group is not recorded"),
         ({"op": None}, "without an operation"),
         ({"op": Op.RECEIVE, "peers": ()}, "no rank sent it: receive from any rank of blocks.0"),
         ({"op": Op.SEND, "peers": ()}, "expected one peer"),
@@ -156,6 +157,18 @@ def test_a_call_without_a_place(tmp_path, fields, why):
     assert (mismatch.kind, mismatch.ranks, mismatch.key) == (MismatchKind.UNKNOWN, (0,), None)
     assert why in mismatch.message
     assert found.collectives == ()
+
+
+def test_a_group_that_is_named_is_there(tmp_path):
+    """Of a rank that was killed before it came to a group's row the call has none."""
+    odd = dataclasses.replace(call(0, 0), group="ghost")
+    with pytest.raises(TraceError, match=r"rank-0.*event 0 is of group 'ghost', which is unknown"):
+        matching(tmp_path / "closed", [[odd], []])
+    folder = write_calls(tmp_path / "killed", [[odd], []])
+    stop(folder, 0, 3)
+    trace = load(folder)
+    assert [event.group for event in trace.ranks[0].events] == [""]
+    assert "its group is not recorded" in only(match_collectives(trace)).message
 
 
 def test_a_group_without_its_caller(tmp_path):
@@ -192,7 +205,7 @@ def test_groups_are_separate_channels(tmp_path):
         [message(0, 0, Op.SEND, 1, group="a"), message(0, 1, Op.SEND, 1, group="b")],
         [message(1, 0, Op.RECEIVE, 0, group="b"), message(1, 1, Op.RECEIVE, 0, group="a")],
     ]
-    found = matching(tmp_path, calls)
+    found = matching(tmp_path, calls, {"a": (0, 1), "b": (0, 1)})
     assert found.mismatches == ()
     assert [(c.key.group, c.events[1].id) for c in found.collectives] == [("a", 1), ("b", 0)]
 
@@ -283,7 +296,7 @@ def test_every_call_is_in_exactly_one_place(data):
                 data.draw(draw.events(ids=st.just(place), ranks=st.just(rank))),
                 kind=data.draw(st.sampled_from([Kind.COLLECTIVE, Kind.TRANSFER])),
                 parent=data.draw(st.sampled_from([None, None, 0] if place else [None])),
-                group=data.draw(st.sampled_from([*groups, "ghost"])),
+                group=data.draw(st.sampled_from(["", *(g for g in groups if rank in groups[g])])),
                 sequence=data.draw(st.none() | st.integers(0, 3)),
                 peers=data.draw(st.sampled_from([(), *((one,) for one in range(num_ranks))])),
             )

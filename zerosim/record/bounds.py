@@ -24,17 +24,26 @@ from zerosim.schema.events import (
     Failure,
     Group,
     Header,
+    InterfaceSample,
     Occurrence,
+    Repeated,
     Template,
     Transfer,
+    WireDelta,
 )
 from zerosim.schema.manifest import Manifest
 from zerosim.schema.memory import Allocations, MemorySample
 from zerosim.schema.rows import ROW_TYPES
 from zerosim.schema.strategies import Parameter, Strategy
 
-MOST = 2**63 - 1
-"""Times and counts are whole numbers of 64 bits with a sign; a byte more is nobody's memory."""
+MOST = 2**53
+"""Of counts, ids and sizes: a byte more is nobody's memory. Sums of a thousand have 64 bits, and
+each is the same number in JavaScript."""
+MOST_OF_A_COUNTER = 2**62 - 1
+"""Of times, which are ns since 1970 at most, and of what adds up for as long as a host is up: the
+sum of two has 64 bits."""
+LONGEST_NS = 2**56
+"""Two years, from the first event of a run to its last: some sums are over all events."""
 MOST_DIGITS = 30
 """Of a number that a user chose freely, such as a bucket that has room for anything."""
 MOST_RANKS = 2**20
@@ -42,6 +51,11 @@ MOST_RANKS = 2**20
 MOST_ITERATIONS = 2**40
 """A thousand iterations a second for thirty years."""
 
+_RUNNING = frozenset({"flops", "touched_bytes"})
+"""Fields that may be as large as a counter, beside times and what the kernel counts."""
+_OF_A_RING = frozenset({"hop", "shard"})
+"""Fields that are at most as many as there are ranks."""
+_KERNEL = (WireDelta, Repeated, InterfaceSample)
 _NOT_COUNTED = frozenset(
     {
         *("rank", "num_ranks", "node", "peer"),  # of the world
@@ -67,12 +81,21 @@ def _parts(kind: type) -> Iterator[tuple[str, type]]:
                 yield name, inner
 
 
+def _limits(kind: type) -> dict[str, int]:
+    """The most that each counted field of a record may be."""
+    found = {}
+    for name in _counted(kind):
+        runs = kind in _KERNEL or name.endswith("_ns") or name in _RUNNING
+        found[name] = MOST_OF_A_COUNTER if runs else MOST_RANKS if name in _OF_A_RING else MOST
+    return found
+
+
 _RECORDS = frozenset(ROW_TYPES.values())
 _PARTS = {kind: tuple(name for name, _ in _parts(kind)) for kind in _RECORDS}
 _COUNTED = {
-    kind: names
+    kind: limits
     for kind in _RECORDS | {inner for record in _RECORDS for _, inner in _parts(record)}
-    if (names := _counted(kind))
+    if (limits := _limits(kind))
 }
 _IN_WORLD: dict[type, tuple[str, ...]] = {
     Header: ("rank", "node"),
@@ -94,11 +117,11 @@ def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
     return attrgetter(*names)
 
 
-_READ = {kind: _reader(names) for kind, names in _COUNTED.items()}
+_READ = {kind: _reader(tuple(limits)) for kind, limits in _COUNTED.items()}
+_LEAST_LIMIT = {kind: min(limits.values()) for kind, limits in _COUNTED.items()}
 _HAS_ITERATION = frozenset(kind for kind in _RECORDS if "iteration" in get_type_hints(kind))
 
 
-_COUNT = Annotated[int, Meta(ge=0, le=MOST)]
 _ITERATION = Annotated[int, Meta(ge=-1, le=MOST_ITERATIONS)]
 
 
@@ -108,8 +131,9 @@ def bounded_types(kind: type) -> dict[str, Any]:
     What they refuse, `check_record` refuses too, and says why.
     """
     types = get_type_hints(kind)
-    for name in _COUNTED[kind]:
-        types[name] = _COUNT if types[name] is int else _COUNT | None
+    for name, most in _COUNTED[kind].items():
+        count = Annotated[int, Meta(ge=0, le=most)]
+        types[name] = count if types[name] is int else count | None
     return types | ({"iteration": _ITERATION} if kind in _HAS_ITERATION else {})
 
 
@@ -186,17 +210,17 @@ def _require_from_zero(kind: type, record: Any) -> None:
     if (read := _READ.get(kind)) is None:
         return
     values = [value for value in read(record) if value is not None]
-    if values and (min(values) < 0 or max(values) > MOST):
-        for name in _COUNTED[kind]:
+    if values and (min(values) < 0 or max(values) > _LEAST_LIMIT[kind]):
+        for name, most in _COUNTED[kind].items():
             if (value := getattr(record, name)) is not None:
-                _require_counts("", name, (value,))
+                _require_counts("", name, (value,), most)
 
 
-def _require_counts(what: str, name: str, values: Iterable[int]) -> None:
+def _require_counts(what: str, name: str, values: Iterable[int], most: int = MOST) -> None:
     for value in values:
-        if not 0 <= value <= MOST:
+        if not 0 <= value <= most:
             place = f" {what}" if what else ""
-            raise ValueError(f"{name}{place} is {_shown(value)}, expected 0 to 2^63 - 1")
+            raise ValueError(f"{name}{place} is {_shown(value)}, expected 0 to {most}")
 
 
 def _require_in_world(name: str, ranks: tuple[int, ...], num_ranks: int) -> None:
@@ -208,7 +232,7 @@ def _require_in_world(name: str, ranks: tuple[int, ...], num_ranks: int) -> None
 def _require_signed(name: str, values: Iterable[int]) -> None:
     for value in values:
         if not -MOST <= value <= MOST:
-            raise ValueError(f"{name} is {_shown(value)}, expected a number of 64 bits")
+            raise ValueError(f"{name} is {_shown(value)}, expected {-MOST} to {MOST}")
 
 
 def _require_plain(name: str, value: object) -> None:

@@ -35,7 +35,7 @@ class MismatchKind(StrEnum):
     DUPLICATE = "duplicate"
     """A rank made two calls at the same position."""
     UNKNOWN = "unknown"
-    """A call that cannot be placed: no group row, no sequence number, no peer, no sender."""
+    """A call that cannot be placed: no group, no sequence number, no peer, no sender."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,7 +291,7 @@ def _why_unknown(event: Event, ranks: tuple[int, ...]) -> str:
     if event.op is None:
         return "a collective without an operation"
     if not ranks:
-        return f"no group row for its group {event.group!r}"
+        return "its group is not recorded"
     if event.rank not in ranks:
         return f"its group {event.group!r} has only {name_ranks(ranks)}"
     return "no sequence number"

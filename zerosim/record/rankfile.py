@@ -7,14 +7,14 @@ that is not what was written, or that contradicts an earlier one, is an error th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from msgspec import ValidationError
 
 from zerosim.record.bounds import MOST_RANKS, RELATIONS, check_record, check_times
-from zerosim.record.eventrows import READERS, Events, TransferRow
+from zerosim.record.eventrows import READERS, EventRow, Events, OccurrenceRow, TransferRow
 from zerosim.record.lines import Lines
 from zerosim.record.schema import DECODERS, check_header_schema
 from zerosim.schema.events import (
@@ -48,7 +48,8 @@ class RankTrace:
         header: who the rank was.
         events: in the order of their ids; one that was opened holds what its close added, or
             stays with `end_ns` None.
-        groups: process groups by name; one with several backends has the first it used.
+        groups: process groups by name; one with several backends has the first it used. An event
+            that names one names one of these.
         sockets: TCP connections by index.
         wire_samples: the kernel's counters at phase borders, in the order of writing.
         interfaces: the kernel's counters of its node's network interfaces, in the order of writing;
@@ -115,6 +116,8 @@ def read_rank(paths: Sequence[Path], rank: int, num_ranks: int) -> tuple[RankTra
         with lines.errors_told():
             for name, line in lines:
                 add(name, line)
+            if path is paths[-1]:
+                rows.resolve_groups()
         rows.crc, is_cut = lines.crc, lines.is_cut
     return rows.result(is_cut=is_cut)
 
@@ -134,6 +137,7 @@ class _Rows:
         self.events: dict[int, Any] = {}
         self.open: dict[int, Any] = {}
         self.groups: dict[str, Group] = {}
+        self.groups_named: dict[str, int | None] = {}
         self.sockets: dict[int, Socket] = {}
         self.wire_samples: list[WireSample] = []
         self.interfaces: list[InterfaceSample] = []
@@ -151,8 +155,8 @@ class _Rows:
             "header": self.add_header,
             "group": self.add_group,
             "socket": self.add_socket,
-            "event": self.add_event,
-            "open": self.add_open,
+            "event": lambda row: self.add_event(self.named(row, row.id)),
+            "open": lambda row: self.add_open(self.named(row, row.id)),
             "template": self.add_template,
             "begin": lambda row: self.add_open(self.completed(row)),
             "happened": lambda row: self.add_event(self.completed(row)),
@@ -244,7 +248,42 @@ class _Rows:
         if self.sockets.setdefault(socket.index, socket) != socket:
             raise ValueError(f"a second socket with index {socket.index}")
 
+    def named(self, row: Any, event: int | None = None) -> Any:
+        """A row that may name a group, whose own row may come later: it is then in use."""
+        if row.group:
+            self.groups_named.setdefault(row.group, event)
+        return row
+
+    def resolve_groups(self) -> None:
+        """Hold the groups that are named against those that are there.
+
+        A rank that was killed may not have come to a group's row: of its calls in it the group is
+        not known.
+
+        Raises:
+            ValueError: a trace that was closed names a group that it does not have.
+        """
+        unknown = self.groups_named.keys() - self.groups.keys()
+        if not unknown:
+            return
+        if self.end is not None:
+            name = min(unknown)
+            event = self.groups_named[name]
+            what = "a template" if event is None else f"event {event}"
+            raise ValueError(f"{what} is of group {name!r}, which is unknown")
+        templates = {
+            number: replace(one, group="")
+            for number, one in self.templates.items()
+            if one.group in unknown
+        }
+        for row in self.events.values():
+            if row.__class__ is EventRow and row.group in unknown:
+                row.group = ""
+            elif row.__class__ is OccurrenceRow and row.template in templates:
+                row.said = templates[row.template]
+
     def add_template(self, template: Template) -> None:
+        self.named(template)
         known = self.templates.setdefault(template.number, template)
         if known is not template and not (self.is_continued and known == template):
             raise ValueError(f"a second template with number {template.number}")

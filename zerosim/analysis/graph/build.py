@@ -33,8 +33,12 @@ from zerosim.analysis.graph.ondevice import on_device
 from zerosim.analysis.graph.parts import Edges, Nodes
 from zerosim.analysis.graph.phases import borders, late_updates
 from zerosim.analysis.graph.table import LINKS, NONE, EventTable, Ints, Mask, make_table
+from zerosim.base.errors import TraceError
 from zerosim.record import Matching, RankTrace, Trace, match_collectives
+from zerosim.record.bounds import LONGEST_NS, MOST_OF_A_COUNTER
 from zerosim.record.collector import collector_paused
+
+_YEAR_NS = 365 * 24 * 3600 * 10**9
 
 
 def build_graph(trace: Trace, matching: Matching | None = None) -> EventGraph:
@@ -42,6 +46,9 @@ def build_graph(trace: Trace, matching: Matching | None = None) -> EventGraph:
 
     Args:
         matching: of this trace, if it is known already.
+
+    Raises:
+        TraceError: it lasts longer than any run.
     """
     seen = on_device(trace)
     if matching is None or seen is not trace:
@@ -58,7 +65,9 @@ def _build(trace: Trace, matching: Matching) -> EventGraph:
     of_row[calls] = of_call
     hops = match_hops(table, of_row)
     clocks = align(trace, matching, table, hops)
-    builder = _Builder(trace, _shifted(trace, table, clocks), clocks)
+    table = _shifted(trace, table, clocks)
+    _require_span(trace, table)
+    builder = _Builder(trace, table, clocks)
     builder.add_collectives(matching, calls, of_call)
     for place in range(len(trace.ranks)):
         builder.add_rank(place)
@@ -84,6 +93,16 @@ def _shifted(trace: Trace, table: EventTable, clocks: Clocks) -> EventTable:
     return replace(
         table, issue=table.issue + shift, start=table.start + shift, end=table.end + shift
     )
+
+
+def _require_span(trace: Trace, table: EventTable) -> None:
+    """Whoever adds up times of this graph has room for the sum."""
+    span = int(table.end.max(initial=0)) - int(table.issue.min(initial=MOST_OF_A_COUNTER))
+    if span > LONGEST_NS:
+        raise TraceError(
+            f"{trace.folder}: from its first event to its last there are {span / _YEAR_NS:,.0f} "
+            f"years: expected {LONGEST_NS / _YEAR_NS:.0f} at most: record the run again"
+        )
 
 
 class _Builder:

@@ -15,7 +15,7 @@ import numpy as np
 from zerosim.analysis.graph.table import Ints
 from zerosim.base.errors import ConfigError
 from zerosim.base.tiers import Link, link_of_copy, link_of_message
-from zerosim.predict.placement.costs import Recorded, Tasks
+from zerosim.predict.placement.costs import Recorded, Tasks, whole_ns
 from zerosim.predict.placement.fitting import fit_line
 from zerosim.predict.placement.network import Network
 from zerosim.predict.placement.schedule import overlapped, serial
@@ -29,6 +29,11 @@ _ACTIVATIONS = (
     *(Purpose.GATHER_ACTIVATIONS, Purpose.OFFLOAD_ACTIVATIONS, Purpose.FETCH_ACTIVATIONS),
 )
 """What grows with the sequences of a micro-batch."""
+
+_LARGEST = 1e9
+"""Of factors; beyond it there is no machine."""
+_WILDEST = 10.0
+"""Of jitter: a computation in twenty would take e^20 times as long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +77,8 @@ class Changes:
             _require_factor(name, getattr(self, name))
         for rank, factor in self.slow.items():
             _require_factor(f"slow of rank {rank}", factor)
-        if self.jitter < 0:
-            raise ConfigError(f"jitter is {self.jitter:g}: expected 0 or more")
+        if not 0 <= self.jitter <= _WILDEST:
+            raise ConfigError(f"jitter is {self.jitter:g}: expected 0 or more, to {_WILDEST:g}")
 
     @property
     def schedule(self) -> Callable[[Network], Network] | None:
@@ -84,8 +89,11 @@ class Changes:
 
 
 def _require_factor(name: str, factor: float) -> None:
-    if not 0 < factor < float("inf"):
-        raise ConfigError(f"{name} is {factor:g}: expected a factor above 0, such as x2 or x0.5")
+    if not 1 / _LARGEST <= factor <= _LARGEST:
+        raise ConfigError(
+            f"{name} is {factor:g}: expected a factor above 0, of {1 / _LARGEST:g} to "
+            f"{_LARGEST:g}, such as x2 or x0.5"
+        )
 
 
 class Changed(Recorded):
@@ -108,8 +116,7 @@ class Changed(Recorded):
         recorded = tasks.recorded if self.straggler is None else self.straggler.computations(tasks)
         grows = np.array([one in _OF_BATCH for one in tasks.column("phase")], np.bool_)
         times = np.where(grows, self._changes.batch, 1.0) / self._changes.compute
-        predicted: Ints = np.rint(recorded * times).astype(np.int64)
-        return predicted
+        return whole_ns(recorded * times)
 
     def collectives(self, tasks: Tasks) -> Ints:
         """Each by the line through those of its operation, algorithm and number of ranks."""
@@ -147,7 +154,7 @@ class Changed(Recorded):
             line = fit_line(payload[among], tasks.recorded[among])
             now = line.latency_ns * latency + line.ns_per_byte * moved[among] / speed
             was = np.maximum(line.at(payload[among]), 1e-9)
-            predicted[among] = np.rint(tasks.recorded[among] * (now / was))
+            predicted[among] = whole_ns(tasks.recorded[among] * (now / was))
         return predicted
 
     def _factors(self, kind: object) -> tuple[float, float]:

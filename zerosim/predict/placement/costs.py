@@ -14,6 +14,13 @@ from zerosim.analysis.graph.table import Ints
 from zerosim.predict.placement.network import Network
 from zerosim.predict.placement.sharing import Needs
 from zerosim.record import RankTrace
+from zerosim.record.bounds import LONGEST_NS
+
+
+def whole_ns(times: Any) -> Ints:
+    """Computed times as whole ns; what lasts longer than any run, no longer than two of them."""
+    whole: Ints = np.rint(np.clip(times, -2 * LONGEST_NS, 2 * LONGEST_NS)).astype(np.int64)
+    return whole
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from zerosim.analysis.graph.table import Ints
 from zerosim.base.errors import ConfigError
-from zerosim.predict.placement.costs import Costs, Tasks
+from zerosim.predict.placement.costs import Costs, Tasks, whole_ns
 from zerosim.predict.placement.network import Network
 from zerosim.predict.placement.sharing import Needs
 
@@ -46,8 +46,7 @@ class Disturbed:
         if self._jitter:
             noise = np.random.default_rng(self._seed)
             factors *= noise.lognormal(0, self._jitter, len(factors))
-        predicted: Ints = np.rint(self._costs.computations(tasks) * factors).astype(np.int64)
-        return predicted
+        return whole_ns(self._costs.computations(tasks) * factors)
 
     def collectives(self, tasks: Tasks) -> Ints:
         """As they cost."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from zerosim.analysis.graph import NodeKind
 from zerosim.analysis.graph.table import NONE, Ints
-from zerosim.predict.placement.costs import Costs, Tasks
+from zerosim.predict.placement.costs import Costs, Tasks, whole_ns
 from zerosim.predict.placement.network import Network
 from zerosim.predict.placement.sharing import Needs, Sharing
 
@@ -80,7 +80,7 @@ class _Asked:
         tasks = self._tasks(NodeKind.COMPUTE, rows, recorded)
         predicted = self.costs.computations(tasks)
         ratio = predicted / np.maximum(recorded, 1)
-        self.lag[moments] = np.rint(network.lag[moments] * ratio[which])
+        self.lag[moments] = whole_ns(network.lag[moments] * ratio[which])
         # of what took no time, the last piece takes it all
         empty = recorded == 0
         self.lag[network.end[rows[empty]]] = predicted[empty]

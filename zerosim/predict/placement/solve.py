@@ -11,10 +11,11 @@ from heapq import heappop, heappush
 import numpy as np
 
 from zerosim.analysis.graph.table import Ints
-from zerosim.base.errors import TraceError
+from zerosim.base.errors import ConfigError, TraceError
 from zerosim.predict.placement.durations import Durations
 from zerosim.predict.placement.network import Network
 from zerosim.predict.placement.sharing import Underway
+from zerosim.record.bounds import LONGEST_NS
 
 
 def solve(network: Network, found: Durations) -> Ints:
@@ -22,6 +23,7 @@ def solve(network: Network, found: Durations) -> Ints:
 
     Raises:
         TraceError: moments wait for each other in a circle.
+        ConfigError: they would go on for longer than any run.
     """
     solver = _Solver(network, found)
     solver.run()
@@ -29,6 +31,10 @@ def solve(network: Network, found: Durations) -> Ints:
         raise TraceError(
             f"{network.graph.trace.folder}: {solver.left:,} events would wait for each other in a "
             "circle, so they have no times: leave overlap or serial as it is, or see zerosim graph"
+        )
+    if max(solver.time, default=0) - min(network.time.tolist(), default=0) > LONGEST_NS:
+        raise ConfigError(
+            "with these changes the run would last for years: expected smaller factors"
         )
     return np.array(solver.time, np.int64)
 

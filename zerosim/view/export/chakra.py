@@ -187,6 +187,11 @@ def _described(
         settings |= {"comm_src": integer(7, source), "comm_dst": integer(7, target)}
         settings["comm_size"] = integer(9, size)
         return (SEND if event.op is Op.SEND else RECEIVE), settings
+    if not event.group:
+        raise TraceError(
+            f"in which group event {event.id} of rank {event.rank} was called is not recorded, and "
+            "Chakra has no such collective: give another --iteration, or record the run again"
+        )
     ranks = groups[event.group].ranks
     if event.op in COLLECTIVES:
         settings["comm_type"] = integer(9, COLLECTIVES[event.op])

@@ -188,6 +188,7 @@ def times_of(graph: EventGraph, complete: Sequence[int]) -> Times | None:
         report(graph, None if iteration == WHOLE else iteration, top=0)
         for iteration in timed[-_TIMED:]
     ]
+    reports = [one for one in reports if one.budgets.ranks]  # else no time has passed in it
     paths = [one.path for one in reports if one.path is not None]
     if not paths:
         return None

@@ -306,6 +306,12 @@ class Run:
         trace, straggler = predict(self.trace, changes)
         run = Run(trace)
         before, after = (one.graph_report(iteration=iteration) for one in (self, run))
+        for one in (before, after):
+            if one.path is None:
+                raise TraceError(
+                    f"{self.folder}: its calls wait for each other in a circle, so nothing of it "
+                    "can be predicted: see zerosim graph"
+                )
         prediction = Prediction(changes=changes, before=before, after=after, straggler=straggler)
         return prediction, run
 

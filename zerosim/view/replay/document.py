@@ -224,8 +224,12 @@ class _DocumentMaker:
     def _matrices(self) -> list[dict[str, Any]]:
         """What tensor parallel cuts, as it was in the last micro-step of the iteration."""
         held = {
-            rank: in_force(rows, self.iteration, 1)[-1]
+            rank: [
+                each[-1]
+                for each in in_force(rows, self.iteration, 1 + max(row.micro_step for row in rows))
+            ]
             for rank, rows in strategies_of(self.trace).items()
+            if rows
         }
         computed = dict.fromkeys(
             step.event.unit
