@@ -42,7 +42,7 @@
     const range = document.createRange();
     range.selectNodeContents(node);
     const lines = [...range.getClientRects()].filter(({ width, height }) => width > 1 && height > 1);
-    if (lines.length > 3 && words.length > 12 && Math.max(...lines.map(({ width }) => width)) < 28) {
+    if (lines.length > 3 && /[^\d\s]{2}/.test(words) && words.length > 12 && Math.max(...lines.map(({ width }) => width)) < 28) {
       found.add(`a letter a line: ${nameOf(element, words)}`);
     }
     for (const line of lines) {
