@@ -158,7 +158,7 @@ def test_the_source_is_the_callers_line(sink):
 
 
 def test_the_functions_of_an_engine_are_told_beside_it(sink):
-    folder = Path(zerosim.__file__).parent / "engine"
+    folder = Path(zerosim.__file__).parent / "train" / "engine"
     space = {"labels": labels, "REQUEST": REQUEST}
     text = """
 def reduce():
