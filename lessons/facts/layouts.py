@@ -11,7 +11,7 @@ from functools import cache
 from zerosim.base.errors import ConfigError
 from zerosim.lessons.facts.base import Base
 from zerosim.lessons.facts.time import NS_A_MS
-from zerosim.predict.plan import Plan, Predicted, Question, ask, make_plan
+from zerosim.predict.plan import Fixed, Plan, Predicted, Question, ask, make_plan
 from zerosim.predict.plan.schedule import Cause
 from zerosim.schema.events import Algorithm, Op
 from zerosim.theory.algorithms import cost
@@ -156,12 +156,12 @@ class Layouts(Base):
 
 @cache
 def _question() -> Question:
-    return ask(MODEL, GPUS, MACHINE, TOKENS)
+    return ask(MODEL, GPUS, MACHINE, TOKENS, is_ideal=True)
 
 
 @cache
 def _plan() -> Plan:
-    return make_plan(_question())
+    return make_plan(_question(), Fixed(chunks=1))
 
 
 def _sent(op: Op, ranks: int, elements: int) -> int:

@@ -207,7 +207,27 @@ bytes_per_second = {said % "1e10"}
         (("--top", 0), ("top is 0",)),
         (("--write", "plan.txt"), ("plan.txt", ".json")),
         (("--ds-config", "missing.json"), ("missing.json",)),
+        (("--model", "missing/config.json"), ("missing/config.json", "No such file")),
+        (("--context-parallel", 3), ("3", "64 data parallel ranks")),
+        (("--expert-parallel", 4), ("4", "no experts")),
+        (("--chunks", 50), ("50", "--pipeline-parallel")),
+        (("--days", 3), ("days is 3", "--tokens")),
+        (("--tokens", "1T", "--days", -1), ("days is -1",)),
+        (("--checkpoint-time", 0), ("checkpoint-time is 0",)),
     ],
 )
 def test_wrong_input_is_one_line(given, words):
     assert_one_line(command("plan", *given), *words)
+
+
+def test_a_whole_training_is_priced():
+    answer = command("plan", *SMALL, "--tokens", "1B", "--price", 2, "--json")
+    assert (answer.code, answer.err) == (0, "")
+    found = json.loads(answer.out)
+    training, best = found["training"], found["fastest"][0]
+    days = 1e9 / best["predicted_tokens_per_day"] / training["predicted_goodput"]
+    assert training["predicted_days"] == pytest.approx(days)
+    assert training["predicted_cost"] == pytest.approx(2 * 24 * days * found["gpus"])
+    assert best["predicted_bound_s"] < best["predicted_step_s"]
+    assert best["software"] == "torchtitan-2024"
+    assert best["record"]["runs"] > 0

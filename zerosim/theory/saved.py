@@ -24,6 +24,8 @@ from zerosim.base.config.shapes import Transformer
 from zerosim.theory.transformer import BLOCK, Computing, kinds_of
 
 _FP32 = 4
+_USUAL = 4
+"""Tensors as wide as a token: two norms, attention and the MLP read one each."""
 _MASK = 1
 """Bytes of an element of a dropout's mask."""
 LOSS_BYTES = 4
@@ -100,7 +102,11 @@ def _kept(computing: Computing, block: Block, *, has_dropout: bool) -> Iterator[
     def inside(what: str, width: int, element_bytes: int = size) -> Saved:
         return Saved(what, Fraction(element_bytes * tokens * width, parts))
 
-    yield between("what norms, attention and the MLP read", block.between * size)
+    if block.between == _USUAL:
+        yield between("inputs of the two norms", 2 * size)
+        yield between("what attention reads", size)
+    else:
+        yield between("what norms, attention and the MLP read", block.between * size)
     yield inside("queries", block.queries)
     yield inside("keys and values", block.keys + block.values)
     if block.latent:
@@ -110,6 +116,8 @@ def _kept(computing: Computing, block: Block, *, has_dropout: bool) -> Iterator[
     if has_dropout:
         yield Saved("scores after dropout, and its mask", (size + _MASK) * scores, is_score=True)
     yield inside("what attention mixed", block.mixed)
+    if block.between == _USUAL:
+        yield between("what the MLP reads", size)
     if block.experts:
         yield Saved(
             "what chosen experts read and give",

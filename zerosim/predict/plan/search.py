@@ -17,7 +17,7 @@ from typing import Any
 
 from zerosim.base.config import STAGE_NAMES, STAGES, EngineConfig, Offload
 from zerosim.base.errors import ConfigError
-from zerosim.base.quantities import format_bytes
+from zerosim.base.quantities import format_bytes, format_exact
 from zerosim.base.tiers import Link
 from zerosim.predict.plan.predict import Predicted, predict
 from zerosim.predict.plan.prices import Beliefs
@@ -144,10 +144,12 @@ _MOST_CHUNKS = 8
 
 def _chunks(question: Question, fixed: Fixed, pipeline: int, steps: int) -> list[int]:
     """One, or as many as go into a stage's layers: of interleaving more is always faster."""
-    if fixed.chunks:
-        return [fixed.chunks]
     layers = -(-question.shape.layers // pipeline)
-    if pipeline == 1 or steps % pipeline:
+    goes = pipeline > 1 and steps % pipeline == 0
+    if fixed.chunks:
+        fits = fixed.chunks == 1 or (goes and fixed.chunks <= layers)
+        return [fixed.chunks] if fits else []
+    if not goes:
         return [1]
     most = max(one for one in range(1, min(layers, _MOST_CHUNKS) + 1) if layers % one == 0)
     return sorted({1, most})
@@ -380,6 +382,15 @@ def require_possible(question: Question, fixed: Fixed) -> None:
             f"gpus is {question.gpus}: expected a multiple of tensor-parallel {tensor} x "
             f"pipeline-parallel {pipeline}"
         )
+    for total, of in (
+        (question.gpus // (tensor * pipeline), "data parallel ranks"),
+        (question.sequence, "tokens of a sequence"),
+    ):
+        if total % fixed.context:
+            raise ConfigError(
+                f"context-parallel is {fixed.context}: expected a divisor of the "
+                f"{format_exact(total)} {of}"
+            )
     if pipeline > question.shape.layers:
         raise ConfigError(
             f"pipeline-parallel is {pipeline}: expected at most {question.model}'s "
@@ -389,6 +400,16 @@ def require_possible(question: Question, fixed: Fixed) -> None:
 
 def _nothing(question: Question, fixed: Fixed) -> str:
     """Why there is not even one layout."""
+    if fixed.chunks and fixed.chunks > 1:
+        return (
+            f"chunks is {fixed.chunks}: expected a pipeline whose stages have as many layers, and "
+            "micro-batches in a multiple of its stages; try --pipeline-parallel 4 or more tokens"
+        )
+    if fixed.experts:
+        return (
+            f"expert-parallel is {fixed.experts}: expected a divisor of the data parallel ranks of "
+            f"{_gpus(question.gpus)}"
+        )
     data = question.gpus // ((fixed.tensor or 1) * (fixed.pipeline or 1))
     batch = fixed.batch or 1
     return (
