@@ -131,6 +131,7 @@ def test_a_transfer_says_what_its_collective_says(tmp_path):
         micro_step=2, algorithm=Algorithm.RING, source="train.py:1 in main",
     )  # fmt: skip
     posted = [
+        ("group", Group(name="g", backend="gloo", ranks=(0,))),
         ("open", opened),
         ("transfer", message(2, parent=0, op=Op.RECEIVE, end_ns=6)),
         ("transfer", message(1, parent=0)),
