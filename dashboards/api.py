@@ -22,7 +22,7 @@ from zerosim.base.errors import ConfigError, TraceError, first_line
 from zerosim.dashboards import perfetto
 from zerosim.dashboards.bodies import Body, make_body
 from zerosim.dashboards.documents import Documents
-from zerosim.dashboards.entry import Entry
+from zerosim.dashboards.entry import TraceEntry
 from zerosim.dashboards.guard import text
 from zerosim.dashboards.library import Library, NoSuchTraceError
 from zerosim.dashboards.pages import replay
@@ -113,7 +113,7 @@ def _aligned(library: Library, documents: Documents) -> Body:
     return make_body(encode(alignment.to_plain()), "application/json")
 
 
-def asked_for(library: Library, query: Mapping[str, str]) -> Entry:
+def asked_for(library: Library, query: Mapping[str, str]) -> TraceEntry:
     """The trace that an address asks for.
 
     Raises:
@@ -152,7 +152,7 @@ def _error(line: str, status: HTTPStatus) -> Response:
     return response
 
 
-def _plain(entry: Entry) -> dict[str, object]:
+def _plain(entry: TraceEntry) -> dict[str, object]:
     return {
         "name": entry.name,
         "title": entry.title,

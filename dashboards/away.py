@@ -21,7 +21,7 @@ from zerosim.lessons.course import course
 from zerosim.view.export.offline import bundle
 
 
-class Away:
+class StandalonePages:
     """Makes files of pages about some traces."""
 
     def __init__(self, folders: Sequence[Path]) -> None:

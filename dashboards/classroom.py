@@ -16,11 +16,11 @@ from zerosim.dashboards.documents import Documents
 from zerosim.dashboards.library import Library
 from zerosim.dashboards.markdown import to_html
 from zerosim.dashboards.pages.blocks import StepPage
+from zerosim.dashboards.pages.lesson_steps import Writer
 from zerosim.dashboards.pages.lessons import words
-from zerosim.dashboards.pages.steps import Writer
 from zerosim.dashboards.shelf import Shelf
-from zerosim.dashboards.workbench import Job, State, Workbench, name_of
-from zerosim.lessons.course import Call, Lesson, find_lesson
+from zerosim.dashboards.workbench import State, Workbench, WorkbenchJob, name_of
+from zerosim.lessons.course import LabCall, Lesson, find_lesson
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.questions import Feedback, Question, check, explanation, misconceptions
 from zerosim.lessons.recordings import COMMITTED, LessonRecordings, command_of, committed
@@ -107,7 +107,7 @@ class Classroom:
         question = question_of(taught.lesson, question_id)
         return to_html(explanation(question, taught.facts.names()))
 
-    def record(self, taught: Taught, block_id: str, value: str) -> Job:
+    def record(self, taught: Taught, block_id: str, value: str) -> WorkbenchJob:
         """Record the runs of a step here.
 
         Args:
@@ -126,12 +126,12 @@ class Classroom:
             changes = (vary.option, value)
         return self.workbench.submit(lesson.id, runs, changes)
 
-    def _done(self, ticket: str) -> Job | None:
+    def _done(self, ticket: str) -> WorkbenchJob | None:
         job = self.workbench.find(ticket) if ticket else None
         is_run = job is not None and job.state is State.DONE and job.program is None
         return job if is_run else None
 
-    def _write(self, lesson: Lesson, job: Job | None) -> Taught:
+    def _write(self, lesson: Lesson, job: WorkbenchJob | None) -> Taught:
         facts = self._committed if job is None else Facts(LessonRecordings(job.folders))
 
         def trace_of(run: str) -> str:
@@ -183,7 +183,11 @@ def _recorded_by(lesson: Lesson, block_id: str) -> tuple[str, ...]:
     """The runs that a block of a lesson records."""
     for number, step in enumerate(lesson.steps):
         for at, block in enumerate(step.blocks):
-            if f"{number}.{at}" == block_id and isinstance(block, Call) and block.name == "record":
+            if (
+                f"{number}.{at}" == block_id
+                and isinstance(block, LabCall)
+                and block.name == "record"
+            ):
                 return block.args
     raise ConfigError(f"{lesson.id} records nothing at {block_id[:20]!r}")
 
@@ -203,7 +207,7 @@ def _committed_words(lesson: Lesson) -> str:
     )
 
 
-def _fresh_words(job: Job) -> str:
+def _fresh_words(job: WorkbenchJob) -> str:
     command = "; ".join(command_of(run, job.changes) for run in job.runs)
     said = words()["lesson"]
     return f"{said['fresh'].format(command=command)}. {said['fresh_text']}"

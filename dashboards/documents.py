@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from zerosim.dashboards.bodies import Body, make_body
-from zerosim.dashboards.entry import Entry
+from zerosim.dashboards.entry import TraceEntry
 from zerosim.dashboards.results import Results
 from zerosim.record import Trace, load
 from zerosim.view.export.offline import encode
@@ -36,7 +36,7 @@ class Documents(Results[Body]):
             most_bytes: how much is kept, compressed.
         """
 
-        def body(entry: Entry, iteration: int | None) -> Body:
+        def body(entry: TraceEntry, iteration: int | None) -> Body:
             document = make(read(entry.folder), iteration, entry.name)
             return make_body(encode(document), "application/json")
 

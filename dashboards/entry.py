@@ -27,7 +27,7 @@ _FILES = re.compile(r"manifest\.json|rank-[0-9]+\.jsonl(\.before)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class TraceEntry:
     """A trace as it stands in a list.
 
     Attributes:
@@ -65,7 +65,7 @@ class Entry:
         return "" if self.complete else SITE("runs.still_running_or_cut_short")
 
 
-def find_entry(folder: Path, name: str, root: Path, known: Entry | None) -> Entry:
+def find_entry(folder: Path, name: str, root: Path, known: TraceEntry | None) -> TraceEntry:
     """How a trace stands now.
 
     Args:
@@ -142,13 +142,13 @@ def _digest(parts: list[str]) -> str:
     return hashlib.sha256(text).hexdigest()[:32] if parts else ""
 
 
-def _read(folder: Path, name: str) -> Entry:
+def _read(folder: Path, name: str) -> TraceEntry:
     try:
         manifest = decode_manifest((folder / MANIFEST_NAME).read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         return _broken(folder, name, f"{MANIFEST_NAME} cannot be read: {reason(error)}")
     stage = manifest.config.get("stage")
-    return Entry(
+    return TraceEntry(
         name=name,
         folder=folder,
         parts=_parts_of(manifest),
@@ -159,8 +159,8 @@ def _read(folder: Path, name: str) -> Entry:
     )
 
 
-def _broken(folder: Path, name: str, problem: str) -> Entry:
-    return Entry(
+def _broken(folder: Path, name: str, problem: str) -> TraceEntry:
+    return TraceEntry(
         name=name,
         folder=folder,
         parts=(name,),

@@ -16,6 +16,8 @@ from urllib.parse import urlsplit
 
 from flask import Flask, Request, Response, current_app, request
 
+from zerosim.base.errors import ZerosimError
+
 LARGEST_BODY = 4096
 """Bytes that a page of ours sends where nothing else is said."""
 LOCAL_NAMES = frozenset({"localhost"})
@@ -35,6 +37,10 @@ FRAMED = "frame-ancestors 'self'"
 """In the policy of a page that pages of ours may show in a frame."""
 NOTHING = "default-src 'none'; frame-ancestors 'none'"
 """The policy of what is no page."""
+
+
+class NotHereError(ZerosimError):
+    """Only the machine that serves may do this."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,12 +22,12 @@ from flask import Blueprint, Response, render_template, request
 from zerosim.base.errors import ConfigError, ZerosimError, first_line
 from zerosim.dashboards.classroom import Classroom, Taught, question_of, to_plain
 from zerosim.dashboards.exchange import answered, given_object, text_of
-from zerosim.dashboards.guard import Writable, is_from_here, text
-from zerosim.dashboards.page import Frame
+from zerosim.dashboards.guard import NotHereError, Writable, is_from_here, text
+from zerosim.dashboards.page import PageFrame
 from zerosim.dashboards.pages import lessons
 from zerosim.dashboards.pages.blocks import AnyBlock
+from zerosim.dashboards.pages.lesson_steps import rest_of
 from zerosim.dashboards.pages.slides import Deck
-from zerosim.dashboards.pages.steps import rest_of
 from zerosim.dashboards.rooms import Rooms
 from zerosim.lessons.course import course, find_lesson
 from zerosim.lessons.questions import AnswerError, read_answer
@@ -42,10 +42,6 @@ _LESSON = r"/api/lessons/[a-z0-9_-]{1,40}"
 WRITES = (Writable("POST", f"{_LESSON}/check"), Writable("POST", f"{_LESSON}/record"))
 
 
-class NotHereError(ZerosimError):
-    """Only the machine that serves may do this."""
-
-
 class NoLessonError(ConfigError):
     """There is no such lesson."""
 
@@ -58,7 +54,7 @@ _answered = answered(_STATUS)
 
 
 def make_lesson_pages(
-    classroom: Classroom, frame: Callable[[], Frame], answer: Callable[[str], Response]
+    classroom: Classroom, frame: Callable[[], PageFrame], answer: Callable[[str], Response]
 ) -> Blueprint:
     """The pages, for a server to take in.
 
@@ -120,7 +116,7 @@ def make_lesson_pages(
     return pages
 
 
-def _file_of(classroom: Classroom, taught: Taught, around: Frame, kind: str) -> str:
+def _file_of(classroom: Classroom, taught: Taught, around: PageFrame, kind: str) -> str:
     """A lesson that needs no server, answers and all: as slides, or step below step."""
     shown = {"frame": around, "taught": taught, "words": lessons.words()}
     if kind == lessons.SLIDES:

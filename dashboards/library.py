@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from zerosim.base.errors import ConfigError, TraceError
-from zerosim.dashboards.entry import Entry, find_entry, shorten
+from zerosim.dashboards.entry import TraceEntry, find_entry, shorten
 from zerosim.dashboards.shelf import Shelf
 from zerosim.dashboards.texts import SITE
 from zerosim.record.text import as_text, one_line
@@ -57,15 +57,15 @@ class Library:
         self.shelf = shelf or Shelf()
         self._clock = clock
         self._lock = threading.Lock()
-        self._known: dict[Path, Entry] = {}
-        self._entries: tuple[Entry, ...] = ()
+        self._known: dict[Path, TraceEntry] = {}
+        self._entries: tuple[TraceEntry, ...] = ()
         self._looked_at: float | None = None
 
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[TraceEntry, ...]:
         """What can be chosen now, by name: the user's own; the shelf's if there are none."""
         return self.own() or self.shelf.entries()
 
-    def own(self) -> tuple[Entry, ...]:
+    def own(self) -> tuple[TraceEntry, ...]:
         """The traces that are in the folders now, by name."""
         with self._lock:
             now = self._clock()
@@ -79,7 +79,7 @@ class Library:
         with self._lock:
             self._looked_at = None
 
-    def find(self, name: str) -> Entry:
+    def find(self, name: str) -> TraceEntry:
         """A trace by its name.
 
         Raises:
@@ -93,7 +93,7 @@ class Library:
             return found
         raise NoSuchTraceError(SITE("problem.there_is_no_trace_here_choose", name=shorten(name)))
 
-    def default(self) -> Entry | None:
+    def default(self) -> TraceEntry | None:
         """What is shown when nothing was asked for: the newest of stage 3, or the newest."""
         own = self.own()
         if not own:
@@ -106,8 +106,8 @@ class Library:
             default=None,
         )
 
-    def _look(self) -> Iterator[Entry]:
-        found: dict[Path, Entry] = {}
+    def _look(self) -> Iterator[TraceEntry]:
+        found: dict[Path, TraceEntry] = {}
         for root, prefix in zip(self.folders, self._prefixes(), strict=True):
             for folder in _traces_below(root):
                 place = folder.resolve()
@@ -192,7 +192,7 @@ def _natural(name: str) -> list[tuple[int, str]]:
     ]
 
 
-def _unique(entries: Sequence[Entry], names: Iterable[str]) -> Iterator[Entry]:
+def _unique(entries: Sequence[TraceEntry], names: Iterable[str]) -> Iterator[TraceEntry]:
     """Names that are no text, or lie in folders of the same name, may look alike; or are taken."""
     taken = set(names)
     for entry in entries:

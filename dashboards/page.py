@@ -44,7 +44,7 @@ class DashParts:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class PageFrame:
     """What stands around every page.
 
     Attributes:
@@ -70,7 +70,7 @@ class Frame:
         return IMPORT_MAP
 
 
-def render(title: str, frame: Frame, *, is_embedded: bool = False) -> str:
+def render(title: str, frame: PageFrame, *, is_embedded: bool = False) -> str:
     """The page of a replay.
 
     Args:
@@ -124,7 +124,7 @@ def render(title: str, frame: Frame, *, is_embedded: bool = False) -> str:
 """
 
 
-def _modules(frame: Frame, *, is_embedded: bool) -> tuple[str, ...]:
+def _modules(frame: PageFrame, *, is_embedded: bool) -> tuple[str, ...]:
     """All that has words on the page."""
     return (
         *player.modules(),
@@ -145,7 +145,7 @@ def switch(query: str) -> str:
     )
 
 
-def _perfetto(frame: Frame) -> str:
+def _perfetto(frame: PageFrame) -> str:
     """The button, where one is wanted."""
     if not frame.perfetto:
         return ""

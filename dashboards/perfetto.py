@@ -13,7 +13,7 @@ from flask import Flask, current_app
 from zerosim.analysis.graph import build_graph
 from zerosim.base.errors import ConfigError
 from zerosim.dashboards.bodies import Body, make_body
-from zerosim.dashboards.entry import Entry
+from zerosim.dashboards.entry import TraceEntry
 from zerosim.dashboards.guard import is_loopback
 from zerosim.dashboards.results import Results
 from zerosim.record import load
@@ -58,7 +58,7 @@ class PerfettoFiles(Results[Body]):
     def __init__(self) -> None:
         """Keep nothing as yet."""
 
-        def body(entry: Entry, _: int | None) -> Body:
+        def body(entry: TraceEntry, _: int | None) -> Body:
             content, _slices = perfetto_file(build_graph(load(entry.folder)))
             return make_body(content, "application/octet-stream")
 

@@ -16,22 +16,18 @@ from urllib.parse import parse_qsl
 from flask import Blueprint, has_request_context, request
 from werkzeug.datastructures import MultiDict
 
-from zerosim.base.errors import ConfigError, ZerosimError
+from zerosim.base.errors import ConfigError
 from zerosim.dashboards.exchange import answered, given_object, text_of
-from zerosim.dashboards.guard import Writable, is_from_here
+from zerosim.dashboards.guard import NotHereError, Writable, is_from_here
 from zerosim.dashboards.page import ALONE
 from zerosim.dashboards.pages import plan, replay
 from zerosim.dashboards.texts import SITE
-from zerosim.dashboards.workbench import PLAN, Job, State, Workbench
+from zerosim.dashboards.workbench import PLAN, State, Workbench, WorkbenchJob
 from zerosim.lessons.recordings import can_record
 
 _SIMULATE = "/api/plan/simulate"
 WRITES = (Writable("POST", _SIMULATE),)
 _RUN = "run"
-
-
-class NotHereError(ZerosimError):
-    """Only the machine that serves may do this."""
 
 
 class NoJobError(ConfigError):
@@ -77,7 +73,7 @@ def make_plan_api(workbench: Workbench) -> Blueprint:
     return api
 
 
-def _plain(workbench: Workbench, job: Job) -> dict[str, Any]:
+def _plain(workbench: Workbench, job: WorkbenchJob) -> dict[str, Any]:
     said = {
         State.WAITING: SITE("plan.waiting", count=workbench.num_before(job)),
         State.RUNNING: SITE("plan.simulating", seconds=f"{job.seconds:.0f}"),

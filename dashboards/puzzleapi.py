@@ -17,13 +17,13 @@ from typing import Any
 
 from flask import Blueprint, Response, render_template, request
 
-from zerosim.base.errors import ConfigError, ZerosimError, first_line
+from zerosim.base.errors import ConfigError, first_line
 from zerosim.dashboards.exchange import answered, given_object, text_of
-from zerosim.dashboards.guard import Writable, is_from_here, text
-from zerosim.dashboards.page import Frame
+from zerosim.dashboards.guard import NotHereError, Writable, is_from_here, text
+from zerosim.dashboards.page import PageFrame
 from zerosim.dashboards.pages import puzzles, replay
-from zerosim.dashboards.trial import MOST_BYTES, Tried
-from zerosim.dashboards.workbench import Job, Workbench
+from zerosim.dashboards.trial import MOST_BYTES, TrialResult
+from zerosim.dashboards.workbench import Workbench, WorkbenchJob
 from zerosim.lessons.recordings import can_record
 from zerosim.puzzles.puzzle import Puzzle, find_puzzle
 from zerosim.puzzles.puzzle import puzzles as all_puzzles
@@ -35,10 +35,6 @@ _PUZZLE = r"/api/puzzles/[a-z0-9-]{1,40}"
 WRITES = (Writable("POST", f"{_PUZZLE}/check", 2 * MOST_BYTES),)
 
 
-class NotHereError(ZerosimError):
-    """Only the machine that serves may do this."""
-
-
 class NoPuzzleError(ConfigError):
     """There is no such puzzle, or no such check."""
 
@@ -46,7 +42,9 @@ class NoPuzzleError(ConfigError):
 _answered = answered({NotHereError: HTTPStatus.FORBIDDEN, NoPuzzleError: HTTPStatus.NOT_FOUND})
 
 
-def make_puzzle_pages(frame: Callable[[], Frame], answer: Callable[[str], Response]) -> Blueprint:
+def make_puzzle_pages(
+    frame: Callable[[], PageFrame], answer: Callable[[str], Response]
+) -> Blueprint:
     """The pages, for a server to take in.
 
     Args:
@@ -139,7 +137,7 @@ def _find(name: str) -> Puzzle:
         raise NoPuzzleError(first_line(error)) from None
 
 
-def _told(job: Job, tried: Tried) -> dict[str, Any]:
+def _told(job: WorkbenchJob, tried: TrialResult) -> dict[str, Any]:
     """A verdict, what was printed, where Replay shows it; of one that passes the solution."""
     verdict = tried.verdict
     name = job.runs[0]

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from typing import Generic, TypeVar
 
 from zerosim.base.language import Language, spoken
-from zerosim.dashboards.entry import Entry
+from zerosim.dashboards.entry import TraceEntry
 
 MAKERS = 2
 """Results that are made at the same time: each may need memory of its own."""
@@ -24,7 +24,7 @@ class Results(Generic[T]):
 
     def __init__(
         self,
-        make: Callable[[Entry, int | None], T],
+        make: Callable[[TraceEntry, int | None], T],
         weigh: Callable[[T], int],
         most: int,
     ) -> None:
@@ -42,7 +42,7 @@ class Results(Generic[T]):
         self._weight = 0
         self._under_way: dict[Key, Future[T]] = {}
 
-    def get(self, entry: Entry, iteration: int | None = None) -> T:
+    def get(self, entry: TraceEntry, iteration: int | None = None) -> T:
         """The result of one iteration, by default the last complete one.
 
         Raises:
@@ -61,7 +61,7 @@ class Results(Generic[T]):
             self._fulfil(future, key, entry)
         return future.result()
 
-    def _fulfil(self, future: Future[T], key: Key, entry: Entry) -> None:
+    def _fulfil(self, future: Future[T], key: Key, entry: TraceEntry) -> None:
         try:
             with self._makers:
                 result = self._make(entry, key[-1])

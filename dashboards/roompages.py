@@ -16,7 +16,7 @@ from werkzeug.wrappers import Response as Answer
 
 from zerosim.base.errors import first_line
 from zerosim.dashboards.guard import is_from_here, text
-from zerosim.dashboards.page import Frame
+from zerosim.dashboards.page import PageFrame
 from zerosim.dashboards.pages import room
 from zerosim.dashboards.qr import qr_svg
 from zerosim.dashboards.roomapi import elsewhere
@@ -29,7 +29,7 @@ ADDRESSES = "CLASS_ADDRESSES"
 
 
 def make_room_pages(
-    rooms: Rooms, frame: Callable[[], Frame], answer: Callable[[str, int], Response]
+    rooms: Rooms, frame: Callable[[], PageFrame], answer: Callable[[str, int], Response]
 ) -> Blueprint:
     """The pages, for a server to take in.
 

@@ -16,14 +16,14 @@ from enum import StrEnum
 from zerosim.base.errors import ConfigError
 from zerosim.dashboards.roomstate import Pointed, Room, Student
 from zerosim.dashboards.tokens import is_same_key, is_who, new_code, new_key, read_code
-from zerosim.dashboards.votes import Answer, Tally, Vote, count, is_name, tidy
+from zerosim.dashboards.votes import GivenAnswer, Tally, Vote, count, is_name, tidy
 
 PRESENT_S = 90.0
 """So long after its last word a student's page counts: one in the background asks once a minute."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RoomLimits:
     """Bounds of what is kept, so that nobody fills the lecturer's machine.
 
     Attributes:
@@ -74,14 +74,14 @@ class Rooms:
     """All rooms of a server. May be used by many threads at once."""
 
     def __init__(
-        self, clock: Callable[[], float] = time.monotonic, limits: Limits | None = None
+        self, clock: Callable[[], float] = time.monotonic, limits: RoomLimits | None = None
     ) -> None:
         """None is open.
 
         Args:
             clock: seconds.
         """
-        self.limits = limits or Limits()
+        self.limits = limits or RoomLimits()
         self._clock = clock
         self._lock = threading.Lock()
         self._rooms: dict[str, Room] = {}
@@ -169,7 +169,7 @@ class Rooms:
         """
         if not is_who(who) or not all(map(is_name, (lesson_id, question_id))):
             return Noted.REFUSED
-        answer = Answer(tidy(answer_text), is_right, tidy(misconception_id))
+        answer = GivenAnswer(tidy(answer_text), is_right, tidy(misconception_id))
         with self._at_now() as now:
             room = self._rooms.get(read_code(code))
             if room is None:

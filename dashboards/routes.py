@@ -55,10 +55,10 @@ class Surroundings:
             response.headers.update(perfetto.OPENS)
         return response
 
-    def frame(self) -> page.Frame:
+    def frame(self) -> page.PageFrame:
         """Around the page that is asked for now."""
         query = request.query_string.decode("latin-1")
-        return page.Frame(
+        return page.PageFrame(
             query=query,
             tabs=site.tabs(request.path, site.asked_for(self.library, query)),
             runs=self.runs(request.path, query),

@@ -11,17 +11,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from zerosim.dashboards.entry import Entry, find_entry
+from zerosim.dashboards.entry import TraceEntry, find_entry
 
 FRESH_S = 5.0
 """So long the list is not looked at again: its traces are committed, and there are many."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _ShelfPlace:
     folder: Path
     is_listed: bool
-    entry: Entry
+    entry: TraceEntry
 
 
 class Shelf:
@@ -39,10 +39,10 @@ class Shelf:
             clock: in seconds.
         """
         self._clock = clock
-        self._listed: tuple[Entry, ...] | None = None
+        self._listed: tuple[TraceEntry, ...] | None = None
         self._looked_at = 0.0
         self._lock = threading.Lock()
-        self._places: dict[str, _Place] = {}
+        self._places: dict[str, _ShelfPlace] = {}
         for name, folder in (folders or {}).items():
             self._put(name, folder, is_listed=True)
 
@@ -56,13 +56,13 @@ class Shelf:
             self._places.pop(name, None)
             self._listed = None
 
-    def find(self, name: str) -> Entry | None:
+    def find(self, name: str) -> TraceEntry | None:
         """A trace as it stands now; None if there is none of this name."""
         with self._lock:
             place = self._places.get(name)
         return None if place is None else self._look(name, place)
 
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[TraceEntry, ...]:
         """The traces that stay, in their order; what was found is kept for a while."""
         with self._lock:
             now = self._clock()
@@ -83,13 +83,13 @@ class Shelf:
         place = folder.resolve()
         entry = find_entry(place, name, place, None)
         with self._lock:
-            self._places[name] = _Place(place, is_listed, entry)
+            self._places[name] = _ShelfPlace(place, is_listed, entry)
             self._listed = None
 
-    def _look(self, name: str, place: _Place) -> Entry:
+    def _look(self, name: str, place: _ShelfPlace) -> TraceEntry:
         entry = find_entry(place.folder, name, place.folder, place.entry)
         if entry is not place.entry:
             with self._lock:
                 if name in self._places:
-                    self._places[name] = _Place(place.folder, place.is_listed, entry)
+                    self._places[name] = _ShelfPlace(place.folder, place.is_listed, entry)
         return entry

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from urllib.parse import parse_qs, quote
 
-from zerosim.dashboards.entry import Entry
+from zerosim.dashboards.entry import TraceEntry
 from zerosim.dashboards.library import Library
 from zerosim.dashboards.pages import compare, graph, lessons, plan, puzzles, replay, verify
 from zerosim.dashboards.texts import SITE
@@ -27,7 +27,7 @@ class Runs:
         page: where the links lead.
     """
 
-    entries: Sequence[Entry]
+    entries: Sequence[TraceEntry]
     shown: str | None
     page: str
 

@@ -30,7 +30,7 @@ _JUDGED = (0, 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class TrialResult:
     """What became of a program.
 
     Attributes:
@@ -82,7 +82,7 @@ def judge(name: str, folder: Path) -> None:
     (folder / _PRINTED).write_text(text, encoding="utf-8")
 
 
-def read(folder: Path) -> Tried:
+def read(folder: Path) -> TrialResult:
     """What `judge` has left in a folder."""
     verdict: Mapping[str, Any] = json.loads((folder / _VERDICT).read_bytes())
-    return Tried(verdict, (folder / _PRINTED).read_text(encoding="utf-8"))
+    return TrialResult(verdict, (folder / _PRINTED).read_text(encoding="utf-8"))

@@ -13,7 +13,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class GivenAnswer:
     """One answer: as it was given, whether it is right, and what was thought; "" if not known."""
 
     text: str
@@ -25,15 +25,15 @@ class Answer:
 class Vote:
     """A student's answers to a question: the prediction, and what came of it."""
 
-    first: Answer
-    latest: Answer
+    first: GivenAnswer
+    latest: GivenAnswer
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
     """How many gave an answer first, and how many stay with it now."""
 
-    answer: Answer
+    answer: GivenAnswer
     first: int
     latest: int
 

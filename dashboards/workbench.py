@@ -29,7 +29,7 @@ from typing import Any
 from zerosim.base.errors import ConfigError, RunError, ZerosimError, first_line
 from zerosim.dashboards import trial
 from zerosim.dashboards.shelf import Shelf
-from zerosim.dashboards.trial import Tried
+from zerosim.dashboards.trial import TrialResult
 from zerosim.lessons.recordings import DEADLINE_S, record
 
 MOST_WAITING = 3
@@ -54,7 +54,7 @@ class State(StrEnum):
 
 
 @dataclass(slots=True, kw_only=True)
-class Job:
+class WorkbenchJob:
     """A recording, the check of a program, or a simulation.
 
     Attributes:
@@ -74,7 +74,7 @@ class Job:
     runs: tuple[str, ...]
     changes: tuple[str, ...] = ()
     program: str | None = None
-    tried: Tried | None = None
+    tried: TrialResult | None = None
     state: State = State.WAITING
     problem: str = ""
     begun: float = 0.0
@@ -112,14 +112,16 @@ class Workbench:
         self._shelf = shelf
         self._deadline_s, self._command = deadline_s, tuple(command)
         self._lock = threading.Lock()
-        self._jobs: dict[str, Job] = {}
-        self._waiting: queue.Queue[Job | None] = queue.Queue(MOST_WAITING)
+        self._jobs: dict[str, WorkbenchJob] = {}
+        self._waiting: queue.Queue[WorkbenchJob | None] = queue.Queue(MOST_WAITING)
         self._thread: threading.Thread | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._folder: Path | None = None
         self._is_closed = False
 
-    def submit(self, lesson_id: str, runs: Sequence[str], changes: Sequence[str] = ()) -> Job:
+    def submit(
+        self, lesson_id: str, runs: Sequence[str], changes: Sequence[str] = ()
+    ) -> WorkbenchJob:
         """Record runs of a lesson as soon as it is their turn.
 
         Raises:
@@ -127,7 +129,7 @@ class Workbench:
         """
         return self._submit(f"lessons/{lesson_id}", runs, changes, None)
 
-    def check(self, puzzle: str, program: str) -> Job:
+    def check(self, puzzle: str, program: str) -> WorkbenchJob:
         """Check a program as soon as it is its turn.
 
         Raises:
@@ -135,7 +137,7 @@ class Workbench:
         """
         return self._submit(f"puzzles/{puzzle}", [puzzle], (), program)
 
-    def simulate(self, run: str, words: Sequence[str]) -> Job:
+    def simulate(self, run: str, words: Sequence[str]) -> WorkbenchJob:
         """Simulate a layout as soon as it is its turn; `words` are those of the command.
 
         Raises:
@@ -145,7 +147,7 @@ class Workbench:
 
     def _submit(
         self, page: str, runs: Sequence[str], changes: Sequence[str], program: str | None
-    ) -> Job:
+    ) -> WorkbenchJob:
         """Let it wait for its turn.
 
         Raises:
@@ -158,7 +160,7 @@ class Workbench:
                 self._folder = Path(tempfile.mkdtemp(prefix="zerosim-lessons-"))
             ticket = secrets.token_urlsafe(9)
             folders = {run: self._folder / ticket / run for run in runs}
-            job = Job(
+            job = WorkbenchJob(
                 ticket=ticket,
                 page=page,
                 runs=tuple(runs),
@@ -179,12 +181,12 @@ class Workbench:
                 self._thread.start()
         return job
 
-    def find(self, ticket: str) -> Job | None:
+    def find(self, ticket: str) -> WorkbenchJob | None:
         """A recording; None if there is none, or none any more."""
         with self._lock:
             return self._jobs.get(ticket)
 
-    def num_before(self, job: Job) -> int:
+    def num_before(self, job: WorkbenchJob) -> int:
         """How many are recorded before one that waits."""
         with self._lock:
             before = []
@@ -194,7 +196,7 @@ class Workbench:
                 before.append(each)
             return sum(each.state in (State.WAITING, State.RUNNING) for each in before)
 
-    def state_of(self, job: Job) -> dict[str, Any]:
+    def state_of(self, job: WorkbenchJob) -> dict[str, Any]:
         """How far something is, as JSON."""
         return {
             "ticket": job.ticket,
@@ -241,7 +243,7 @@ class Workbench:
             job.ended = time.monotonic()
             job.state = State.FAILED if job.problem else State.DONE
 
-    def _run(self, job: Job) -> str:
+    def _run(self, job: WorkbenchJob) -> str:
         """Why it failed; "" if it did not."""
         assert self._folder is not None
         own, deadline_s = self._folder / job.ticket, self._deadline_s

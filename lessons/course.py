@@ -47,7 +47,7 @@ class Code:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class LabCall:
     """A call of the lab: its name and its plain arguments."""
 
     name: str
@@ -55,7 +55,7 @@ class Call:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-Block = Text | Code | Call
+Block = Text | Code | LabCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +119,11 @@ class Lesson:
     questions: Mapping[str, Question]
     steps: tuple[LessonStep, ...]
 
-    def calls(self, name: str) -> Iterator[Call]:
+    def calls(self, name: str) -> Iterator[LabCall]:
         """All calls of the lab by one name, in order."""
         for step in self.steps:
             for block in step.blocks:
-                if isinstance(block, Call) and block.name == name:
+                if isinstance(block, LabCall) and block.name == name:
                     yield block
 
     def runs(self) -> tuple[str, ...]:
@@ -278,7 +278,7 @@ def _blocks(cell: str) -> Iterator[Block]:
         yield Code("\n".join(code))
 
 
-def _call_of(statement: ast.stmt) -> Call | None:
+def _call_of(statement: ast.stmt) -> LabCall | None:
     """A call of the lab whose arguments are plain."""
     if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
         return None
@@ -288,7 +288,7 @@ def _call_of(statement: ast.stmt) -> Call | None:
         return None
     if function.value.id != "lab" or function.attr not in CALLS:
         return None
-    return Call(
+    return LabCall(
         function.attr,
         tuple(ast.literal_eval(each) for each in call.args),
         {each.arg: ast.literal_eval(each.value) for each in call.keywords if each.arg},

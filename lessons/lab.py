@@ -21,7 +21,7 @@ from rich.table import Table as RichTable
 
 from zerosim.base.errors import ZerosimError
 from zerosim.base.language import VARIABLE, Language, Words, chosen, speak
-from zerosim.lessons.course import Block, Call, Text, read_lesson
+from zerosim.lessons.course import Block, LabCall, Text, read_lesson
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.questions import (
     AnswerError,
@@ -95,7 +95,7 @@ class Lab:
                 self.console.print(f"\n[bold underline]{title}[/bold underline]")
             if isinstance(block, Text):
                 self.console.print("", Markdown(block.markdown))
-            elif isinstance(block, Call) and (block.name, block.args) == (name, args):
+            elif isinstance(block, LabCall) and (block.name, block.args) == (name, args):
                 return
 
     def ask(self, question_id: str) -> None:

@@ -57,7 +57,7 @@ class Misconception:
 
 
 @dataclass(frozen=True, slots=True)
-class Wrong:
+class WrongAnswer:
     """A wrong answer that tells what was thought.
 
     Attributes:
@@ -72,7 +72,7 @@ class Wrong:
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class AnswerOption:
     """What can be chosen, put in order, clicked or marked."""
 
     key: str
@@ -102,10 +102,10 @@ class Question:
     explain: str
     unit: str = ""
     tolerance: float = 0.01
-    options: tuple[Option, ...] = ()
+    options: tuple[AnswerOption, ...] = ()
     targets: str = ""
     values: Mapping[str, str] = field(default_factory=dict)
-    wrong: tuple[Wrong, ...] = ()
+    wrong: tuple[WrongAnswer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,24 +134,26 @@ def parse_question(name: str, plain: Mapping[str, Any]) -> Question:
     fields = dict(plain)
     try:
         kind = QuestionKind(fields.pop("kind"))
-        options = tuple(Option(key, label) for key, label in fields.pop("options", {}).items())
-        wrong = tuple(Wrong(**each) for each in fields.pop("wrong", ()))
+        options = tuple(
+            AnswerOption(key, label) for key, label in fields.pop("options", {}).items()
+        )
+        wrong = tuple(WrongAnswer(**each) for each in fields.pop("wrong", ()))
         return Question(id=name, kind=kind, options=options, wrong=wrong, **fields)
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigError(f"question {name!r}: {error}") from None
 
 
-def options_of(question: Question, names: Names) -> tuple[Option, ...]:
+def options_of(question: Question, names: Names) -> tuple[AnswerOption, ...]:
     """What can be chosen; nothing of a number."""
     if not question.targets:
         return question.options
-    return tuple(Option(str(key), label) for key, label in evaluate(question.targets, names))
+    return tuple(AnswerOption(str(key), label) for key, label in evaluate(question.targets, names))
 
 
-def offered(question: Question, names: Names) -> tuple[Option, ...]:
+def offered(question: Question, names: Names) -> tuple[AnswerOption, ...]:
     """The options as they are shown: where their order is the answer, in one that tells nothing."""
 
-    def draw(option: Option) -> str:
+    def draw(option: AnswerOption) -> str:
         return hashlib.sha256(f"{question.id}:{option.key}".encode()).hexdigest()
 
     options = options_of(question, names)

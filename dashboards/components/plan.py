@@ -20,7 +20,7 @@ from zerosim.dashboards.components.parts import (
     link,
     table_of,
 )
-from zerosim.dashboards.pages.plan import Control, View
+from zerosim.dashboards.pages.plan import Control, PlanView
 from zerosim.dashboards.pages.planned import Shown, seconds
 from zerosim.dashboards.texts import SITE, tied
 from zerosim.view import plots
@@ -30,7 +30,7 @@ GPUS, TOKENS = "plan-gpus", "plan-tokens"
 _FIELDS = {"gpus": GPUS, "tokens": TOKENS}
 
 
-def body(view: View, *, folded: bool = False, simulates: bool = False) -> list[Component]:
+def body(view: PlanView, *, folded: bool = False, simulates: bool = False) -> list[Component]:
     """All that stands below the tabs.
 
     Args:
@@ -52,7 +52,7 @@ def body(view: View, *, folded: bool = False, simulates: bool = False) -> list[C
     ]
 
 
-def _controls(view: View, words: list[Component]) -> Component:
+def _controls(view: PlanView, words: list[Component]) -> Component:
     rows = [html.Div(_control(one), className="control") for one in view.controls]
     look = "card planned" if view.shown is None or view.shown.fits else "card planned bad"
     return html.Section([*words, html.Div(rows, className="controls")], className=look)
@@ -89,7 +89,7 @@ def unfolded(name: str) -> str:
     return f"{name}-listed"
 
 
-def listed(name: str, view: View) -> list[Component]:
+def listed(name: str, view: PlanView) -> list[Component]:
     """One of `TABLES`; nothing where there is no plan."""
     return [] if view.shown is None else [_LISTED[name](view.shown)]
 

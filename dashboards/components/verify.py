@@ -19,8 +19,8 @@ from zerosim.dashboards.components.parts import (
     link,
     table_of,
 )
-from zerosim.dashboards.pages.places import PlaceRow
-from zerosim.dashboards.pages.verify import Choice, Planned, Question, Row, View
+from zerosim.dashboards.pages.verify import LawInputs, LedgerLine, Planned, ShownChoice, VerifyView
+from zerosim.dashboards.pages.verify_places import PlaceRow
 from zerosim.dashboards.texts import SITE, tied
 from zerosim.verify import Outcome, Verdict
 from zerosim.view import plots
@@ -31,7 +31,7 @@ _COLUMNS = ("theory", "trace", "wire")
 """As a row has them."""
 
 
-def body(view: View, title: str) -> list[Component]:
+def body(view: VerifyView, title: str) -> list[Component]:
     """All that stands below the tabs.
 
     Args:
@@ -62,7 +62,7 @@ def _mark(outcome: Outcome | None) -> Component:
     return html.Span(sign, className=f"mark {look}", role="img", title=said, **aria(label=said))
 
 
-def _verdict(view: View, title: str) -> Component:
+def _verdict(view: VerifyView, title: str) -> Component:
     words = html.Div([html.H1(tied(view.headline), id="headline"), html.P(view.remark)])
     return html.Section(
         [_mark(view.report.outcome), words, html.P(title, className="verdict-run")],
@@ -71,7 +71,7 @@ def _verdict(view: View, title: str) -> Component:
     )
 
 
-def _choices(name: str, choices: Sequence[Choice]) -> Component | None:
+def _choices(name: str, choices: Sequence[ShownChoice]) -> Component | None:
     if not choices:
         return None
     shown = [link(str(one.value), one.address, is_chosen=one.is_chosen) for one in choices]
@@ -83,8 +83,8 @@ def _choices(name: str, choices: Sequence[Choice]) -> Component | None:
     return html.Nav([html.Span(name), *gaps], className="ranks", **aria(label=name))
 
 
-def _ledgers(view: View) -> Component:
-    def line(row: Row) -> Component:
+def _ledgers(view: VerifyView) -> Component:
+    def line(row: LedgerLine) -> Component:
         look = "repeats" if row.repeats else ""
         phase = html.Th(html.Span(term(row.phase)), scope="row", className=look)
         numbers = (row.theory, row.trace, row.wire)
@@ -114,7 +114,7 @@ def _ledgers(view: View) -> Component:
     return card("ledgers", title, [table, html.P(view.spread, className="small")], view.facts)
 
 
-def _way(view: View) -> Component:
+def _way(view: VerifyView) -> Component:
     title = SITE("verify.from_the_law_to_the_wire")
     if view.report.law_bytes is None or not view.rows:
         words = SITE("verify.no_law_is_known_for_this")
@@ -138,7 +138,7 @@ def _way(view: View) -> Component:
     return card("way", title, [graph("waterfall", plots.waterfall(view.causes)), causes])
 
 
-def _laws(view: View) -> list[Component]:
+def _laws(view: VerifyView) -> list[Component]:
     if not view.laws:
         return []
     run = [row["curve"] for row in view.laws if row["kind"] == "run"]
@@ -150,7 +150,7 @@ def _laws(view: View) -> list[Component]:
     ]
 
 
-def _claims(view: View) -> Component:
+def _claims(view: VerifyView) -> Component:
     def line(claim: Verdict) -> Component:
         outcome, said = claim.outcome, None
         if outcome and outcome is not Outcome.AS_PREDICTED:
@@ -168,7 +168,7 @@ def _claims(view: View) -> Component:
     return card("claims", SITE("verify.claims_with_this_run_s_numbers"), [claims, *notes])
 
 
-def _places(view: View) -> list[Component]:
+def _places(view: VerifyView) -> list[Component]:
     places, cards = view.places, []
     if places.copies:
         head = head_of(
@@ -254,7 +254,7 @@ def _interfaces(rows: Iterable[PlaceRow]) -> Component:
     return table_of(SITE("verify.interfaces_scrolls"), parts, "ledgers places")
 
 
-def _plan(view: View) -> Component:
+def _plan(view: VerifyView) -> Component:
     fields = html.Div(
         [
             field(SITE("verify.psi_parameters"), PSI, "psi", view.question.psi),
@@ -266,7 +266,7 @@ def _plan(view: View) -> Component:
     return card("plan", SITE("verify.the_paper_s_laws_with_your"), [fields, answer, _paper(view)])
 
 
-def _planned(question: Question, lines: Iterable[Planned]) -> Component:
+def _planned(question: LawInputs, lines: Iterable[Planned]) -> Component:
     if question.problem:
         return html.P(question.problem, className="wrong", role="alert")
     rows = [
@@ -290,7 +290,7 @@ def _planned(question: Question, lines: Iterable[Planned]) -> Component:
     )
 
 
-def _paper(view: View) -> Component:
+def _paper(view: VerifyView) -> Component:
     models = [html.Th(one, scope="colgroup", colSpan=3) for one in ("7.5B", "128B", "1T")]
     stages = [
         html.Th(f"ZeRO-{stage}", scope="col", className="number")

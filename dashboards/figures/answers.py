@@ -9,7 +9,7 @@ from zerosim.base.errors import ConfigError
 from zerosim.dashboards.texts import words
 from zerosim.dashboards.votes import Counted
 from zerosim.lessons.arithmetic import read_number
-from zerosim.lessons.questions import Option, QuestionKind
+from zerosim.lessons.questions import AnswerOption, QuestionKind
 
 MOST_BARS = 8
 """More cannot be read from the last row; what is rare is counted together."""
@@ -17,7 +17,7 @@ _DIGITS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class AnswerBar:
     """One answer.
 
     Attributes:
@@ -40,8 +40,8 @@ class Thought:
 
 
 def bars(
-    kind: QuestionKind, options: Sequence[Option], right: str, answers: Sequence[Counted]
-) -> tuple[Bar, ...]:
+    kind: QuestionKind, options: Sequence[AnswerOption], right: str, answers: Sequence[Counted]
+) -> tuple[AnswerBar, ...]:
     """The answers in the order of a ruler, or of the options.
 
     Args:
@@ -54,7 +54,7 @@ def bars(
         found = _sums(answers, lambda one: _ordered(one.answer.text, labels))
         return _shortened(sorted(found.values(), key=lambda bar: -max(bar.latest, bar.first)))
     found = _sums(answers, lambda one: labels.get(one.answer.text, one.answer.text))
-    offered = {label: Bar(label, is_right=key == right) for key, label in labels.items()}
+    offered = {label: AnswerBar(label, is_right=key == right) for key, label in labels.items()}
     return _shortened((offered | found).values())
 
 
@@ -72,7 +72,7 @@ def thoughts(answers: Iterable[Counted], names: Mapping[str, str]) -> tuple[Thou
     return tuple(sorted(sums.values(), key=lambda one: (-one.first, -one.latest, one.name)))
 
 
-def _numbers(answers: Sequence[Counted]) -> list[Bar]:
+def _numbers(answers: Sequence[Counted]) -> list[AnswerBar]:
     """By value; all that count as right are one."""
     found = _sums(answers, lambda one: "=" if one.answer.is_right else _rounded(one.answer.text))
     places: dict[str, float] = {}
@@ -85,10 +85,10 @@ def _numbers(answers: Sequence[Counted]) -> list[Bar]:
     return [replace(found[key], label=labels[key]) for key in ordered]
 
 
-def _sums(answers: Iterable[Counted], key: Callable[[Counted], str]) -> dict[str, Bar]:
-    sums: dict[str, Bar] = {}
+def _sums(answers: Iterable[Counted], key: Callable[[Counted], str]) -> dict[str, AnswerBar]:
+    sums: dict[str, AnswerBar] = {}
     for one in answers:
-        had = sums.get(key(one), Bar(key(one)))
+        had = sums.get(key(one), AnswerBar(key(one)))
         sums[key(one)] = replace(
             had,
             first=had.first + one.first,
@@ -98,7 +98,7 @@ def _sums(answers: Iterable[Counted], key: Callable[[Counted], str]) -> dict[str
     return sums
 
 
-def _shortened(found: Iterable[Bar]) -> tuple[Bar, ...]:
+def _shortened(found: Iterable[AnswerBar]) -> tuple[AnswerBar, ...]:
     """The most frequent and the right one, in the order as given; the rest as one."""
     every = tuple(found)
     if len(every) <= MOST_BARS:
@@ -107,7 +107,7 @@ def _shortened(found: Iterable[Bar]) -> tuple[Bar, ...]:
     kept = sorted(range(len(every)), key=weights.__getitem__, reverse=True)[: MOST_BARS - 1]
     rest = [bar for place, bar in enumerate(every) if place not in kept]
     name = str(words("rooms")["both"]["other_answers"])
-    last = Bar(name, sum(bar.first for bar in rest), sum(bar.latest for bar in rest))
+    last = AnswerBar(name, sum(bar.first for bar in rest), sum(bar.latest for bar in rest))
     return (*(every[place] for place in sorted(kept)), last)
 
 

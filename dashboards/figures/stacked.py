@@ -27,7 +27,7 @@ _HUES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DrawnPart:
     """A piece of a bar. `look` is its class in the style sheet."""
 
     name: str
@@ -38,12 +38,12 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class DrawnBar:
     """A bar. `law` is where its law is marked, None if it has none."""
 
     label: str
     text: str
-    parts: tuple[Part, ...]
+    parts: tuple[DrawnPart, ...]
     law: float | None
     law_text: str
 
@@ -61,7 +61,7 @@ class Stacked:
     title: str
     unit: str
     law: str
-    bars: tuple[Bar, ...]
+    bars: tuple[DrawnBar, ...]
     ticks: tuple[tuple[float, str], ...]
     legend: tuple[tuple[str, str], ...]
 
@@ -82,7 +82,7 @@ def stacked(shown: Bars) -> Stacked:
     bars = []
     for bar in shown.bars:
         parts = tuple(
-            Part(
+            DrawnPart(
                 part.words,
                 _text(part.value, shown.unit),
                 place(part.value),
@@ -94,7 +94,7 @@ def stacked(shown: Bars) -> Stacked:
         )
         law = None if bar.law is None else place(bar.law)
         law_text = "" if bar.law is None else _text(bar.law, shown.unit)
-        bars.append(Bar(bar.label, _text(bar.total, shown.unit), parts, law, law_text))
+        bars.append(DrawnBar(bar.label, _text(bar.total, shown.unit), parts, law, law_text))
     unit = shown.unit if len(shown.unit) <= _SHORT else ""
     ticks = tuple((place(at * step), _text(at * step, unit)) for at in range(int(whole / step) + 1))
     drawn = {part.name for bar in shown.bars for part in bar.parts if part.value > 0}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from zerosim.dashboards.figures.drawn import Drawn
 from zerosim.dashboards.figures.stacked import Stacked
 from zerosim.lessons.course import Lesson
-from zerosim.lessons.questions import Option, QuestionKind
+from zerosim.lessons.questions import AnswerOption, QuestionKind
 from zerosim.lessons.views import FigureTable
 
 
@@ -51,7 +51,7 @@ class AskBlock(LessonBlock):
     how: QuestionKind
     html: str
     unit: str
-    options: tuple[Option, ...]
+    options: tuple[AnswerOption, ...]
     kind: str = field(init=False, default="ask")
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from zerosim.base.errors import ConfigError
-from zerosim.dashboards.entry import Entry
+from zerosim.dashboards.entry import TraceEntry
 from zerosim.dashboards.library import Library
 from zerosim.dashboards.texts import SITE
 from zerosim.view.replay.alignment import FEWEST, MOST
@@ -19,7 +19,7 @@ MAIN = "compare/main.js"
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class RunChoice:
     """A run that can be chosen.
 
     Attributes:
@@ -34,7 +34,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class CompareView:
     """What the page is made of.
 
     Attributes:
@@ -43,7 +43,7 @@ class View:
     """
 
     names: tuple[str, ...]
-    choices: tuple[Choice, ...]
+    choices: tuple[RunChoice, ...]
     fewest: int = FEWEST
     most: int = MOST
 
@@ -83,7 +83,7 @@ def chosen(library: Library, asked: Sequence[str]) -> tuple[str, ...]:
     return tuple(entry.name for entry in beside)
 
 
-def siblings(first: Entry, entries: Sequence[Entry]) -> tuple[Entry, ...]:
+def siblings(first: TraceEntry, entries: Sequence[TraceEntry]) -> tuple[TraceEntry, ...]:
     """A run and up to three others, of its model if there are any, by stage.
 
     The folder that it lies in comes first; there as many ranks, whole runs and other stages.
@@ -110,13 +110,13 @@ def siblings(first: Entry, entries: Sequence[Entry]) -> tuple[Entry, ...]:
     return tuple(sorted(picked, key=lambda one: (one.stage is None, one.stage, place[one.name])))
 
 
-def view(names: Sequence[str], entries: Sequence[Entry]) -> View:
+def view(names: Sequence[str], entries: Sequence[TraceEntry]) -> CompareView:
     """What the page is made of, for runs that `chosen` gave."""
     models = {entry.model for entry in entries if entry.name in names} | {""}  # not told
-    return View(
+    return CompareView(
         names=tuple(names),
         choices=tuple(
-            Choice(
+            RunChoice(
                 name=entry.name,
                 title=f"{entry.title}{entry.remark}",
                 is_chosen=entry.name in names,

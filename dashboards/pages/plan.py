@@ -20,7 +20,7 @@ from zerosim.base.quantities import format_exact
 from zerosim.dashboards.pages.planned import Shown, shown_of
 from zerosim.dashboards.texts import SITE
 from zerosim.predict.placement import known_machines
-from zerosim.predict.plan import Plan, ask, make_plan, parse_tokens
+from zerosim.predict.plan import LayoutSearch, ask, make_plan, parse_tokens
 from zerosim.predict.plan.search import Fixed, Variant, narrowed, require_possible
 from zerosim.theory.saved import Recompute
 
@@ -41,7 +41,7 @@ USUAL = {"model": "llama-3-8b", "machine": "dgx-h100", "gpus": "64", "tokens": "
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class ControlValue:
     """One value of a control, and where the page shows it."""
 
     words: str
@@ -59,12 +59,12 @@ class Control:
 
     name: str
     label: str
-    options: tuple[Option, ...]
+    options: tuple[ControlValue, ...]
     given: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class PlanView:
     """The page: its controls, and the plan or why there is none."""
 
     controls: tuple[Control, ...]
@@ -72,7 +72,7 @@ class View:
     shown: Shown | None
 
 
-def view(query: Mapping[str, str]) -> View:
+def view(query: Mapping[str, str]) -> PlanView:
     """What the page shows at an address; what it says beside its own words is left out."""
     asked = {name: str(query.get(name, usual))[:LONGEST] for name, usual in USUAL.items()}
     chosen = {name: str(query.get(name, FREE))[:LONGEST] for name in _CHOICES}
@@ -83,8 +83,8 @@ def view(query: Mapping[str, str]) -> View:
         require_possible(plan.question, fixed)
         found = narrowed(plan, fixed)
     except ConfigError as error:
-        return View(_controls(here, asked, chosen), str(error), None)
-    return View(_controls(here, asked, chosen), "", shown_of(found, partial(_address, here)))
+        return PlanView(_controls(here, asked, chosen), str(error), None)
+    return PlanView(_controls(here, asked, chosen), "", shown_of(found, partial(_address, here)))
 
 
 def _question(asked: Mapping[str, str]) -> tuple[str, int, str, int]:
@@ -177,7 +177,7 @@ def _fixed(chosen: Mapping[str, str]) -> Fixed:
 @lru_cache(maxsize=16)
 def _plan(
     model: str, gpus: int, machine: str, tokens: int, recompute: Recompute | None, _: Language
-) -> Plan:
+) -> LayoutSearch:
     """All that is tried, from which other choices take some; its words are in a language."""
     question = ask(model, gpus, machine, tokens)
     return make_plan(question, replace(_SEARCHED, recompute=recompute))
@@ -204,7 +204,7 @@ def _controls(
             name,
             SITE(f"plan.label_{name}"),
             tuple(
-                Option(_said(words), _address(here, **{name: value}), value == values[name])
+                ControlValue(_said(words), _address(here, **{name: value}), value == values[name])
                 for value, words in options.items()
             ),
             values[name] if name in ("gpus", "tokens") else None,

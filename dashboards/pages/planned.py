@@ -11,11 +11,11 @@ from zerosim.base.language import begun, term
 from zerosim.base.quantities import format_amount, format_bytes, format_exact
 from zerosim.base.tables import Table
 from zerosim.dashboards.texts import SITE
-from zerosim.predict.plan import Plan, Predicted, name_of, notes_on, predict
+from zerosim.predict.plan import LayoutSearch, PredictedLayout, name_of, notes_on, predict
 from zerosim.predict.plan.notes import basis_of
 from zerosim.predict.plan.predict import tokens_that_hide
-from zerosim.predict.plan.scaling import scaled
 from zerosim.predict.plan.search import Variant, kind_of, variant_of
+from zerosim.predict.plan.strong_scaling import scaled
 from zerosim.predict.plan.tables import (
     grid_table,
     layouts_table,
@@ -78,7 +78,7 @@ class Shown:
     scaling: Table
     sizes: Mapping[tuple[str, int], str]
     hiding: str
-    fastest: tuple[tuple[Predicted, str], ...]
+    fastest: tuple[tuple[PredictedLayout, str], ...]
     table: Table
     tensors: tuple[int, ...]
     pipelines: tuple[int, ...]
@@ -91,7 +91,7 @@ class Shown:
     notes: tuple[str, ...]
 
 
-def shown_of(plan: Plan, address: Address) -> Shown:
+def shown_of(plan: LayoutSearch, address: Address) -> Shown:
     """What the page shows of a plan; of its first layout, with what else was tried beside it.
 
     Args:
@@ -152,7 +152,7 @@ def shown_of(plan: Plan, address: Address) -> Shown:
     )
 
 
-def _told(name: str, predicted: Predicted) -> str:
+def _told(name: str, predicted: PredictedLayout) -> str:
     """A layout as figures call it: by its name, and that it does not fit."""
     return name if predicted.fits else SITE("plan.does_not_fit_2", name=name)
 
@@ -173,7 +173,7 @@ def _too_large(layout: Layout) -> str:
     )
 
 
-def _headline(one: Predicted, what: str) -> str:
+def _headline(one: PredictedLayout, what: str) -> str:
     if not one.fits:
         return SITE(
             "plan.nothing_fits_the_smallest_peak_is",
@@ -189,7 +189,7 @@ def _headline(one: Predicted, what: str) -> str:
     )
 
 
-def _remark(one: Predicted) -> str:
+def _remark(one: PredictedLayout) -> str:
     layout, question = one.layout, one.question
     grid = f"{layout.cut.tensor} x {layout.pipeline} x {layout.data}"
     parts = [
@@ -210,7 +210,7 @@ def _remark(one: Predicted) -> str:
     return SITE("plan.predicted_2", parts=" · ".join(parts))
 
 
-def _hiding(one: Predicted) -> str:
+def _hiding(one: PredictedLayout) -> str:
     """Whether stage 3's gathers hide with as many tokens as a GPU has."""
     layout = one.layout
     if layout.data == 1 or layout.pipeline > 1:
@@ -233,7 +233,7 @@ def seconds(value: float) -> str:
     return f"{value:,.3g} s" if value >= 1 else f"{1000 * value:.3g} ms"
 
 
-def _siblings(one: Predicted) -> list[tuple[str, Predicted]]:
+def _siblings(one: PredictedLayout) -> list[tuple[str, PredictedLayout]]:
     """The same layout in every stage; with what is built on it, that as well."""
     layout, question = one.layout, one.question
     found = []
@@ -257,7 +257,7 @@ def _siblings(one: Predicted) -> list[tuple[str, Predicted]]:
 
 
 def _grid(
-    plan: Plan, address: Address, one: Predicted
+    plan: LayoutSearch, address: Address, one: PredictedLayout
 ) -> tuple[tuple[int, ...], tuple[int, ...], dict[tuple[int, int], Grid]]:
     rows = list(grid_table(plan.tried, SITE("plan.predicted")))
     fastest = max((row["tokens_per_second_per_gpu"] or 0 for row in rows), default=0)

@@ -14,10 +14,10 @@ from zerosim.dashboards import texts
 from zerosim.dashboards.figures.answers import bars, thoughts
 from zerosim.dashboards.pages import lessons
 from zerosim.dashboards.votes import Tally
-from zerosim.lessons.course import Call, Lesson, course, find_lesson
+from zerosim.lessons.course import LabCall, Lesson, course, find_lesson
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.questions import (
-    Option,
+    AnswerOption,
     QuestionKind,
     explanation,
     misconceptions,
@@ -44,13 +44,13 @@ class Asked:
     words: str
     unit: str
     kind: QuestionKind
-    options: Sequence[Option]
+    options: Sequence[AnswerOption]
     right: str
     explain: str
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class RoomView:
     """What the lecturer's page shows before a room is open.
 
     Attributes:
@@ -66,7 +66,7 @@ class View:
     picks: list[dict[str, Any]]
 
 
-def view(public: Sequence[str], own: str, life_s: float) -> View:
+def view(public: Sequence[str], own: str, life_s: float) -> RoomView:
     """The lecturer's page.
 
     Args:
@@ -74,7 +74,7 @@ def view(public: Sequence[str], own: str, life_s: float) -> View:
         own: its address on this one.
     """
     typed = tuple(f"{_bare(one)}{JOIN}" for one in public or (own,))
-    return View(typed, bool(public), round(life_s / 3600), picks())
+    return RoomView(typed, bool(public), round(life_s / 3600), picks())
 
 
 def words() -> Mapping[str, Mapping[str, Any]]:
@@ -93,7 +93,7 @@ def address_in(lesson_id: str, question_id: str, code: str) -> str:
     return f"{lesson_address(lesson_id)}?room={quote(code)}{step}"
 
 
-def _asks(call: Call, question_id: str) -> bool:
+def _asks(call: LabCall, question_id: str) -> bool:
     return call.name == "ask" and call.args[:1] == (question_id,)
 
 
@@ -126,7 +126,7 @@ def step_of(lesson: Lesson, question_id: str) -> int:
     return next(
         number
         for number, step in enumerate(lesson.steps, 1)
-        if any(isinstance(each, Call) and _asks(each, question_id) for each in step.blocks)
+        if any(isinstance(each, LabCall) and _asks(each, question_id) for each in step.blocks)
     )
 
 

@@ -30,7 +30,7 @@ from zerosim.lessons.course import Lesson
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.questions import (
     Answer,
-    Option,
+    AnswerOption,
     Question,
     QuestionKind,
     explanation,
@@ -218,7 +218,7 @@ def _num_lines(cell: str, width: int) -> int:
 
 
 def _options(
-    question: Question, options: Iterable[Option], right: Answer
+    question: Question, options: Iterable[AnswerOption], right: Answer
 ) -> Iterator[tuple[str, bool]]:
     """What could be chosen, with what is right; what is put in order, in order."""
     labels = {option.key: option.label for option in options}

@@ -22,8 +22,8 @@ from zerosim.base.quantities import (
     parse_count,
 )
 from zerosim.base.tables import Table
-from zerosim.dashboards.entry import Entry
-from zerosim.dashboards.pages.places import Places, places_of
+from zerosim.dashboards.entry import TraceEntry
+from zerosim.dashboards.pages.verify_places import PlacesSection, places_of
 from zerosim.dashboards.texts import SITE
 from zerosim.schema.events import Algorithm
 from zerosim.theory import paper_table_1, stage_states
@@ -65,7 +65,7 @@ class Reports:
     iterations: tuple[int, ...]
 
 
-def make_reports(entry: Entry, iteration: int | None) -> Reports:
+def make_reports(entry: TraceEntry, iteration: int | None) -> Reports:
     """Verify a trace.
 
     Raises:
@@ -82,7 +82,7 @@ def make_reports(entry: Entry, iteration: int | None) -> Reports:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ShownChoice:
     """A rank or an iteration, and where the page shows it."""
 
     value: int
@@ -91,7 +91,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LedgerLine:
     """A line of the ledgers, for one rank.
 
     Attributes:
@@ -121,7 +121,7 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class LawInputs:
     """What the reader asks the table for, and what is wrong with it."""
 
     psi: str
@@ -130,7 +130,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class VerifyView:
     """All that the page shows."""
 
     report: Report
@@ -138,25 +138,25 @@ class View:
     mark: str
     remark: str
     facts: str
-    rows: tuple[Row, ...]
-    totals: Row
-    psi_totals: Row
+    rows: tuple[LedgerLine, ...]
+    totals: LedgerLine
+    psi_totals: LedgerLine
     spread: str
     causes: Table
     laws: Table
     claims: tuple[Verdict, ...]
     no_memory: str
-    ranks: tuple[Choice, ...]
+    ranks: tuple[ShownChoice, ...]
     rank: int
-    iterations: tuple[Choice, ...]
-    question: Question
+    iterations: tuple[ShownChoice, ...]
+    question: LawInputs
     planned: tuple[Planned, ...]
     paper: tuple[tuple[int, tuple[str, ...]], ...]
     notes: tuple[str, ...]
-    places: Places
+    places: PlacesSection
 
 
-def view(reports: Reports, query: Mapping[str, str]) -> View:
+def view(reports: Reports, query: Mapping[str, str]) -> VerifyView:
     """What the page shows.
 
     Args:
@@ -169,7 +169,7 @@ def view(reports: Reports, query: Mapping[str, str]) -> View:
     rows = tuple(_rows(report, place))
     asked, planned = _plan(query)
     memory = reports.memory
-    return View(
+    return VerifyView(
         report=report,
         headline=report.headline,
         mark="unknown" if report.outcome is None else report.outcome.look,
@@ -196,12 +196,12 @@ def view(reports: Reports, query: Mapping[str, str]) -> View:
 
 def _choices(
     query: Mapping[str, str], name: str, values: Sequence[int], chosen: int
-) -> tuple[Choice, ...]:
+) -> tuple[ShownChoice, ...]:
     """All values, or the first, the last and those around the one that is looked at."""
     at = values.index(chosen) if chosen in values else 0
     last = len(values) - 1
     return tuple(
-        Choice(value, f"{PATH}?{urlencode({**query, name: value})}", value == chosen)
+        ShownChoice(value, f"{PATH}?{urlencode({**query, name: value})}", value == chosen)
         for place, value in enumerate(values)
         if last < MOST_CHOICES or place in (0, last) or abs(place - at) <= MOST_CHOICES // 3
     )
@@ -229,14 +229,14 @@ def _facts(report: Report) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def _rows(report: Report, place: int) -> list[Row]:
-    rows: list[Row] = []
+def _rows(report: Report, place: int) -> list[LedgerLine]:
+    rows: list[LedgerLine] = []
     before = ""
     for row in report.rows:
         cell = row.sent[place]
         repeats, before = row.phase.value == before, row.phase.value
         rows.append(
-            Row(
+            LedgerLine(
                 row.phase.value,
                 row.purpose.value,
                 f"{format_exact(row.num_calls)} × {term(str(row.op))}",  # noqa: RUF001 - times
@@ -273,18 +273,18 @@ def _measured(value: int | None, otherwise: str = NOT_MEASURED) -> str:
     return otherwise if value is None else format_exact(value)
 
 
-def _totals(report: Report, place: int) -> Row:
+def _totals(report: Report, place: int) -> LedgerLine:
     theory, trace, wire = (
         report.total(name, place) if report.rows or report.unrecorded else 0
         for name in ("theory", "trace", "kernel")
     )
     planned = SITE(NO_PLAN) if _has_no_plan(report) else _measured(theory)
-    return Row(
+    return LedgerLine(
         SITE("verify.total"), "", "", planned, _measured(trace, NOT_RECORDED), _measured(wire)
     )
 
 
-def _psi_totals(report: Report, place: int) -> Row:
+def _psi_totals(report: Report, place: int) -> LedgerLine:
     unit = report.num_parameters * report.element_bytes
 
     def in_psi(name: str) -> str:
@@ -292,7 +292,7 @@ def _psi_totals(report: Report, place: int) -> Row:
         return "" if total is None or not unit else format_psi(Fraction(total, unit))
 
     planned = "" if _has_no_plan(report) else in_psi("theory")
-    return Row("", "", "", planned, in_psi("trace"), in_psi("kernel"))
+    return LedgerLine("", "", "", planned, in_psi("trace"), in_psi("kernel"))
 
 
 def _spread(report: Report) -> str:
@@ -318,12 +318,12 @@ def _spread(report: Report) -> str:
 # ------------------------------------------------------------------- the reader's own table
 
 
-def question(query: Mapping[str, str]) -> Question:
+def question(query: Mapping[str, str]) -> LawInputs:
     """What an address asks the table for."""
     return _plan(query)[0]
 
 
-def _plan(query: Mapping[str, str]) -> tuple[Question, tuple[Planned, ...]]:
+def _plan(query: Mapping[str, str]) -> tuple[LawInputs, tuple[Planned, ...]]:
     """What each stage would keep and send with the reader's Psi and N, in mixed precision."""
     psi_text = query.get("psi", format_exact(DEFAULT_PSI))
     n_text = query.get("n", format_exact(DEFAULT_N))
@@ -331,7 +331,7 @@ def _plan(query: Mapping[str, str]) -> tuple[Question, tuple[Planned, ...]]:
         psi = _count("Ψ", psi_text, LARGEST_PSI)
         count = _count("N", n_text, LARGEST_N)
     except ConfigError as error:
-        return Question(psi_text[:40], n_text[:40], str(error)), ()
+        return LawInputs(psi_text[:40], n_text[:40], str(error)), ()
     lines = []
     for stage in STAGES:
         payloads = 3 if stage == 3 else 2
@@ -346,7 +346,7 @@ def _plan(query: Mapping[str, str]) -> tuple[Question, tuple[Planned, ...]]:
                 format_bytes(sent),
             )
         )
-    return Question(format_exact(psi), format_exact(count), ""), tuple(lines)
+    return LawInputs(format_exact(psi), format_exact(count), ""), tuple(lines)
 
 
 def _count(name: str, text: str, most: int) -> int:

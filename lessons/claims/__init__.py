@@ -26,7 +26,7 @@ MEASURED_WITHIN = 0.01
 """Frames are on the wire, and the average of the losses."""
 
 
-class Verdict(StrEnum):
+class ClaimVerdict(StrEnum):
     """Whether a claim holds."""
 
     TRUE = "true"
@@ -100,7 +100,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ClaimNumber:
     """A number of a claim, worked out; `measured` is None where no run can tell."""
 
     of: str
@@ -118,11 +118,11 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class WorkedCase:
     """A case, worked out with the ranks of its runs."""
 
     when: str
-    numbers: tuple[Found, ...]
+    numbers: tuple[ClaimNumber, ...]
 
     @property
     def holds(self) -> bool:
@@ -140,15 +140,15 @@ class Judgement:
     """
 
     claim: Claim
-    verdict: Verdict
+    verdict: ClaimVerdict
     condition: str
-    tried: tuple[Tried, ...]
+    tried: tuple[WorkedCase, ...]
     because: str
 
     @property
     def words(self) -> str:
         """The verdict with its condition."""
-        if self.verdict is Verdict.OPEN:
+        if self.verdict is ClaimVerdict.OPEN:
             return _WORDS("claims.open")
         if self.condition:
             return _WORDS("claims.only_if", condition=self.condition)
@@ -172,20 +172,20 @@ def judge(claim: Claim, names: Names) -> Judgement:
         names: what its expressions may call.
     """
     tried = tuple(
-        Tried(case.when, tuple(_find(claim, number, names) for number in case.numbers))
+        WorkedCase(case.when, tuple(_find(claim, number, names) for number in case.numbers))
         for case in claim.cases
     )
     holding = [case for case in tried if case.holds]
     condition = ""
     if not all(number.is_proved for case in tried for number in case.numbers):
-        verdict = Verdict.OPEN
+        verdict = ClaimVerdict.OPEN
     elif claim.over_ranks:
         ranks = [count for count in range(2, MOST_RANKS + 1) if _holds_for(claim, count, names)]
         verdict = _verdict(len(ranks), MOST_RANKS - 1)
-        condition = _words_of(ranks) if verdict is Verdict.ONLY_IF else ""
+        condition = _words_of(ranks) if verdict is ClaimVerdict.ONLY_IF else ""
     else:
         verdict = _verdict(len(holding), len(tried))
-        if verdict is Verdict.ONLY_IF:
+        if verdict is ClaimVerdict.ONLY_IF:
             condition = _WORDS("claims.or").join(case.when for case in holding)
     known = {
         **names,
@@ -196,10 +196,10 @@ def judge(claim: Claim, names: Names) -> Judgement:
     return Judgement(claim, verdict, condition, tried, fill(claim.because, claim.values, known))
 
 
-def _verdict(num_holding: int, num_all: int) -> Verdict:
+def _verdict(num_holding: int, num_all: int) -> ClaimVerdict:
     if num_holding == num_all:
-        return Verdict.TRUE
-    return Verdict.ONLY_IF if num_holding else Verdict.FALSE
+        return ClaimVerdict.TRUE
+    return ClaimVerdict.ONLY_IF if num_holding else ClaimVerdict.FALSE
 
 
 def _words_of(ranks: Sequence[int]) -> str:
@@ -212,11 +212,11 @@ def _words_of(ranks: Sequence[int]) -> str:
     return _WORDS("claims.exactly" if first == last else "claims.between", first=first, last=last)
 
 
-def _find(claim: Claim, number: Number, names: Names) -> Found:
+def _find(claim: Claim, number: Number, names: Names) -> ClaimNumber:
     count = evaluate(number.ranks, names)
     measured = evaluate(number.measured, names) if number.measured else None
     says, theory = _both(number, count, names)
-    return Found(number.of, says, theory, measured, _is_close(claim, says, theory))
+    return ClaimNumber(number.of, says, theory, measured, _is_close(claim, says, theory))
 
 
 def _holds_for(claim: Claim, num_ranks: int, names: Names) -> bool:

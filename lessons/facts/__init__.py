@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from zerosim.lessons.facts.activations import Activations
+from zerosim.lessons.facts.activations import ActivationFacts
 from zerosim.lessons.facts.claims import Claims
-from zerosim.lessons.facts.faults import Faults
+from zerosim.lessons.facts.faults import FaultFacts
 from zerosim.lessons.facts.functions import Functions
 from zerosim.lessons.facts.hops import HopFacts
-from zerosim.lessons.facts.layouts import Layouts
+from zerosim.lessons.facts.layouts import LayoutFacts
+from zerosim.lessons.facts.mixed_precision import Scaling
 from zerosim.lessons.facts.patterns import Patterns
 from zerosim.lessons.facts.pipeline import Pipeline
-from zerosim.lessons.facts.predicted import Predicted
+from zerosim.lessons.facts.predicted import PredictionFacts
 from zerosim.lessons.facts.programs import Programs
-from zerosim.lessons.facts.scaling import Scaling
 from zerosim.lessons.facts.set_up import SetUp
 from zerosim.lessons.facts.tiers import Tiers
 from zerosim.lessons.facts.time import Time
@@ -31,17 +31,17 @@ class Facts(
     Pipeline,
     Programs,
     Functions,
-    Activations,
+    ActivationFacts,
     Tiers,
     HopFacts,
     Time,
-    Predicted,
-    Layouts,
+    PredictionFacts,
+    LayoutFacts,
     Scaling,
     Patterns,
     SetUp,
     Claims,
-    Faults,
+    FaultFacts,
     Told,
 ):
     """The facts of some recordings."""

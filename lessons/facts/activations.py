@@ -9,10 +9,17 @@ from zerosim.base.config import RunConfig
 from zerosim.base.config.shapes import GPTConfig, shape_of
 from zerosim.lessons.facts.memory import MemoryFacts
 from zerosim.schema.memory import Role
-from zerosim.theory.saved import Keeping, Recompute, Saved, block_bytes, formula, kept_in_block
-from zerosim.theory.transformer import Computing, Cut
+from zerosim.theory.saved import (
+    KeptActivations,
+    Recompute,
+    Saved,
+    block_bytes,
+    formula,
+    kept_in_block,
+)
+from zerosim.theory.transformer import Computing, LayerCut
 
-THEIRS = Keeping(has_scores=True, has_dropout=True)
+THEIRS = KeptActivations(has_scores=True, has_dropout=True)
 """As the paper's transformer keeps it: with scores of all pairs of tokens, and with dropout."""
 VARIANTS = {
     "none": (False, Recompute.NONE),
@@ -26,7 +33,7 @@ Sizes = tuple[int, int, int, int, int]
 """Layers, width, heads, sequences of a micro-batch, tokens of each."""
 
 
-class Activations(MemoryFacts):
+class ActivationFacts(MemoryFacts):
     """Facts of activations."""
 
     # measured, of zerosim's own runs
@@ -42,7 +49,7 @@ class Activations(MemoryFacts):
 
     def block_law(self, run: str) -> int:
         """What the law says that a block of a run keeps: no dropout, no scores."""
-        return block_bytes(self._computing(run), Keeping())
+        return block_bytes(self._computing(run), KeptActivations())
 
     # laws, of models that nobody trains here
 
@@ -51,8 +58,8 @@ class Activations(MemoryFacts):
         layers, width, heads, batch, sequence = sizes
         is_cut, recompute = VARIANTS[variant]
         shape = GPTConfig(layers=layers, width=width, heads=heads, context=sequence)
-        computing = Computing(shape, batch, sequence, Cut(tensor, is_cut))
-        keeping = Keeping(recompute, THEIRS.has_scores, THEIRS.has_dropout)
+        computing = Computing(shape, batch, sequence, LayerCut(tensor, is_cut))
+        keeping = KeptActivations(recompute, THEIRS.has_scores, THEIRS.has_dropout)
         return layers * block_bytes(computing, keeping)
 
     def paper_kept(self, sizes: Sizes) -> int:
@@ -78,5 +85,5 @@ class Activations(MemoryFacts):
 
     def _computing(self, run: str) -> Computing:
         config = RunConfig.from_plain(self._run(run).trace.manifest.run)
-        shape, cut = shape_of(config.model), Cut(config.tensor_parallel, ends=False)
+        shape, cut = shape_of(config.model), LayerCut(config.tensor_parallel, ends=False)
         return Computing(shape, config.batch, shape.context, cut, self.element_bytes(run))

@@ -10,12 +10,12 @@ from zerosim.lessons.facts.base import Base
 from zerosim.lessons.recordings import HERE, LessonRecordings, session_of
 from zerosim.record import RankTrace
 from zerosim.schema.events import Kind, Phase, Purpose
-from zerosim.verify.diagnosis import Diagnosis, Finding, Seen, diagnose
+from zerosim.verify.diagnosis import Diagnosis, Finding, ProcessStates, diagnose
 
 _WORDS = Words(HERE / "words.toml")
 
 
-class Faults(Base):
+class FaultFacts(Base):
     """Facts of what went wrong, and of what was said to ranks that were held."""
 
     def __init__(self, recordings: LessonRecordings) -> None:
@@ -24,7 +24,7 @@ class Faults(Base):
         self._diagnosis = cache(self._diagnose)
 
     def _diagnose(self, run: str) -> Diagnosis:
-        return diagnose(self._run(run).trace, Seen())
+        return diagnose(self._run(run).trace, ProcessStates())
 
     def _finding(self, run: str) -> Finding:
         found = self._diagnosis(run).findings

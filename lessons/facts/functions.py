@@ -23,7 +23,7 @@ _AHEAD = "prefetch"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CallSite:
     """A function on the way to a call, and its line that went on.
 
     Attributes:
@@ -63,10 +63,10 @@ class AskedStep:
     is_ahead: bool
     calls: int
     elements: int
-    way: tuple[Place, ...]
+    way: tuple[CallSite, ...]
 
     @property
-    def decides(self) -> Place:
+    def decides(self) -> CallSite:
         """The outermost function behind the engine's entries."""
         behind = (one for one in self.way if not one.file.startswith(_ENTRIES))
         return next(behind, self.way[-1])
@@ -96,7 +96,7 @@ class Functions(Base):
             found[key] = step
         return list(found.values())
 
-    def way_of(self, run: str, phase: str, purpose: str, through: str = "") -> tuple[Place, ...]:
+    def way_of(self, run: str, phase: str, purpose: str, through: str = "") -> tuple[CallSite, ...]:
         """The functions on the way to the first such call; of those through a function, if named.
 
         Raises:
@@ -166,11 +166,11 @@ def _phase(event: Event) -> str:
     return "initialize" if event.iteration < _FIRST else str(event.phase)
 
 
-def _way(event: Event) -> tuple[Place, ...]:
+def _way(event: Event) -> tuple[CallSite, ...]:
     return tuple(map(_place, event.functions))
 
 
-def _place(said: str) -> Place:
+def _place(said: str) -> CallSite:
     where, _, name = said.partition(" in ")
     file, _, line = where.rpartition(":")
-    return Place(file, int(line), name.rpartition(_INNER)[2])
+    return CallSite(file, int(line), name.rpartition(_INNER)[2])

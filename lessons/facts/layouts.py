@@ -11,12 +11,12 @@ from functools import cache
 from zerosim.base.errors import ConfigError
 from zerosim.lessons.facts.base import Base
 from zerosim.lessons.facts.time import NS_A_MS
-from zerosim.predict.plan import Fixed, Plan, Predicted, Question, ask, make_plan
-from zerosim.predict.plan.schedule import Cause
+from zerosim.predict.plan import Fixed, LayoutSearch, PlanQuestion, PredictedLayout, ask, make_plan
+from zerosim.predict.plan.schedule import TimeCategory
 from zerosim.schema.events import Algorithm, Op
 from zerosim.theory.algorithms import cost
 from zerosim.theory.programs import Bubble
-from zerosim.theory.transformer import BLOCK, Cut, pieces
+from zerosim.theory.transformer import BLOCK, LayerCut, pieces
 from zerosim.theory.zero import SUMS_A_PASS
 
 MODEL, GPUS, MACHINE = "gpt-3", 256, "dgx-a100"
@@ -27,7 +27,7 @@ AXES = ("tensor", "pipeline", "data")
 Grid = tuple[int, int, int]
 
 
-class Layouts(Base):
+class LayoutFacts(Base):
     """Facts of layouts, all predicted or computed from theory."""
 
     def cluster_gpus(self) -> int:
@@ -58,7 +58,7 @@ class Layouts(Base):
         """Parameters of the model."""
         return _question().shape.num_parameters
 
-    def fastest(self, name: str) -> Predicted:
+    def fastest(self, name: str) -> PredictedLayout:
         """Of a kind, such as "ZeRO-3", the fastest layout that fits, or the smallest.
 
         Raises:
@@ -69,7 +69,7 @@ class Layouts(Base):
             raise ConfigError(f"kind is {name!r}: expected one of {', '.join(kinds)}")
         return kinds[name]
 
-    def of_grid(self, tensor: int, pipeline: int) -> Predicted:
+    def of_grid(self, tensor: int, pipeline: int) -> PredictedLayout:
         """The fastest layout of a grid that fits, or the smallest.
 
         Raises:
@@ -90,7 +90,7 @@ class Layouts(Base):
 
     def cause_s(self, tensor: int, pipeline: int, cause: str) -> float:
         """How much of that goes to a cause, such as "waiting: between nodes", predicted."""
-        return self.of_grid(tensor, pipeline).times.get(Cause(cause), 0) / 1e9
+        return self.of_grid(tensor, pipeline).times.get(TimeCategory(cause), 0) / 1e9
 
     def fastest_grid(self, *grids: tuple[int, int]) -> str:
         """Which of these is predicted to be the fastest, as "4x4"."""
@@ -119,7 +119,7 @@ class Layouts(Base):
             return times * _sent(Op.ALL_REDUCE, tensor, between) / 1e9
         if axis == "pipeline":
             return 2 * (pipeline > 1) * between * _ELEMENT_BYTES / 1e9
-        cut = pieces(question.shape, Cut(tensor))
+        cut = pieces(question.shape, LayerCut(tensor))
         own = layers * next(one.elements for one in cut if one.name == BLOCK)
         return sum(_sent(op, data, own) for op in (Op.REDUCE_SCATTER, Op.ALL_GATHER)) / 1e9
 
@@ -155,12 +155,12 @@ class Layouts(Base):
 
 
 @cache
-def _question() -> Question:
+def _question() -> PlanQuestion:
     return ask(MODEL, GPUS, MACHINE, TOKENS, is_ideal=True)
 
 
 @cache
-def _plan() -> Plan:
+def _plan() -> LayoutSearch:
     return make_plan(_question(), Fixed(chunks=1))
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from zerosim.base.errors import ConfigError
 from zerosim.lessons.facts.base import Base
 from zerosim.predict.placement import load_machine
-from zerosim.predict.placement.nccl import Layout, choices
-from zerosim.predict.placement.steps import Steps, steps
+from zerosim.predict.placement.collective_steps import CollectiveSteps, steps
+from zerosim.predict.placement.nccl import RanksOnNodes, choices
 from zerosim.schema.events import Algorithm, Op
 
 _ALGORITHMS = {"tree": Algorithm.GLOO, "chain": Algorithm.RING}
@@ -70,14 +70,14 @@ class Patterns(Base):
         """Predicted: an all-reduce of all GPUs of some nodes, by NCCL's "ring" or "tree"."""
         found = load_machine(machine)
         assert found.ranks_per_node is not None, machine
-        layout = Layout(num_nodes * found.ranks_per_node, num_nodes)
+        layout = RanksOnNodes(num_nodes * found.ranks_per_node, num_nodes)
         return min(
             one.time_us
             for one in choices(found, Op.ALL_REDUCE, layout, payload)
             if one.algorithm == algorithm
         )
 
-    def _steps(self, algorithm: str, num_ranks: int) -> Steps:
+    def _steps(self, algorithm: str, num_ranks: int) -> CollectiveSteps:
         return steps(Op.BROADCAST, _ALGORITHMS[algorithm], num_ranks)
 
     def _measured(self, run: str, op: str, rank: int) -> tuple[int, int]:

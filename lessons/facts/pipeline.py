@@ -20,7 +20,7 @@ from zerosim.theory.programs import Bubble
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class PipelineAction:
     """A stage's forward or backward of one micro-batch, counted from 0."""
 
     phase: Phase
@@ -32,7 +32,7 @@ class Task:
         return f"{'F' if self.phase is Phase.FORWARD else 'B'}{self.micro_batch + 1}"
 
 
-Slots = tuple[Mapping[int, Task], ...]
+Slots = tuple[Mapping[int, PipelineAction], ...]
 """Of each rank: what it computes in which slot."""
 
 
@@ -107,8 +107,8 @@ def _in_slots(trace: Trace, iteration: int) -> Slots:
     todo = [list(_tasks(trace, rank, iteration)) for rank in range(len(trace.ranks))]
     if not all(todo):
         raise ConfigError(f"{trace.folder}: what its ranks compute is not known")
-    done: dict[tuple[int, Task], int] = {}
-    slots: list[dict[int, Task]] = [{} for _ in todo]
+    done: dict[tuple[int, PipelineAction], int] = {}
+    slots: list[dict[int, PipelineAction]] = [{} for _ in todo]
     at = [0] * len(todo)
     slot = 0
     while any(place < len(tasks) for place, tasks in zip(at, todo, strict=True)):
@@ -128,7 +128,11 @@ def _in_slots(trace: Trace, iteration: int) -> Slots:
 
 
 def _has_input(
-    rank: int, task: Task, done: Mapping[tuple[int, Task], int], slot: int, num_ranks: int
+    rank: int,
+    task: PipelineAction,
+    done: Mapping[tuple[int, PipelineAction], int],
+    slot: int,
+    num_ranks: int,
 ) -> bool:
     """Forward needs the stage before, backward the stage behind; of the same micro-batch."""
     other = rank - 1 if task.phase is Phase.FORWARD else rank + 1
@@ -137,7 +141,7 @@ def _has_input(
     return done.get((other, task), slot) < slot
 
 
-def _tasks(trace: Trace, rank: int, iteration: int) -> Iterator[Task]:
+def _tasks(trace: Trace, rank: int, iteration: int) -> Iterator[PipelineAction]:
     """In the order in which a rank computes them: the first unit of a stage stands for all."""
     events = sorted(trace.ranks[rank].events, key=lambda event: event.id)
     units: dict[Phase, str] = {}
@@ -148,5 +152,5 @@ def _tasks(trace: Trace, rank: int, iteration: int) -> Iterator[Task]:
         if event.phase not in (Phase.FORWARD, Phase.BACKWARD) or not event.unit:
             continue
         if units.setdefault(event.phase, event.unit) == event.unit:
-            yield Task(event.phase, counts.get(event.phase, 0))
+            yield PipelineAction(event.phase, counts.get(event.phase, 0))
             counts[event.phase] = counts.get(event.phase, 0) + 1

@@ -15,7 +15,7 @@ _CHANGES = {
 }
 
 
-class Predicted(Base):
+class PredictionFacts(Base):
     """Facts of time that nobody measured."""
 
     def tokens(self, run: str) -> int:

@@ -23,13 +23,13 @@ from zerosim.lessons.views.layouts import axes, grids, spans
 from zerosim.lessons.views.ledgers import causes, excess
 from zerosim.lessons.views.matrices import block, two_cuts
 from zerosim.lessons.views.memory import gradients, moments, roles, states
-from zerosim.lessons.views.model import Bar, Bars, Drawing, FigureTable, Part, View
+from zerosim.lessons.views.mixed_precision import formats, precisions, scaling, updates
+from zerosim.lessons.views.model import Bar, BarPart, Bars, Drawing, FigureTable, View
 from zerosim.lessons.views.nodes import both, leaves
 from zerosim.lessons.views.parallel import all_reduces, messages, slots, stages
 from zerosim.lessons.views.patterns import broadcasts, senders, tree, trees
 from zerosim.lessons.views.predicted import changes, scales
 from zerosim.lessons.views.programs import divided, handed, laws, peaks, profiles
-from zerosim.lessons.views.scaling import formats, precisions, scaling, updates
 from zerosim.lessons.views.set_up import by_rank, sent_by_rank, set_up_calls, set_ups
 from zerosim.lessons.views.tiers import (
     checkpoints,
@@ -46,7 +46,7 @@ from zerosim.lessons.views.time import budget, compute, overlap, path
 from zerosim.lessons.views.told import keys, told
 from zerosim.lessons.views.traffic import ledgers, micro_steps, purposes, traffic
 
-__all__ = ["VIEWS", "Bar", "Bars", "Drawing", "FigureTable", "Part", "View", "view"]
+__all__ = ["VIEWS", "Bar", "BarPart", "Bars", "Drawing", "FigureTable", "View", "view"]
 
 VIEWS: dict[str, Callable[..., View]] = {
     "roles": roles,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from zerosim.base.language import term
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
+from zerosim.lessons.views.model import Bar, BarPart, Bars, FigureTable
 from zerosim.lessons.views.wording import each, said
 
 _VARIANTS = ("none", "sequence", "selective", "both", "full")
@@ -45,7 +45,7 @@ def variants(facts: Facts) -> Bars:
     bars = tuple(
         Bar(
             said(f"variants.{name}"),
-            (Part("activations", facts.kept_law(_LARGE, _RANKS, name) / _GIB),),
+            (BarPart("activations", facts.kept_law(_LARGE, _RANKS, name) / _GIB),),
         )
         for name in _VARIANTS
     )

@@ -6,7 +6,7 @@ from zerosim.base.config import STAGE_NAMES, STAGES
 from zerosim.base.language import term
 from zerosim.base.quantities import PSI
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
+from zerosim.lessons.views.model import Bar, BarPart, Bars, FigureTable
 from zerosim.lessons.views.wording import each, said
 from zerosim.schema.memory import MODEL_STATES
 
@@ -19,7 +19,7 @@ def figure_one(facts: Facts) -> Bars:
         Bar(
             term(STAGE_NAMES[stage]),
             tuple(
-                Part(str(role), _BILLIONS * facts.role_states(stage, _RANKS, role))
+                BarPart(str(role), _BILLIONS * facts.role_states(stage, _RANKS, role))
                 for role in MODEL_STATES
             ),
             facts.states(stage, _RANKS, _BILLIONS),

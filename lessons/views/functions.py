@@ -6,7 +6,7 @@ from itertools import zip_longest
 
 from zerosim.base.language import term
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.facts.functions import AskedStep, Place
+from zerosim.lessons.facts.functions import AskedStep, CallSite
 from zerosim.lessons.views.model import FigureTable
 from zerosim.lessons.views.wording import each, said
 
@@ -58,5 +58,5 @@ def _called(step: AskedStep) -> str:
     return said(key, count=step.calls, op=term(step.op), elements=f"{step.elements:,}")
 
 
-def _shown(place: Place | None) -> str:
+def _shown(place: CallSite | None) -> str:
     return "" if place is None else f"{place.short}, {place.where}"

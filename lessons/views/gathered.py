@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from zerosim.base.quantities import PSI
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.views.model import Bar, Bars, Part
+from zerosim.lessons.views.model import Bar, BarPart, Bars
 from zerosim.lessons.views.wording import said
 
 
@@ -15,8 +15,8 @@ def gathered(facts: Facts, run: str) -> Bars:
         Bar(
             label,
             (
-                Part("own shards", facts.held_at(run, at, "parameters") / whole),
-                Part("gathered", facts.held_at(run, at, "gathered parameters") / whole),
+                BarPart("own shards", facts.held_at(run, at, "parameters") / whole),
+                BarPart("gathered", facts.held_at(run, at, "gathered parameters") / whole),
             ),
         )
         for at, label in facts.moments(run, "forward", "backward")

@@ -6,7 +6,7 @@ from string import ascii_lowercase
 
 from zerosim.base.language import term
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
+from zerosim.lessons.views.model import Bar, BarPart, Bars, FigureTable
 from zerosim.lessons.views.wording import said
 
 UNIT = "blocks.2"
@@ -37,6 +37,6 @@ def shares(facts: Facts, *runs: str) -> Bars:
         for op in facts.ops(run, UNIT):
             whole = facts.share_sent(run, op, UNIT)
             law = facts.ring_share(op, facts.num_ranks(run))
-            bars.append(Bar(term(op), (Part(op, whole),), law))
+            bars.append(Bar(term(op), (BarPart(op, whole),), law))
     title = said("shares.title", unit=UNIT)
     return Bars(title, said("shares.unit"), tuple(bars), said("shares.law"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from zerosim.base.language import term
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
+from zerosim.lessons.views.model import Bar, BarPart, Bars, FigureTable
 from zerosim.lessons.views.wording import each, said
 
 _GRIDS = ((8, 1, 32), (8, 8, 4), (4, 4, 16), (1, 16, 16))
@@ -49,7 +49,7 @@ def grids(facts: Facts) -> FigureTable:
 def spans(facts: Facts, *runs: str) -> Bars:
     """How long one all-reduce of activations takes in dry runs, predicted."""
     bars = tuple(
-        Bar(facts.title(run), (Part("activations", facts.call_ms(run, "activations")),))
+        Bar(facts.title(run), (BarPart("activations", facts.call_ms(run, "activations")),))
         for run in runs
     )
     return Bars(said("spans.title"), "ms", bars)

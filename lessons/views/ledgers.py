@@ -5,7 +5,7 @@ from __future__ import annotations
 from zerosim.base.language import term
 from zerosim.base.quantities import PSI
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
+from zerosim.lessons.views.model import Bar, BarPart, Bars, FigureTable
 from zerosim.lessons.views.wording import each, said
 
 
@@ -28,9 +28,9 @@ def excess(facts: Facts, *runs: str) -> Bars:
     for run in runs:
         whole = facts.psi(run) * facts.element_bytes(run)
         parts = (
-            Part("the bound", facts.theory(run) / whole),
-            Part("beyond the bound", facts.excess(run) / whole),
-            Part("message framing", facts.framing(run) / whole),
+            BarPart("the bound", facts.theory(run) / whole),
+            BarPart("beyond the bound", facts.excess(run) / whole),
+            BarPart("message framing", facts.framing(run) / whole),
         )
         label = said("labels.with", run=facts.title(run), what=f"N={facts.num_ranks(run)}")
         bars.append(Bar(label, parts, facts.law_sent(run) / whole))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from zerosim.base.language import term
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
+from zerosim.lessons.views.model import Bar, BarPart, Bars, FigureTable
 from zerosim.lessons.views.wording import each, said
 from zerosim.schema.memory import MODEL_STATES, Role
 
@@ -36,7 +36,7 @@ def moments(facts: Facts, run: str) -> Bars:
     bars = tuple(
         Bar(
             label,
-            tuple(Part(str(role), facts.held_at(run, at, role) / psi) for role in _SHOWN),
+            tuple(BarPart(str(role), facts.held_at(run, at, role) / psi) for role in _SHOWN),
         )
         for at, label in facts.moments(run)
     )
@@ -48,7 +48,7 @@ def states(facts: Facts, *runs: str) -> Bars:
     bars = []
     for run in runs:
         psi = facts.psi(run)
-        parts = tuple(Part(str(role), facts.held(run, role) / psi) for role in MODEL_STATES)
+        parts = tuple(BarPart(str(role), facts.held(run, role) / psi) for role in MODEL_STATES)
         bars.append(Bar(facts.title(run), parts, facts.law_held(run) / psi))
     return Bars(said("states.title"), said(_UNIT), tuple(bars), said("states.law"))
 
@@ -63,7 +63,7 @@ def gradients(facts: Facts, *runs: str) -> Bars:
                 continue
             whole = facts.whole_gradients(run, at)
             own = facts.held_at(run, at, Role.GRADIENTS) - whole
-            parts = [Part("whole gradients", whole / psi), Part("own shards", own / psi)]
+            parts = [BarPart("whole gradients", whole / psi), BarPart("own shards", own / psi)]
             if num_ranks == 1:
                 parts = parts[:1]
             bars.append(Bar(said("labels.with", run=facts.title(run), what=label), tuple(parts)))

@@ -17,7 +17,7 @@ def width_of(text: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BarPart:
     """A piece of a bar: its value in the bars' unit, and a colour's name ("forward", "rank 0")."""
 
     name: str
@@ -34,7 +34,7 @@ class Bar:
     """One bar, and where a law says that it ends; None if no law is known."""
 
     label: str
-    parts: tuple[Part, ...]
+    parts: tuple[BarPart, ...]
     law: float | None = None
 
     @property
@@ -81,7 +81,7 @@ class Box:
     """A piece of a drawing: a matrix, a part of one, a block of memory.
 
     Attributes:
-        look: a colour's name, as that of a `Part`; "" for paper.
+        look: a colour's name, as that of a `BarPart`; "" for paper.
         label: in its middle, where there is room for it.
         is_partial: what is in it is not complete yet.
         shrinks_from: it comes so many times as wide; 1 for a box that does not move.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from zerosim.base.quantities import PSI
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
+from zerosim.lessons.views.model import Bar, BarPart, Bars, FigureTable
 from zerosim.lessons.views.wording import each, said
 
 _PARTS = (
@@ -20,7 +20,8 @@ def leaves(facts: Facts, *runs: str) -> Bars:
     for run in runs:
         unit = facts.psi(run) * facts.element_bytes(run)
         parts = tuple(
-            Part(name, facts.leaves(run, phase, purpose) / unit) for name, phase, purpose in _PARTS
+            BarPart(name, facts.leaves(run, phase, purpose) / unit)
+            for name, phase, purpose in _PARTS
         )
         bars.append(Bar(facts.title(run), parts, facts.node_law(run) / unit))
     return Bars(said("leaves.title"), PSI, tuple(bars), said("leaves.law"))

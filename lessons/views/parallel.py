@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.views.model import Bar, Bars, Box, Drawing, FigureTable, Note, Part
+from zerosim.lessons.views.model import Bar, BarPart, Bars, Box, Drawing, FigureTable, Note
 from zerosim.lessons.views.wording import each, said
 from zerosim.schema.events import Phase
 from zerosim.schema.memory import MODEL_STATES, Role
@@ -78,9 +78,9 @@ def stages(facts: Facts, *runs: str) -> Bars:
         for rank, label in facts.ranks(run):
             held = [facts.peak(run, int(rank), role) for role in MODEL_STATES]
             parts = (
-                Part("model states", sum(held) / MEGA),
+                BarPart("model states", sum(held) / MEGA),
                 *(
-                    Part(str(role), facts.peak(run, int(rank), role) / MEGA)
+                    BarPart(str(role), facts.peak(run, int(rank), role) / MEGA)
                     for role in (Role.BUFFERS, Role.ACTIVATIONS)
                 ),
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
+from zerosim.lessons.views.model import Bar, BarPart, Bars, FigureTable
 from zerosim.lessons.views.wording import each, said
 
 _CHANGES = ("no straggler", "ten times the bandwidth", "computing twice as fast", "overlap")
@@ -15,7 +15,7 @@ def scales(facts: Facts, *runs: str) -> Bars:
     for run in runs:
         took = facts.took_ms(run)
         parts = tuple(
-            Part(cause, facts.path_share(run, cause) * took)
+            BarPart(cause, facts.path_share(run, cause) * took)
             for cause in ("compute", "communication")
         )
         bars.append(Bar(facts.title(run), parts))

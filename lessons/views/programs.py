@@ -5,7 +5,7 @@ from __future__ import annotations
 from zerosim.base.language import enumerated, term
 from zerosim.base.quantities import PSI
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
+from zerosim.lessons.views.model import Bar, BarPart, Bars, FigureTable
 from zerosim.lessons.views.wording import each, said
 from zerosim.schema.events import Purpose
 from zerosim.schema.memory import MODEL_STATES, Role
@@ -60,7 +60,7 @@ def handed(facts: Facts, *runs: str) -> Bars:
         Bar(
             facts.title(run),
             tuple(
-                Part(str(each), facts.in_model(facts.passed(run, purpose=each), run))
+                BarPart(str(each), facts.in_model(facts.passed(run, purpose=each), run))
                 for each in _PURPOSES
             ),
             facts.law_payloads(run) if facts.has_law(run) else None,
@@ -92,13 +92,13 @@ def peaks(facts: Facts, *runs: str) -> Bars:
     for run in runs:
         psi = facts.model_psi(run)
         roles = (*MODEL_STATES, *_BESIDE)
-        parts = tuple(Part(str(role), facts.peak(run, 0, role) / psi) for role in roles)
+        parts = tuple(BarPart(str(role), facts.peak(run, 0, role) / psi) for role in roles)
         bars.append(Bar(facts.title(run), parts))
     return Bars(said("peaks.title"), said("memory.unit"), tuple(bars))
 
 
-def _by_phase(facts: Facts, run: str, rank: int) -> tuple[Part, ...]:
+def _by_phase(facts: Facts, run: str, rank: int) -> tuple[BarPart, ...]:
     return tuple(
-        Part(phase, facts.in_model(facts.passed(run, rank, phase), run))
+        BarPart(phase, facts.in_model(facts.passed(run, rank, phase), run))
         for phase in ("forward", "backward", "update")
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
+from zerosim.lessons.views.model import Bar, BarPart, Bars, FigureTable
 from zerosim.lessons.views.wording import each, said
 
 _WAYS = (
@@ -21,8 +21,8 @@ def set_ups(facts: Facts, *runs: str) -> Bars:
     for run in runs or _WAYS:
         stays, peak = facts.set_up_left(run), facts.set_up_peak(run)
         parts = (
-            Part("there when training begins", facts.in_models(min(stays, peak), run)),
-            Part("only while it is set up", facts.in_models(max(0, peak - stays), run)),
+            BarPart("there when training begins", facts.in_models(min(stays, peak), run)),
+            BarPart("only while it is set up", facts.in_models(max(0, peak - stays), run)),
         )
         bars.append(Bar(facts.title(run), parts))
     return Bars(said("set_ups.title"), said("set_ups.unit"), tuple(bars))
@@ -47,7 +47,7 @@ def by_rank(facts: Facts, *runs: str) -> Bars:
     bars = []
     for run in runs:
         for rank, held in enumerate(facts.held_by_rank(run)):
-            part = Part(f"rank {rank}", held / facts.psi(run))
+            part = BarPart(f"rank {rank}", held / facts.psi(run))
             label = said("by_rank.bar", run=facts.title(run), rank=rank)
             bars.append(Bar(label, (part,), facts.law_held(run) / facts.psi(run)))
     return Bars(said("by_rank.title"), said("by_rank.unit"), tuple(bars), "16Ψ/N")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from zerosim.base.language import term
 from zerosim.base.tiers import Link, Tier
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
+from zerosim.lessons.views.model import Bar, BarPart, Bars, FigureTable
 from zerosim.lessons.views.wording import each, said
 from zerosim.schema.memory import MODEL_STATES, Role
 
@@ -42,7 +42,7 @@ def tiers(facts: Facts, *runs: str) -> Bars:
     for run in runs:
         for tier in Tier:
             parts = tuple(
-                Part(str(role), facts.kept_in(run, tier, role) / facts.psi(run))
+                BarPart(str(role), facts.kept_in(run, tier, role) / facts.psi(run))
                 for role in MODEL_STATES
             )
             if any(part.value for part in parts) or tier is Tier.DEVICE:
@@ -87,7 +87,9 @@ def checkpoints(facts: Facts, *runs: str) -> Bars:
     names = ("activations", "checkpoints on the device", "checkpoints on the host")
     bars = []
     for run in runs:
-        parts = (Part(name, num / MEGA) for name, num in zip(names, facts.saved(run), strict=True))
+        parts = (
+            BarPart(name, num / MEGA) for name, num in zip(names, facts.saved(run), strict=True)
+        )
         bars.append(Bar(facts.title(run), tuple(parts)))
     return Bars(said("checkpoints.title"), "MB", tuple(bars))
 
@@ -136,7 +138,7 @@ def tiled(facts: Facts, *runs: str) -> Bars:
     bars = tuple(
         Bar(
             facts.title(run),
-            (Part("gathered parameters", facts.peak_of(run, Role.GATHERED) / MEGA),),
+            (BarPart("gathered parameters", facts.peak_of(run, Role.GATHERED) / MEGA),),
         )
         for run in runs
     )

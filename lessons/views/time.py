@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
+from zerosim.lessons.views.model import Bar, BarPart, Bars, FigureTable
 from zerosim.lessons.views.wording import each, said
 
 _STATES = ("compute", "exposed", "waiting", "other")
@@ -18,7 +18,7 @@ _CAUSES = {
 def compute(facts: Facts, run: str) -> Bars:
     """How long each rank computes in a step."""
     bars = tuple(
-        Bar(label, (Part("compute", facts.compute_ms(run, int(rank))),))
+        Bar(label, (BarPart("compute", facts.compute_ms(run, int(rank))),))
         for rank, label in facts.ranks(run)
     )
     return Bars(said("compute.title"), "ms", bars)
@@ -31,7 +31,7 @@ def budget(facts: Facts, *runs: str) -> Bars:
         for rank, label in facts.ranks(run):
             values = [getattr(facts, f"{state}_ms")(run, int(rank)) for state in _STATES]
             names = ("compute", "exposed communication", "waiting for others", "other")
-            parts = tuple(map(Part, names, values))
+            parts = tuple(map(BarPart, names, values))
             bars.append(Bar(said("labels.with", run=run.partition("/")[0], what=label), parts))
     return Bars(said("budget.title"), "ms", tuple(bars))
 
@@ -57,7 +57,7 @@ def path(facts: Facts, *runs: str) -> Bars:
     for run in runs:
         took = facts.took_ms(run)
         parts = tuple(
-            Part(words, facts.path_share(run, cause) * took) for cause, words in _CAUSES.items()
+            BarPart(words, facts.path_share(run, cause) * took) for cause, words in _CAUSES.items()
         )
         bars.append(Bar(run.partition("/")[0], parts))
     return Bars(said("path.title"), "ms", tuple(bars))

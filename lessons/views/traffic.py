@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from zerosim.base.quantities import PSI
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
+from zerosim.lessons.views.model import Bar, BarPart, Bars, FigureTable
 from zerosim.lessons.views.wording import each, said
 from zerosim.schema.events import Purpose
 
@@ -15,7 +15,7 @@ def traffic(facts: Facts, *runs: str) -> Bars:
     for run in runs:
         unit = facts.psi(run) * facts.element_bytes(run)
         parts = tuple(
-            Part(phase, facts.sent(run, phase=phase) / unit)
+            BarPart(phase, facts.sent(run, phase=phase) / unit)
             for phase in ("forward", "backward", "update")
         )
         bars.append(Bar(facts.title(run), parts, facts.law_sent(run) / unit))
@@ -28,7 +28,7 @@ def purposes(facts: Facts, *runs: str) -> Bars:
     for run in runs:
         unit = facts.psi(run) * facts.element_bytes(run)
         parts = tuple(
-            Part(str(purpose), facts.sent(run, purpose=purpose) / unit)
+            BarPart(str(purpose), facts.sent(run, purpose=purpose) / unit)
             for purpose in (Purpose.REDUCE_GRADIENTS, Purpose.GATHER_PARAMETERS)
         )
         bars.append(Bar(facts.title(run), parts, facts.law_sent(run) / unit))
@@ -57,7 +57,7 @@ def micro_steps(facts: Facts, *runs: str) -> Bars:
         count = facts.micro_steps(run)
         for number in range(count):
             parts = tuple(
-                Part(str(purpose), facts.payload_in(run, number, purpose))
+                BarPart(str(purpose), facts.payload_in(run, number, purpose))
                 for purpose in (Purpose.REDUCE_GRADIENTS, Purpose.GATHER_PARAMETERS)
             )
             label = said("micro_steps.bar", run=facts.title(run), number=number + 1, count=count)

@@ -10,7 +10,7 @@ from hypothesis import given
 from tests.analysis.graph.plans import load_plan, plans
 from tests.analysis.graph.planted import Planted, plant, straggling
 from tests.analysis.graph.runs import Plan
-from zerosim.analysis import Budget, RankState, budgets, occupancy
+from zerosim.analysis import Budget, RankActivity, budgets, occupancy
 from zerosim.analysis.graph import NodeKind, build_graph
 from zerosim.schema.events import Phase
 
@@ -86,7 +86,7 @@ def test_every_rank_s_time_is_accounted_for(plan):
             pieces = occupancy(part, place)
             assert np.all(pieces.start[1:] == pieces.end[:-1])
             own = part.is_kind(NodeKind.WAIT) & (part.place == place)
-            stood = np.isin(pieces.state, [RankState.EXPOSED, RankState.WAITING])
+            stood = np.isin(pieces.state, [RankActivity.EXPOSED, RankActivity.WAITING])
             length = pieces.end - pieces.start
             assert length[stood].sum() == (part.end[own] - part.start[own]).sum()
 

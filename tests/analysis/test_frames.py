@@ -14,8 +14,8 @@ from zerosim.analysis.frames import (
     Frames,
     Holdings,
     IllegalFrame,
-    Layout,
     Piece,
+    ShardLayout,
     ShardState,
     play,
     steps,
@@ -30,7 +30,7 @@ UNIT = "block"
 PIECE = Piece(unit=UNIT, index=0)
 
 
-def layout(stage=3, num_ranks=3, **changes) -> Layout:
+def layout(stage=3, num_ranks=3, **changes) -> ShardLayout:
     fields = {
         "config": EngineConfig(stage=stage),
         "ranks": tuple(range(num_ranks)),
@@ -41,7 +41,7 @@ def layout(stage=3, num_ranks=3, **changes) -> Layout:
         "first_update": False,
         "keeps_gradients": stage < 2,
     }
-    return Layout(**fields | changes)
+    return ShardLayout(**fields | changes)
 
 
 # ------------------------------------------------------------------------------- holdings

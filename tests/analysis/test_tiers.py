@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from zerosim.analysis.frames import Band, Layout, ShardState, Step, cell_number, play
+from zerosim.analysis.frames import Band, ShardLayout, ShardState, Step, cell_number, play
 from zerosim.base.config import EngineConfig
 from zerosim.base.tiers import Tier
 from zerosim.schema.events import Event, Kind, Op, Phase, Purpose
@@ -24,7 +24,7 @@ ALL_HOST = {"offload_optimizer": "cpu", "offload_param": "cpu"}
 ALL_DISK = {"offload_optimizer": "nvme", "offload_param": "nvme", "nvme_path": "disk"}
 
 
-def layout(options=ALL_HOST, **changes) -> Layout:
+def layout(options=ALL_HOST, **changes) -> ShardLayout:
     """Stage 3 on two ranks, everything on the host that can be."""
     states = [Band(role) for role in (Role.PARAMETERS, Role.GRADIENTS)]
     states += [Band(role, HOST) for role in (Role.PARAMETERS, Role.GRADIENTS, *OPTIMIZER)]
@@ -38,7 +38,7 @@ def layout(options=ALL_HOST, **changes) -> Layout:
         "first_update": True,
         "keeps_gradients": False,
     }
-    return Layout(**fields | changes)
+    return ShardLayout(**fields | changes)
 
 
 class Script:
@@ -161,7 +161,7 @@ def test_a_law_is_broken_where_something_is_missing(left_out, reason):
     assert broken.reason.startswith(reason)
 
 
-def on_disk(**changes) -> Layout:
+def on_disk(**changes) -> ShardLayout:
     states = [Band(role) for role in (Role.PARAMETERS, Role.GRADIENTS)]
     states += [Band(role, HOST) for role in (Role.PARAMETERS, Role.GRADIENTS, Role.MASTER)]
     states += [Band(role, DISK) for role in (Role.PARAMETERS, Role.MASTER)]
@@ -229,7 +229,7 @@ def test_an_owner_fetches_all_of_its_units_and_broadcasts_them():
     assert alone.broken.reason.startswith("rank 0 sends shard 0 of block")
 
 
-def of_nodes() -> Layout:
+def of_nodes() -> ShardLayout:
     """Four ranks in nodes of two, with a secondary partition."""
     states = [Band(r) for r in (Role.PARAMETERS, Role.SECONDARY, Role.GRADIENTS, *OPTIMIZER)]
     options = {"secondary_partition": 2}

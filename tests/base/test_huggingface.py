@@ -12,8 +12,8 @@ import pytest
 from zerosim.base.config.huggingface import architecture
 from zerosim.base.config.shapes import LlamaConfig, parameters_of, shape_of
 from zerosim.base.errors import ConfigError
-from zerosim.theory.saved import Keeping, Recompute, block_bytes
-from zerosim.theory.transformer import BLOCK, Computing, Cut, model_flops, pieces
+from zerosim.theory.saved import KeptActivations, Recompute, block_bytes
+from zerosim.theory.transformer import BLOCK, Computing, LayerCut, model_flops, pieces
 
 MODELS = json.loads(Path(__file__).with_name("huggingface.json").read_text(encoding="utf-8"))
 
@@ -55,13 +55,13 @@ def test_a_built_in_model_is_the_same_as_its_configuration():
     read = architecture(MODELS["meta-llama/Llama-3.1-8B"]["config"])
     built = shape_of("llama-3-8b")
     assert isinstance(built, LlamaConfig)
-    for cut in (Cut(), Cut(8, sequence=True)):
+    for cut in (LayerCut(), LayerCut(8, sequence=True)):
         assert pieces(read, cut) == pieces(built, cut)
         theirs, ours = Computing(read, 2, 4096, cut), Computing(built, 2, 4096, cut)
         assert theirs.forward(BLOCK) == ours.forward(BLOCK)
         assert theirs.backward(BLOCK) == ours.backward(BLOCK)
         for recompute in Recompute:
-            keeping = Keeping(recompute)
+            keeping = KeptActivations(recompute)
             assert block_bytes(theirs, keeping) == block_bytes(ours, keeping)
 
 

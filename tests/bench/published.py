@@ -23,14 +23,13 @@ from zerosim.base.config.shapes import GPTConfig, LlamaConfig, Transformer, shap
 from zerosim.base.tiers import Link
 from zerosim.predict.placement import load_machine
 from zerosim.predict.placement.machine import Machine
-from zerosim.predict.placement.nccl import Layout as OnNodes
-from zerosim.predict.placement.nccl import nccl_time
+from zerosim.predict.placement.nccl import RanksOnNodes, nccl_time
 from zerosim.predict.plan.prices import Prices
 from zerosim.predict.plan.schedule import step_times
 from zerosim.schema.events import Op
 from zerosim.theory.layout import LAST, Layout, native
-from zerosim.theory.saved import Keeping, Recompute
-from zerosim.theory.transformer import BLOCK, Cut
+from zerosim.theory.saved import KeptActivations, Recompute
+from zerosim.theory.transformer import BLOCK, LayerCut
 
 DATA = tomllib.loads(Path(__file__).with_name("published.toml").read_text(encoding="utf-8"))
 HEADING = "## Published runs"
@@ -105,13 +104,13 @@ class Row:
                 )
             ),
             data=self.gpus // (self.tensor * self.pipeline),
-            cut=Cut(self.tensor, sequence=self.sequence_parallel, context=self.context),
+            cut=LayerCut(self.tensor, sequence=self.sequence_parallel, context=self.context),
             pipeline=self.pipeline,
             chunks=self.chunks,
             batch=self.batch,
             sequence=self.length,
             ranks_per_node=min(self.gpus, load_machine(self.generation).ranks_per_node or 8),
-            keeping=Keeping(recompute, self.has_scores, self.has_scores),
+            keeping=KeptActivations(recompute, self.has_scores, self.has_scores),
             float8=self.float8,
         )
 
@@ -411,7 +410,7 @@ def _collectives() -> Iterator[str]:
     yield "| all-reduce | of | measured, µs | predicted, µs | off |"
     yield "| --- | --- | ---: | ---: | ---: |"
     for one in DATA["collective"]:
-        machine, layout = load_machine(one["machine"]), OnNodes(one["ranks"], 1)
+        machine, layout = load_machine(one["machine"]), RanksOnNodes(one["ranks"], 1)
         for mib, measured in one["measured_us"]:
             time = nccl_time(machine, Op.ALL_REDUCE, layout, int(mib * 2**20)).time_us
             yield (

@@ -14,7 +14,7 @@ from tests.browser.test_access import violations, violations_in_both_themes
 from tests.deadlines import RANKS_S
 from tests.lessons.committed import facts
 from zerosim.dashboards.pages.lessons import words
-from zerosim.lessons.course import Call, find_lesson
+from zerosim.lessons.course import LabCall, find_lesson
 from zerosim.lessons.questions import QuestionKind, options_of, right_answer
 from zerosim.lessons.views import view
 
@@ -284,7 +284,7 @@ FIRST_IS_SEEN = """() => {
 def test_the_question_of_a_step_is_seen_first(watch, school, mode):
     one = visit(watch, school, f"/lessons/zero3#mode={mode}")
     for step, each in enumerate(find_lesson("zero3").steps, 1):
-        if any(isinstance(block, Call) and block.name == "ask" for block in each.blocks):
+        if any(isinstance(block, LabCall) and block.name == "ask" for block in each.blocks):
             one.ask(f"() => {{ location.hash = 'step={step}' }}")
             one.expect("#where").to_have_text(re.compile(f"^Step {step} "))
             assert eventually(lambda: one.ask(FIRST_IS_SEEN))

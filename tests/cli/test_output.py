@@ -172,7 +172,7 @@ def test_doctor_says_the_same_as_json_and_as_text(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     plain = json.loads(process("doctor", "--json").out)
     # what is free on the disk changes: the same findings are printed, not the next ones
-    found = [doctor.Finding(**finding) for finding in plain["findings"]]
+    found = [doctor.HealthCheck(**finding) for finding in plain["findings"]]
     monkeypatch.setattr(doctor, "_examine", lambda: iter(found))
     answer = command("doctor")
     assert answer.code == 0
@@ -194,7 +194,7 @@ def test_doctor_says_what_serve_lacks_and_that_all_else_works(monkeypatch):
 
 
 def test_doctor_fails_without_what_is_needed(monkeypatch):
-    broken = doctor.Finding("gloo", works=False, found="this PyTorch was built without it")
+    broken = doctor.HealthCheck("gloo", works=False, found="this PyTorch was built without it")
     monkeypatch.setattr(doctor, "_examine", lambda: iter([broken]))
     answer = command("doctor")
     assert answer.code == 2

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.cli.traces import engine_trace, write
 from zerosim.dashboards.app import make_app
 from zerosim.dashboards.documents import Documents
-from zerosim.dashboards.entry import Entry
+from zerosim.dashboards.entry import TraceEntry
 from zerosim.dashboards.library import Library
 
 HOSTILE = (
@@ -65,9 +65,9 @@ def make_site(*folders: Path, documents: Documents | None = None) -> Site:
     return Site(library, app.test_client(), clock)
 
 
-def entry_of(folder: Path, signature: str = "1", name: str = "t") -> Entry:
+def entry_of(folder: Path, signature: str = "1", name: str = "t") -> TraceEntry:
     """A trace as a library would list it."""
-    return Entry(
+    return TraceEntry(
         name=name, folder=folder, parts=(name,), stage=3, complete=True, signature=signature
     )
 

@@ -7,15 +7,15 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zerosim.dashboards.figures.answers import MOST_BARS, Bar, Thought, bars, thoughts
-from zerosim.dashboards.votes import Answer, Counted, Vote, count
-from zerosim.lessons.questions import Option, QuestionKind
+from zerosim.dashboards.figures.answers import MOST_BARS, AnswerBar, Thought, bars, thoughts
+from zerosim.dashboards.votes import Counted, GivenAnswer, Vote, count
+from zerosim.lessons.questions import AnswerOption, QuestionKind
 
-OPTIONS = (Option("a", "first"), Option("b", "second"), Option("c", "third"))
+OPTIONS = (AnswerOption("a", "first"), AnswerOption("b", "second"), AnswerOption("c", "third"))
 
 
 def counted(text, first=1, latest=1, *, right=False, thought=""):
-    return Counted(Answer(text, right, thought), first, latest)
+    return Counted(GivenAnswer(text, right, thought), first, latest)
 
 
 def test_numbers_stand_in_their_order_and_equal_values_are_one():
@@ -30,27 +30,27 @@ def test_numbers_stand_in_their_order_and_equal_values_are_one():
         counted("1,000,000"),
     ]
     assert bars(QuestionKind.NUMBER, (), "", answers) == (
-        Bar("-1", 1, 1),
-        Bar("2.25", 1, 5, is_right=True),
-        Bar("3", 3, 2),
-        Bar("10", 1, 1),
-        Bar("1,000,000", 1, 1),
+        AnswerBar("-1", 1, 1),
+        AnswerBar("2.25", 1, 5, is_right=True),
+        AnswerBar("3", 3, 2),
+        AnswerBar("10", 1, 1),
+        AnswerBar("1,000,000", 1, 1),
     )
 
 
 def test_every_option_has_a_bar_and_the_right_one_is_known():
     assert bars(QuestionKind.CHOICE, OPTIONS, "c", [counted("b", 2, 1)]) == (
-        Bar("first"),
-        Bar("second", 2, 1),
-        Bar("third", is_right=True),
+        AnswerBar("first"),
+        AnswerBar("second", 2, 1),
+        AnswerBar("third", is_right=True),
     )
 
 
 def test_orders_say_what_was_put_first():
     answers = [counted("a b c"), counted("c b a", 3, 4, right=True)]
     assert bars(QuestionKind.ORDER, OPTIONS, "", answers) == (
-        Bar("third → second → first", 3, 4, is_right=True),
-        Bar("first → second → third", 1, 1),
+        AnswerBar("third → second → first", 3, 4, is_right=True),
+        AnswerBar("first → second → third", 1, 1),
     )
 
 
@@ -69,7 +69,7 @@ def test_what_is_rare_is_counted_together_but_never_the_right_one():
         "19",
         "other answers",
     ]
-    assert found[-1] == Bar("other answers", sum(range(2, 14)), sum(range(2, 14)))
+    assert found[-1] == AnswerBar("other answers", sum(range(2, 14)), sum(range(2, 14)))
     assert bars(QuestionKind.NUMBER, (), "", []) == ()
 
 
@@ -91,7 +91,7 @@ TEXTS = st.sampled_from(["1", "2", "3.5", "7/2", "-4", "1e3", "no number", "", "
 @given(votes=st.lists(st.tuples(TEXTS, TEXTS)), kind=st.sampled_from(QuestionKind))
 def test_no_answer_is_lost(votes, kind):
     def answer(text):
-        return Answer(text, is_right=text == "2")
+        return GivenAnswer(text, is_right=text == "2")
 
     found = count(Vote(answer(first), answer(latest)) for first, latest in votes)
     assert {one.answer.text: one.first for one in found if one.first} == Counter(

@@ -12,7 +12,7 @@ import pytest
 from tests.analysis.graph.runs import Plan, record
 from tests.dashboards.samples import HOSTILE, make_site, put_trace
 from tests.strategies import trace_files, write_files
-from zerosim.dashboards.entry import Entry
+from zerosim.dashboards.entry import TraceEntry
 from zerosim.dashboards.pages.compare import chosen, siblings, view
 from zerosim.record import load
 from zerosim.view.replay import replay_document
@@ -23,8 +23,8 @@ def put(folder: Path, **plan: object) -> Path:
     return write_files(folder, trace_files(record(Plan(**plan))))
 
 
-def entry(name: str, folder: str = "a", stage: int | None = 3, **fields: object) -> Entry:
-    found = Entry(
+def entry(name: str, folder: str = "a", stage: int | None = 3, **fields: object) -> TraceEntry:
+    found = TraceEntry(
         name=name,
         folder=Path(f"/{folder}/{name}"),
         parts=(name,),

@@ -7,7 +7,7 @@ import pytest
 
 from tests.dashboards.samples import put_trace
 from zerosim.base.language import Language, speaking
-from zerosim.dashboards.away import Away
+from zerosim.dashboards.away import StandalonePages
 from zerosim.dashboards.languages import ASKED
 from zerosim.record import load
 from zerosim.view.export import player
@@ -110,7 +110,7 @@ def test_a_file_is_in_the_language_that_is_spoken_and_has_no_switch(tmp_path, la
     folders = [put_trace(tmp_path / f"stage-{stage}", stage) for stage in (0, 3)]
     with speaking(Language(language)):
         document = replay_document(load(folders[0]), None, "t")
-        away = Away(folders)
+        away = StandalonePages(folders)
         pages = (offline_page(document), away.compare(), away.verify(None))
     for page in pages:
         assert re.search(r'<html[^>]* lang="([^"]+)"', page)[1] == tag

@@ -17,8 +17,8 @@ from zerosim.dashboards.app import make_app
 from zerosim.dashboards.documents import Documents
 from zerosim.dashboards.library import Library
 from zerosim.dashboards.qr import qr_svg
-from zerosim.dashboards.rooms import Limits, Noted, Rooms
-from zerosim.lessons.course import Call, find_lesson
+from zerosim.dashboards.rooms import Noted, RoomLimits, Rooms
+from zerosim.lessons.course import LabCall, find_lesson
 from zerosim.lessons.questions import offered
 
 STUDENT = "a-students-own-token"
@@ -78,7 +78,7 @@ def test_a_class(room):
     }
     asking = find_lesson("zero3").steps[at.json["step"] - 1]
     assert "sent" in [
-        call.args[0] for call in asking.blocks if isinstance(call, Call) and call.args
+        call.args[0] for call in asking.blocks if isinstance(call, LabCall) and call.args
     ]
     room.answer(0, "3", thought="forgot-share")
     room.answer(1, "9/4", right=True)
@@ -263,7 +263,7 @@ def test_no_other_address_takes_more_than_reading(room, method):
 
 
 def test_a_flood_of_rooms_and_students_is_bounded(tmp_path):
-    room = Class(tmp_path, Limits(rooms=3, students=20))
+    room = Class(tmp_path, RoomLimits(rooms=3, students=20))
     said = [room.client.post("/api/rooms", json={}).status_code for _ in range(10)]
     assert said == [201] * 2 + [422] * 8
     for number in range(200):

@@ -25,9 +25,9 @@ from tests.dashboards.samples import Clock
 from zerosim.base.errors import ConfigError
 from zerosim.dashboards.rooms import (
     PRESENT_S,
-    Limits,
     NoRoomError,
     Noted,
+    RoomLimits,
     Rooms,
     WrongKeyError,
 )
@@ -190,7 +190,7 @@ def test_nothing_is_left_of_a_closed_room(rooms):
 
 
 def test_as_many_rooms_as_there_may_be(clock):
-    rooms = Rooms(clock, Limits(rooms=2))
+    rooms = Rooms(clock, RoomLimits(rooms=2))
     opened = [rooms.open(), rooms.open()]
     with pytest.raises(ConfigError, match="2 rooms are open"):
         rooms.open()
@@ -199,7 +199,7 @@ def test_as_many_rooms_as_there_may_be(clock):
 
 
 def test_as_many_students_as_a_room_takes(clock):
-    rooms = Rooms(clock, Limits(students=3))
+    rooms = Rooms(clock, RoomLimits(students=3))
     opened = rooms.open()
     rooms.show(opened.code, opened.key, SENT)
     rooms.look(opened.code, student(0))
@@ -215,14 +215,14 @@ def test_as_many_students_as_a_room_takes(clock):
 
 
 def test_as_many_questions_as_a_room_takes(clock):
-    rooms = Rooms(clock, Limits(questions=2))
+    rooms = Rooms(clock, RoomLimits(questions=2))
     opened = rooms.open()
     said = [answer(rooms, opened, question=f"q{number}") for number in (0, 1, 2, 1)]
     assert said == [Noted.COUNTED, Noted.COUNTED, Noted.FULL, Noted.COUNTED]
 
 
 def test_as_many_answers_as_a_minute_takes(clock):
-    rooms = Rooms(clock, Limits(student_answers=2, room_answers=5))
+    rooms = Rooms(clock, RoomLimits(student_answers=2, room_answers=5))
     opened = rooms.open()
     said = [answer(rooms, opened, number) for number in (0, 0, 0, 1, 1, 2, 3)]
     assert [one is Noted.COUNTED for one in said] == [True, True, False, True, True, True, False]
@@ -300,7 +300,7 @@ def test_thirty_students_at_once(rooms):
     assert counts(rooms.tally(opened.code, opened.key)) == {"1": (30, 0), "3": (0, 30)}
 
 
-SMALL = Limits(rooms=2, students=4, questions=3, student_answers=5, room_answers=12, life_s=500)
+SMALL = RoomLimits(rooms=2, students=4, questions=3, student_answers=5, room_answers=12, life_s=500)
 NUMBERS = st.integers(0, 5)
 QUESTIONS = st.sampled_from(["q0", "q1", "q2", "q3"])
 

@@ -6,7 +6,7 @@ import pytest
 
 from zerosim.base.language import Language, speaking
 from zerosim.dashboards.app import make_app
-from zerosim.dashboards.away import Away
+from zerosim.dashboards.away import StandalonePages
 from zerosim.dashboards.classroom import lesson_shelf
 from zerosim.dashboards.documents import Documents
 from zerosim.dashboards.library import Library
@@ -39,7 +39,7 @@ def test_a_lesson_has_slides_with_notes(client, lesson):
 
 def test_a_chinese_slide_begins_with_a_sentence_as_well():
     with speaking(Language.CHINESE):  # here as a file, with all that it refers to
-        deck = Away([]).lesson(5, as_slides=True)
+        deck = StandalonePages([]).lesson(5, as_slides=True)
     ideas = re.findall(r'<p class="lead">(.*?)</p>\s*<div class="prose">(.*?)</div>', deck)
     parted = [(lead, rest) for lead, rest in ideas if rest]
     assert len(parted) > 10

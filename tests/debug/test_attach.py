@@ -22,7 +22,7 @@ from zerosim.base.errors import ConfigError, EnvironmentFault
 from zerosim.debug import Controller, Goal, Why
 from zerosim.debug.calling import called
 from zerosim.record import load
-from zerosim.schema.attach import ATTACH_VARIABLE, FILES, Call, machine, new_token, proof
+from zerosim.schema.attach import ATTACH_VARIABLE, FILES, Summons, machine, new_token, proof
 from zerosim.schema.events import Kind, Phase
 
 pytestmark = pytest.mark.ranks
@@ -180,13 +180,13 @@ def test_where_nothing_runs_there_is_a_line(tmp_path):
 
 
 def test_a_call_that_another_has_changed_is_none():
-    call = Call("/nowhere/door", machine(), "10.0.0.1:5", "nonce")
-    assert Call.decode(call.encode(SECRET), SECRET) == call
+    call = Summons("/nowhere/door", machine(), "10.0.0.1:5", "nonce")
+    assert Summons.decode(call.encode(SECRET), SECRET) == call
     said = json.loads(call.encode(SECRET))
-    assert Call.decode(json.dumps(said | {"address": "10.6.6.6:5"}), SECRET) is None
-    assert Call.decode(call.encode("another"), SECRET) is None
-    assert Call.decode(json.dumps({"proof": proof(SECRET, {})}), SECRET) is None
-    assert Call.decode("null", SECRET) is None
+    assert Summons.decode(json.dumps(said | {"address": "10.6.6.6:5"}), SECRET) is None
+    assert Summons.decode(call.encode("another"), SECRET) is None
+    assert Summons.decode(json.dumps({"proof": proof(SECRET, {})}), SECRET) is None
+    assert Summons.decode("null", SECRET) is None
 
 
 @pytest.mark.root

@@ -16,7 +16,7 @@ from zerosim.dashboards.app import make_app
 from zerosim.dashboards.documents import Documents
 from zerosim.dashboards.library import Library
 from zerosim.debug import Controller, Door, Steering
-from zerosim.debug.outcomes import Outcome, Why
+from zerosim.debug.outcomes import StepEnd, Why
 from zerosim.debug.steering import NotAllowedError
 from zerosim.schema.attach import new_token, proof
 
@@ -31,7 +31,7 @@ class Stepped(Controller):
 
     def _step(self, goal, only):
         self.may_end.wait(600)
-        return Outcome(Why.REACHED, f"went {goal}")
+        return StepEnd(Why.REACHED, f"went {goal}")
 
 
 class Silent(Controller):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from urllib.parse import parse_qs, urlsplit
 
-from zerosim.lessons.course import Call, find_lesson
+from zerosim.lessons.course import LabCall, find_lesson
 from zerosim.lessons.recordings import HERE
 
 NAMES = ("stage-0", "stage-1", "stage-2", "stage-3")
@@ -111,7 +111,7 @@ def asked(lesson, steps):
         lesson.questions[block.args[0]]
         for step in steps
         for block in lesson.steps[step - 1].blocks
-        if isinstance(block, Call) and block.name == "ask"
+        if isinstance(block, LabCall) and block.name == "ask"
     ]
 
 

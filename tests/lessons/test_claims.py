@@ -8,17 +8,17 @@ from importlib.util import find_spec
 import pytest
 
 from tests.lessons import committed
-from zerosim.lessons.claims import MOST_RANKS, Verdict, claims, judge
+from zerosim.lessons.claims import MOST_RANKS, ClaimVerdict, claims, judge
 from zerosim.lessons.views import view
 
 TRUTHS = {
-    "saves": Verdict.ONLY_IF,
-    "figure-one": Verdict.ONLY_IF,
-    "seven-billion": Verdict.ONLY_IF,
-    "wrong-way-round": Verdict.FALSE,
-    "all-reduce": Verdict.ONLY_IF,
-    "gathered-after": Verdict.ONLY_IF,
-    "two-two-three": Verdict.ONLY_IF,
+    "saves": ClaimVerdict.ONLY_IF,
+    "figure-one": ClaimVerdict.ONLY_IF,
+    "seven-billion": ClaimVerdict.ONLY_IF,
+    "wrong-way-round": ClaimVerdict.FALSE,
+    "all-reduce": ClaimVerdict.ONLY_IF,
+    "gathered-after": ClaimVerdict.ONLY_IF,
+    "two-two-three": ClaimVerdict.ONLY_IF,
 }
 """What somebody found out by hand, before there was a lesson."""
 PROGRAM = find_spec("zerosim.lessons.claims.__main__").origin
@@ -46,7 +46,7 @@ def test_a_verdict_has_its_numbers_and_its_reason(facts, name):
     assert all(number.is_proved for number in numbers)
     assert any(character.isdigit() for character in judged.because)
     assert judged.claim.found
-    assert bool(judged.condition) is (judged.verdict is Verdict.ONLY_IF)
+    assert bool(judged.condition) is (judged.verdict is ClaimVerdict.ONLY_IF)
 
 
 def test_the_factors_are_limits_and_at_four_ranks_far_from_them(facts):
@@ -111,11 +111,11 @@ def test_another_law_makes_another_verdict(facts):
         "held": lambda run: 16 / factors.get(int(run[-1]), 4),
     }
     judged = judge(claims()["saves"], names)
-    assert (judged.verdict, judged.condition) == (Verdict.TRUE, "")
+    assert (judged.verdict, judged.condition) == (ClaimVerdict.TRUE, "")
     names["states"] = lambda stage, num_ranks, psi=1: 16 * psi / (stage + 1)
     names["held"] = lambda run: 16 / (int(run[-1]) + 1)
     judged = judge(claims()["saves"], names)
-    assert judged.verdict is Verdict.FALSE
+    assert judged.verdict is ClaimVerdict.FALSE
 
 
 def test_a_false_claim_turns_true_with_the_law_that_it_means(facts):
@@ -126,14 +126,14 @@ def test_a_false_claim_turns_true_with_the_law_that_it_means(facts):
         "held": lambda run: meant[int(run[-1])](4),
         "psi": lambda run: 1,
     }
-    assert judge(claims()["wrong-way-round"], names).verdict is Verdict.TRUE
+    assert judge(claims()["wrong-way-round"], names).verdict is ClaimVerdict.TRUE
 
 
 def test_a_run_that_does_not_agree_with_theory_leaves_the_question_open(facts):
     names = {**facts.names(), "held": lambda run, role="", rank=0: 1_000_000}
     for name in ("saves", "figure-one", "seven-billion", "wrong-way-round"):
         judged = judge(claims()[name], names)
-        assert judged.verdict is Verdict.OPEN
+        assert judged.verdict is ClaimVerdict.OPEN
         assert "disagree" in judged.words
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.lessons.committed import facts
 from zerosim.base.language import Language, speaking
 from zerosim.lessons.recordings import LessonRecordings
-from zerosim.verify.diagnosis import Seen, diagnose
+from zerosim.verify.diagnosis import ProcessStates, diagnose
 from zerosim.view.reading import Run
 from zerosim.view.replay import replay_document
 
@@ -56,7 +56,7 @@ def of_time(run: Run) -> Iterator[str]:
 
 
 def of_diagnosis(run: Run) -> Iterator[str]:
-    found = diagnose(run.trace, Seen())
+    found = diagnose(run.trace, ProcessStates())
     yield found.headline
     for one in found.findings:
         yield from (*one.evidence, one.advice)

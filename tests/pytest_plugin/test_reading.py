@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from zerosim.base.errors import ConfigError
 from zerosim.pytest_plugin.collectives import parse_counts
-from zerosim.pytest_plugin.memory import parse_role
 from zerosim.pytest_plugin.options import Options, read_marker
 from zerosim.pytest_plugin.own import close_rows
+from zerosim.pytest_plugin.peak_memory import parse_role
 from zerosim.schema.events import End, Metric, Op, Phase, Purpose
 from zerosim.schema.memory import MODEL_STATES, Role
 from zerosim.schema.rows import check_line, encode_row

@@ -5,8 +5,15 @@ from __future__ import annotations
 import pytest
 
 from zerosim.base.config.shapes import GPTConfig, shape_of
-from zerosim.theory.saved import Keeping, Recompute, block_bytes, formula, in_flight, kept_in_block
-from zerosim.theory.transformer import BLOCK, Computing, Cut, pieces, units_of
+from zerosim.theory.saved import (
+    KeptActivations,
+    Recompute,
+    block_bytes,
+    formula,
+    in_flight,
+    kept_in_block,
+)
+from zerosim.theory.transformer import BLOCK, Computing, LayerCut, pieces, units_of
 
 GIB = 2**30
 PAPER = {
@@ -45,8 +52,8 @@ def shape_in(name):
 def kept(name, *, sequence, recompute):
     """GiB of activations on the first stage's GPUs."""
     shape, batch, pipeline, chunks = shape_in(name)
-    computing = Computing(shape, batch, 2048, Cut(TENSOR, sequence))
-    each = block_bytes(computing, Keeping(recompute, has_scores=True, has_dropout=True))
+    computing = Computing(shape, batch, 2048, LayerCut(TENSOR, sequence))
+    each = block_bytes(computing, KeptActivations(recompute, has_scores=True, has_dropout=True))
     return float(each * shape.layers * in_flight(pipeline, chunks) / GIB)
 
 
@@ -54,7 +61,7 @@ def kept(name, *, sequence, recompute):
 def test_figure_1(name):
     _, states, without, both = PAPER[name]
     shape, _, pipeline, _ = shape_in(name)
-    block = next(one for one in pieces(shape, Cut(TENSOR)) if one.name == BLOCK)
+    block = next(one for one in pieces(shape, LayerCut(TENSOR)) if one.name == BLOCK)
     # gradients in fp32, as theirs: 16 bytes a parameter and two more; without the tables of tokens
     assert 18 * block.elements * block.times / pipeline / GIB == pytest.approx(states, abs=0.06)
     found = kept(name, sequence=False, recompute=Recompute.NONE)
@@ -74,26 +81,26 @@ def test_a_block_in_the_paper_s_symbols():
     gpt = GPTConfig(layers=2, width=64, heads=4, context=32)
     computing = Computing(gpt, 3, 32)
     sbh, scores = 3 * 32 * 64, 4 * 32 * 32 * 3
-    theirs = Keeping(has_scores=True, has_dropout=True)
+    theirs = KeptActivations(has_scores=True, has_dropout=True)
     assert block_bytes(computing, theirs) == 34 * sbh + 5 * scores
-    assert block_bytes(computing, Keeping()) == 32 * sbh
-    assert block_bytes(computing, Keeping(Recompute.FULL)) == 2 * sbh
+    assert block_bytes(computing, KeptActivations()) == 32 * sbh
+    assert block_bytes(computing, KeptActivations(Recompute.FULL)) == 2 * sbh
     assert formula(gpt, theirs, "/8") == "34sbh + 5as²b/8"
     llama = shape_of("llama-3-8b")
     tokens, h, f, keys = 8192, 4096, 14336, 1024
-    assert block_bytes(Computing(llama, 1, tokens), Keeping()) == tokens * (
+    assert block_bytes(Computing(llama, 1, tokens), KeptActivations()) == tokens * (
         12 * h + 4 * keys + 8 * f
     )
 
 
 def test_tensor_parallel_divides_what_is_inside_of_attention_and_mlp():
     gpt = GPTConfig(layers=2, width=64, heads=8, context=32)
-    theirs = Keeping(has_scores=True, has_dropout=True)
+    theirs = KeptActivations(has_scores=True, has_dropout=True)
     sbh, scores = 32 * 64, 8 * 32 * 32
-    cut = block_bytes(Computing(gpt, 1, 32, Cut(4)), theirs)
+    cut = block_bytes(Computing(gpt, 1, 32, LayerCut(4)), theirs)
     assert cut == 10 * sbh + (24 * sbh + 5 * scores) // 4
     assert (
-        block_bytes(Computing(gpt, 1, 32, Cut(4, sequence=True)), theirs)
+        block_bytes(Computing(gpt, 1, 32, LayerCut(4, sequence=True)), theirs)
         == (34 * sbh + 5 * scores) // 4
     )
     assert all(one.bytes for one in kept_in_block(Computing(gpt, 1, 32), theirs))

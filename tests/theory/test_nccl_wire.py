@@ -7,7 +7,7 @@ import pytest
 from tests.recorded_gpu import framing_rows
 from zerosim.schema.events import Op
 from zerosim.theory.messages import Request
-from zerosim.theory.nccl import Algorithm, Protocol, num_messages, on_wire
+from zerosim.theory.nccl import NcclAlgorithm, Protocol, num_messages, on_wire
 
 KEEP_ALIVE_BYTES = 60
 """NCCL's ranks tell each other now and then, over connections of their own, that they are alive."""
@@ -34,7 +34,7 @@ def predicted(row, rank):
     algorithm, protocol = row["algorithm"], row["protocol"]
     found = on_wire(
         request,
-        Algorithm(algorithm) if algorithm else None,
+        NcclAlgorithm(algorithm) if algorithm else None,
         Protocol(protocol) if protocol else None,
     )
     return found.sent_bytes

@@ -13,7 +13,7 @@ from zerosim.base.errors import ConfigError, TraceError
 from zerosim.record import iterations, load, match_collectives
 from zerosim.schema.events import Kind
 from zerosim.trace import Light
-from zerosim.verify.memory import verify_memory
+from zerosim.verify.memory_check import verify_memory
 from zerosim.verify.outcome import Outcome
 from zerosim.verify.verify import verify
 

@@ -12,7 +12,7 @@ from zerosim.record import load, raw_rows
 from zerosim.schema.events import Algorithm, Kind, Op, Phase, Purpose
 from zerosim.trace import labels, templates
 from zerosim.trace.sink import CollectiveRequest
-from zerosim.train.collectives import Group, InlineExecutor, Native
+from zerosim.train.collectives import InlineExecutor, Native, RankGroup
 
 RING = CollectiveRequest(Op.REDUCE_SCATTER, Algorithm.RING, "0", (0,), "float32", 8, 32)
 
@@ -145,7 +145,7 @@ def test_a_call_that_the_backend_refuses_is_closed_with_its_error(tmp_path, alon
         outputs = [[torch.zeros(3)]]
         with pytest.raises(RuntimeError, match="invalid"):
             dist.distributed_c10d._get_default_group().allgather(outputs, [torch.zeros(4)]).wait()
-        carrier = Native(Group(0, (0, 1), dist.group.WORLD), InlineExecutor())
+        carrier = Native(RankGroup(0, (0, 1), dist.group.WORLD), InlineExecutor())
         with pytest.raises(CollectiveError):
             carrier.reduce_scatter(torch.zeros(2, 3))
     rank = only(tmp_path / "t")

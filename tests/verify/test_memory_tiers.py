@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.command import command
 from tests.verify.memory_traces import change, memory_trace, position_of, samples, write
-from tests.verify.test_memory import failed, report_of
+from tests.verify.test_memory_check import failed, report_of
 from zerosim.base.tiers import Tier
 from zerosim.schema.events import Event, Kind, Phase, Purpose
 from zerosim.schema.manifest import Slot

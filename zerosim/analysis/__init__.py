@@ -10,7 +10,7 @@ memory     bytes by role over time
 
 from zerosim.analysis.answer import choose_iteration, name_piece, report
 from zerosim.analysis.bandwidth import Bandwidth, bandwidths, bus_factor
-from zerosim.analysis.budget import Budget, Budgets, Occupancy, RankState, budgets, occupancy
+from zerosim.analysis.budget import Budget, Budgets, Occupancy, RankActivity, budgets, occupancy
 from zerosim.analysis.exposed import Exposed, exposed
 from zerosim.analysis.path import (
     CriticalPath,
@@ -32,7 +32,7 @@ __all__ = [
     "Occupancy",
     "PathPiece",
     "PathStep",
-    "RankState",
+    "RankActivity",
     "Slack",
     "TimeCause",
     "bandwidths",

@@ -22,7 +22,7 @@ from zerosim.analysis.graph.table import NONE, Ints, Mask
 from zerosim.schema.events import Kind, Phase
 
 
-class RankState(IntEnum):
+class RankActivity(IntEnum):
     """What a rank did."""
 
     COMPUTE = 0
@@ -42,7 +42,7 @@ class Occupancy:
     Attributes:
         start, end: ns.
         phase: positions in `PHASES`.
-        state: codes of `RankState`.
+        state: codes of `RankActivity`.
         missing: the rank whose arrival this rank's collective lacked; `NONE` if none did.
         communicates: a collective of this rank moved bytes; on a device, one had begun.
         copies: bytes were on their way between its tiers.
@@ -150,21 +150,21 @@ def budgets(graph: EventGraph) -> Budgets:
         length = pieces.end - pieces.start
         for code in np.unique(pieces.phase).tolist():
             inside = pieces.phase == code
-            states = [int(length[inside & (pieces.state == state)].sum()) for state in RankState]
-            stalls = (pieces.state == RankState.EXPOSED) | (pieces.state == RankState.WAITING)
+            states = [int(length[inside & (pieces.state == state)].sum()) for state in RankActivity]
+            stalls = (pieces.state == RankActivity.EXPOSED) | (pieces.state == RankActivity.WAITING)
             hidden = inside & pieces.communicates & ~stalls
-            hidden_copying = inside & pieces.copies & (pieces.state != RankState.COPYING)
+            hidden_copying = inside & pieces.copies & (pieces.state != RankActivity.COPYING)
             by_phase[rank.rank, PHASES[code]] = Budget(
                 wall_ns=int(length[inside].sum()),
-                compute_ns=states[RankState.COMPUTE],
-                exposed_ns=states[RankState.EXPOSED],
-                waiting_ns=states[RankState.WAITING],
-                other_ns=states[RankState.OTHER],
+                compute_ns=states[RankActivity.COMPUTE],
+                exposed_ns=states[RankActivity.EXPOSED],
+                waiting_ns=states[RankActivity.WAITING],
+                other_ns=states[RankActivity.OTHER],
                 hidden_ns=int(length[hidden].sum()),
-                copying_ns=states[RankState.COPYING],
+                copying_ns=states[RankActivity.COPYING],
                 hidden_copying_ns=int(length[hidden_copying].sum()),
             )
-        counts = (pieces.state == RankState.WAITING) | (not waits_recorded)
+        counts = (pieces.state == RankActivity.WAITING) | (not waits_recorded)
         for straggler in np.unique(pieces.missing[counts & (pieces.missing != NONE)]).tolist():
             time = int(length[counts & (pieces.missing == straggler)].sum())
             waited[rank.rank, straggler] = time
@@ -212,10 +212,10 @@ def occupancy(graph: EventGraph, place: int) -> Occupancy:
     # who waits for a copy may wait for what is copied first; who waits for a collective may wait
     # for the copy that its call needs
     by_copy = np.where(is_for_copy, copies_now | ~in_call, copies_now & ~in_call)
-    state = np.where(_inside(start, *compute), RankState.COMPUTE, RankState.OTHER)
-    state = np.where(stands, RankState.EXPOSED, state)
-    state = np.where(stands & lacks, RankState.WAITING, state)
-    state = np.where(stands & by_copy, RankState.COPYING, state)
+    state = np.where(_inside(start, *compute), RankActivity.COMPUTE, RankActivity.OTHER)
+    state = np.where(stands, RankActivity.EXPOSED, state)
+    state = np.where(stands & lacks, RankActivity.WAITING, state)
+    state = np.where(stands & by_copy, RankActivity.COPYING, state)
     return Occupancy(
         rank=rank,
         start=start,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zerosim.analysis.budget import Occupancy, RankState, occupancy
+from zerosim.analysis.budget import Occupancy, RankActivity, occupancy
 from zerosim.analysis.graph import EventGraph, NodeKind
 from zerosim.analysis.graph.kinds import PHASES
 from zerosim.analysis.graph.table import Ints
@@ -43,12 +43,12 @@ def exposed(graph: EventGraph) -> tuple[Exposed, ...]:
 
 def _of_rank(graph: EventGraph, place: int) -> Iterator[Exposed]:
     pieces = occupancy(graph, place)
-    for state in (RankState.EXPOSED, RankState.COPYING):
+    for state in (RankActivity.EXPOSED, RankActivity.COPYING):
         yield from _in_state(graph, place, pieces, state)
 
 
 def _in_state(
-    graph: EventGraph, place: int, pieces: Occupancy, state: RankState
+    graph: EventGraph, place: int, pieces: Occupancy, state: RankActivity
 ) -> Iterator[Exposed]:
     stands = pieces.state == state
     cuts = np.concatenate([pieces.start[:1], pieces.end])
@@ -74,7 +74,7 @@ def _in_state(
             purpose=purpose,
             num_waits=count[phase, purpose],
             exposed_ns=ns,
-            is_copying=state is RankState.COPYING,
+            is_copying=state is RankActivity.COPYING,
         )
 
 

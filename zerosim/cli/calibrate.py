@@ -22,7 +22,7 @@ from zerosim.view.reading import Run
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class IterationFit:
     """One iteration of a run as it was and as the constants say.
 
     Attributes:
@@ -83,14 +83,14 @@ def calibrate(
     return 0
 
 
-def _held(run: Run, machine: Machine, *, is_fitted: bool) -> Held:
+def _held(run: Run, machine: Machine, *, is_fitted: bool) -> IterationFit:
     recorded = run.graph_report()
     placed = Run(place(run.trace, Modelled(machine, _work(run))))
     predicted = placed.graph_report(iteration=recorded.iteration)
     times = [report.path.duration_ns for report in (recorded, predicted) if report.path is not None]
     if len(times) < 2 or not times[0]:
         raise ConfigError(f"{run.folder}: its iteration has no critical path to predict")
-    return Held(str(run.folder), is_fitted, *times)
+    return IterationFit(str(run.folder), is_fitted, *times)
 
 
 def _work(run: Run) -> Work:

@@ -22,7 +22,7 @@ _NEEDED_DISK_BYTES = 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class HealthCheck:
     """One thing that was looked at.
 
     Attributes:
@@ -56,8 +56,8 @@ def doctor(*, as_json: AsJson = False) -> int:
     return 0 if able else 2
 
 
-def _examine() -> Iterator[Finding]:
-    yield Finding(
+def _examine() -> Iterator[HealthCheck]:
+    yield HealthCheck(
         "python", sys.version_info >= (3, 11), f"{platform.python_version()}, 3.11 needed"
     )
     yield _torch()
@@ -71,29 +71,29 @@ def _examine() -> Iterator[Finding]:
     yield _gpu()
     yield _try("pages", require_pages, is_needed=False)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    yield Finding(
+    yield HealthCheck(
         "cores", works=True, found=f"{cores}; more ranks than cores work too, taking turns"
     )
     free = shutil.disk_usage(".").free
     enough = free > _NEEDED_DISK_BYTES
-    yield Finding("disk", enough, f"{free / 1e9:.0f} GB free here, 1 GB needed")
-    yield Finding("this folder", os.access(".", os.W_OK), "writable, for traces/")
+    yield HealthCheck("disk", enough, f"{free / 1e9:.0f} GB free here, 1 GB needed")
+    yield HealthCheck("this folder", os.access(".", os.W_OK), "writable, for traces/")
 
 
-def _try(what: str, probe: Callable[[], str], *, is_needed: bool = True) -> Finding:
+def _try(what: str, probe: Callable[[], str], *, is_needed: bool = True) -> HealthCheck:
     try:
-        return Finding(what, works=True, found=probe(), is_needed=is_needed)
+        return HealthCheck(what, works=True, found=probe(), is_needed=is_needed)
     except Exception as error:  # noqa: BLE001 - whatever goes wrong is the finding
-        return Finding(what, works=False, found=first_line(error), is_needed=is_needed)
+        return HealthCheck(what, works=False, found=first_line(error), is_needed=is_needed)
 
 
-def _torch() -> Finding:
+def _torch() -> HealthCheck:
     try:
         import torch
     except ImportError as error:
-        return Finding("torch", works=False, found=f"{error}; make setup installs it")
+        return HealthCheck("torch", works=False, found=f"{error}; make setup installs it")
     version = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
-    return Finding("torch", version >= (2, 11), f"{torch.__version__}, 2.11 needed")
+    return HealthCheck("torch", version >= (2, 11), f"{torch.__version__}, 2.11 needed")
 
 
 def _gloo() -> str:
@@ -144,7 +144,7 @@ def _joined() -> Iterator[None]:
         os.environ.update(before)
 
 
-def _doors() -> Finding:
+def _doors() -> HealthCheck:
     """Whether a run of this host can be reached from others; one of several must be."""
     from zerosim.train.launch.reachable import beyond_loopback
 
@@ -153,12 +153,14 @@ def _doors() -> Finding:
         with _joined():
             found = beyond_loopback([os.getpid()])
     except Exception as error:  # noqa: BLE001 - whatever goes wrong is the finding
-        return Finding(what, works=False, found=first_line(error), is_needed=False)
+        return HealthCheck(what, works=False, found=first_line(error), is_needed=False)
     if found:
         reached = ", ".join(map(str, found))
         words = f"other machines can reach a rank at {reached}: see docs/security.md"
-        return Finding(what, works=False, found=words, is_needed=False)
-    return Finding(what, works=True, found="ranks on this host can be reached from this host only")
+        return HealthCheck(what, works=False, found=words, is_needed=False)
+    return HealthCheck(
+        what, works=True, found="ranks on this host can be reached from this host only"
+    )
 
 
 def _memory() -> str:
@@ -175,12 +177,12 @@ def _memory() -> str:
     return "PyTorch's record of allocations can be read"
 
 
-def _wire() -> Finding:
+def _wire() -> HealthCheck:
     from zerosim.trace.wire import supported
 
     able = supported()
     words = "the kernel counts bytes per connection" if able else "not on this kernel: not measured"
-    return Finding("wire", able, words, is_needed=False)
+    return HealthCheck("wire", able, words, is_needed=False)
 
 
 def _dtype(name: str) -> str:
@@ -195,9 +197,9 @@ def _dtype(name: str) -> str:
     return "this CPU supports it"
 
 
-def _gpu() -> Finding:
+def _gpu() -> HealthCheck:
     import torch
 
     count = torch.cuda.device_count()
     words = f"{count} found" if count else "none found: ranks compute on the CPU"
-    return Finding("CUDA", count > 0, words, is_needed=False)
+    return HealthCheck("CUDA", count > 0, words, is_needed=False)

@@ -14,7 +14,7 @@ from zerosim.analysis import choose_iteration
 from zerosim.base.errors import ConfigError, EnvironmentFault
 from zerosim.base.quantities import format_bytes, format_exact
 from zerosim.cli.options import ReplaceFile, integer, open_run, require_no_file
-from zerosim.cli.pictures import Drawn, draw, files_of, with_pictures
+from zerosim.cli.pictures import PictureFile, draw, files_of, with_pictures
 from zerosim.cli.serve import file_of_lesson, file_of_page
 from zerosim.schema.events import Kind, Phase
 from zerosim.view.export.chakra import chakra_files
@@ -110,7 +110,7 @@ def export(
         where = f"iteration {replay.document['run']['iteration']} of {where}"
     if html is not None:
         text = replay.html if kind is Page.REPLAY else file_of_page(kind, traces, iteration)
-        made = {html: Drawn(text.encode(), ""), **made}
+        made = {html: PictureFile(text.encode(), ""), **made}
     if (folder := options["hta"]) is not None:
         _make_folder(folder)
     _write(made, where, runs)
@@ -134,7 +134,7 @@ def _form_of(file: Path, options: Mapping[str, Path | None]) -> str:
     return "hta" if file.parent == options["hta"] else "chakra"
 
 
-def _write(made: Mapping[Path, Drawn], where: str, runs: Sequence[Run]) -> None:
+def _write(made: Mapping[Path, PictureFile], where: str, runs: Sequence[Run]) -> None:
     for file, one in made.items():
         write(file, one.content)
         what = f"{one.what}, " if one.what else ""
@@ -145,25 +145,25 @@ def _write(made: Mapping[Path, Drawn], where: str, runs: Sequence[Run]) -> None:
 
 def _for_tools(
     run: Run, options: Mapping[str, Path | None], iteration: int | None
-) -> dict[Path, Drawn]:
+) -> dict[Path, PictureFile]:
     """What other programs read, by file."""
     made = {}
     perfetto, chakra = options["perfetto"], options["chakra"]
     if perfetto is not None:
         content, num_slices = perfetto_file(run.graph)
-        made[perfetto] = Drawn(content, f"{format_exact(num_slices)} slices")
+        made[perfetto] = PictureFile(content, f"{format_exact(num_slices)} slices")
     if chakra is not None:
         number = choose_iteration(run.trace, iteration)
         for file, content in chakra_files(run.graph, number, chakra).items():
-            made[file] = Drawn(content, f"iteration {number}")
+            made[file] = PictureFile(content, f"iteration {number}")
     if (folder := options["hta"]) is not None:
-        made |= {f: Drawn(content, "") for f, content in hta_files(run.graph, folder).items()}
+        made |= {f: PictureFile(content, "") for f, content in hta_files(run.graph, folder).items()}
     if (graphml := options["graphml"]) is not None:
         made[graphml] = _graph(run, iteration)
     return made | _tables(run, options, iteration)
 
 
-def _graph(run: Run, iteration: int | None) -> Drawn:
+def _graph(run: Run, iteration: int | None) -> PictureFile:
     from zerosim.view.export.graphs import (  # networkx takes a tenth of a second
         annotated,
         graphml_file,
@@ -172,12 +172,12 @@ def _graph(run: Run, iteration: int | None) -> Drawn:
     number = choose_iteration(run.trace, iteration)
     graph = annotated(run.graph.within(number))
     counts = f"{graph.number_of_nodes():,} nodes, {graph.number_of_edges():,} edges"
-    return Drawn(graphml_file(graph), f"iteration {number}, {counts}")
+    return PictureFile(graphml_file(graph), f"iteration {number}, {counts}")
 
 
 def _tables(
     run: Run, options: Mapping[str, Path | None], iteration: int | None
-) -> dict[Path, Drawn]:
+) -> dict[Path, PictureFile]:
     """Events as columns."""
     wanted = {form: options[form] for form in _COLUMNS if options[form] is not None}
     if not wanted:
@@ -185,7 +185,9 @@ def _tables(
     which = (run.iterations or None) if iteration is None else iteration
     table = run.events(kind=tuple(Kind), phase=tuple(Phase), iteration=which)
     count = f"{format_exact(len(table))} events"
-    return {file: Drawn(_COLUMNS[form](table), count) for form, file in wanted.items() if file}
+    return {
+        file: PictureFile(_COLUMNS[form](table), count) for form, file in wanted.items() if file
+    }
 
 
 def _export_lesson(

@@ -29,7 +29,7 @@ from zerosim.cli.verdicts import mark_of
 from zerosim.record import load
 from zerosim.theory.footprint import peak
 from zerosim.theory.layout import Layout
-from zerosim.theory.saved import Keeping, Recompute
+from zerosim.theory.saved import KeptActivations, Recompute
 from zerosim.train.launch.fitting import Fit, Try, find_largest
 from zerosim.train.launch.forkserver import keep
 from zerosim.train.launch.job import Job
@@ -135,7 +135,7 @@ def _foreseen(run: RunConfig, config: EngineConfig, most_layers: int) -> int:
             data=run.ranks,
             batch=run.batch,
             sequence=shape.context,
-            keeping=Keeping(recompute),
+            keeping=KeptActivations(recompute),
         )
         return peak(layout).bytes <= (run.device_bytes or 0)
 

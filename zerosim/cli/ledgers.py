@@ -12,8 +12,8 @@ from zerosim.base.config import STAGE_NAMES
 from zerosim.base.language import term
 from zerosim.base.quantities import PSI, format_exact, format_exact_bytes
 from zerosim.cli.console import make_table, print_table
+from zerosim.cli.link_tables import counter_cells, counter_columns, place_tables
 from zerosim.cli.numbers import not_measured, number, number_range
-from zerosim.cli.places import counter_cells, counter_columns, place_tables
 from zerosim.cli.verdicts import mark_of, print_answer, print_verdicts, style_of, word_of
 from zerosim.cli.wording import counted, said
 from zerosim.record.text import name_iterations, name_ranks

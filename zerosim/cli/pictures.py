@@ -20,7 +20,7 @@ from zerosim.cli.options import decimal, integer
 from zerosim.view.export import browser
 from zerosim.view.export.pictures import Figure, Look, Pictures, Stretch, Tell, pictures
 from zerosim.view.reading.player import Replay
-from zerosim.view.replay.addresses import THEMES, Moment, read_moment
+from zerosim.view.replay.addresses import THEMES, ReplayMoment, read_moment
 
 _PANEL = "Pictures and films, which need the extra images and a Chromium"
 _SPEEDS = (0.25, 0.5, 1, 2, 4)
@@ -97,7 +97,7 @@ def files_of(options: Mapping[str, Any]) -> dict[str, Path]:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class PictureFile:
     """A file's content.
 
     Attributes:
@@ -108,7 +108,7 @@ class Drawn:
     what: str
 
 
-def draw(replay: Replay, options: Mapping[str, Any]) -> dict[Path, Drawn]:
+def draw(replay: Replay, options: Mapping[str, Any]) -> dict[Path, PictureFile]:
     """Everything that is asked for.
 
     Raises:
@@ -133,7 +133,7 @@ def draw(replay: Replay, options: Mapping[str, Any]) -> dict[Path, Drawn]:
         for form, file in wanted.items():
             content = _draw(camera, form, moment.step, moments, stretch, look)
             of_beats = "the tour" if stretch.is_tour else f"beats {first + 1} to {last + 1}"
-            found[file] = Drawn(content, here if form in _OF_MOMENTS else of_beats)
+            found[file] = PictureFile(content, here if form in _OF_MOMENTS else of_beats)
     return found
 
 
@@ -183,7 +183,7 @@ def _progress(form: str) -> Tell:
     return tell
 
 
-def _look(document: Mapping[str, Any], moment: Moment, options: Mapping[str, Any]) -> Look:
+def _look(document: Mapping[str, Any], moment: ReplayMoment, options: Mapping[str, Any]) -> Look:
     figure, theme, rank = options["figure"], options["theme"], options["rank"]
     if figure is not None and figure not in list(Figure):
         raise ConfigError(f"figure is {figure[:40]!r}: expected one of {', '.join(Figure)}")

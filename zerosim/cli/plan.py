@@ -26,8 +26,8 @@ from zerosim.cli.plan_output import (
 from zerosim.predict.plan import (
     FREE,
     Fixed,
-    Predicted,
-    Question,
+    PlanQuestion,
+    PredictedLayout,
     ask,
     make_plan,
     parse_tokens,
@@ -130,7 +130,7 @@ def plan(  # noqa: PLR0913 - as many things can be asked
     share = Fraction(margin).limit_denominator(10**6)
     per_batch = parse_tokens(tokens_per_batch)
 
-    def asked(count: int) -> Question:
+    def asked(count: int) -> PlanQuestion:
         return ask(model, count, gpu, per_batch, sequence=sequence, margin=share, is_ideal=ideal)
 
     failures = _failures(gpu_mtbf, checkpoint_time, restart_time)
@@ -205,7 +205,7 @@ def _one_of(option: str, name: str, known: tuple[E, ...]) -> E:
     return found[name]
 
 
-def _given(question: Question, path: Path) -> Predicted:
+def _given(question: PlanQuestion, path: Path) -> PredictedLayout:
     """What a DeepSpeed file says, as its batch size says it.
 
     Raises:
@@ -227,7 +227,7 @@ def _given(question: Question, path: Path) -> Predicted:
     return make_plan(own, fixed).tried[0]
 
 
-def _write(path: Path, best: Predicted) -> None:
+def _write(path: Path, best: PredictedLayout) -> None:
     """The best layout as a file.
 
     Raises:

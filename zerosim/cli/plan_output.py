@@ -11,10 +11,10 @@ from rich.text import Text
 
 from zerosim.base.quantities import format_amount, format_bytes, format_exact
 from zerosim.cli.console import make_console, make_table, print_table
-from zerosim.predict.plan import Plan, Predicted, Question, notes_on
+from zerosim.predict.plan import LayoutSearch, PlanQuestion, PredictedLayout, notes_on
 from zerosim.predict.plan.notes import basis_of
-from zerosim.predict.plan.scaling import scaled
 from zerosim.predict.plan.search import name_of, words_of
+from zerosim.predict.plan.strong_scaling import scaled
 from zerosim.predict.plan.tables import layouts_table, memory_table, times_table, title_of
 from zerosim.predict.plan.training import (
     Training,
@@ -27,7 +27,7 @@ from zerosim.predict.plan.written import deepspeed_config, simulate_command, tor
 from zerosim.theory.saved import Recompute
 
 
-def print_plan(found: Plan, given: Predicted | None, top: int) -> None:
+def print_plan(found: LayoutSearch, given: PredictedLayout | None, top: int) -> None:
     """The fastest layouts, and all that is predicted of the best."""
     console, question, best = make_console(), found.question, found.best
     console.print(Text(f"Predicted: {title_of(best)}", style="bold"))
@@ -42,7 +42,7 @@ def print_plan(found: Plan, given: Predicted | None, top: int) -> None:
     _print_files(console, found)
 
 
-def _what(question: Question, found: Plan) -> str:
+def _what(question: PlanQuestion, found: LayoutSearch) -> str:
     fit = len(found.fitting)
     return (
         f"{format_exact(question.sequences)} sequences of {format_exact(question.sequence)} "
@@ -58,7 +58,7 @@ _COLUMNS = (
 )
 
 
-def _print_layouts(console: Console, title: str, some: tuple[Predicted, ...]) -> None:
+def _print_layouts(console: Console, title: str, some: tuple[PredictedLayout, ...]) -> None:
     table = make_table(
         *(
             "layout",
@@ -81,7 +81,7 @@ def _print_layouts(console: Console, title: str, some: tuple[Predicted, ...]) ->
     console.print()
 
 
-def _print_best(console: Console, best: Predicted) -> None:
+def _print_best(console: Console, best: PredictedLayout) -> None:
     parts = memory_table(best)
     table = make_table("part", "bytes", "formula", "source", title=parts.title)
     for part in parts:
@@ -126,7 +126,7 @@ def training_to_plain(training: Training | None) -> dict[str, Any] | None:
     }
 
 
-def _print_limits(console: Console, found: Plan) -> None:
+def _print_limits(console: Console, found: LayoutSearch) -> None:
     best = found.best
     console.print(basis_of(best))
     console.print(f"limited by {best.limit}, predicted")
@@ -154,7 +154,7 @@ def _print_limits(console: Console, found: Plan) -> None:
         console.print(f"note: {note}")
 
 
-def _print_files(console: Console, found: Plan) -> None:
+def _print_files(console: Console, found: LayoutSearch) -> None:
     best = found.best
     keys = deepspeed_config(best.layout)
     if keys is not None:
@@ -175,7 +175,7 @@ def _print_files(console: Console, found: Plan) -> None:
 # ------------------------------------------------------------------- JSON
 
 
-def plan_to_plain(found: Plan, given: Predicted | None, top: int) -> dict[str, Any]:
+def plan_to_plain(found: LayoutSearch, given: PredictedLayout | None, top: int) -> dict[str, Any]:
     """All of a plan as JSON has it."""
     question = found.question
     larger = found.fastest_too_large
@@ -201,7 +201,7 @@ def plan_to_plain(found: Plan, given: Predicted | None, top: int) -> dict[str, A
     }
 
 
-def _layout(one: Predicted) -> dict[str, Any]:
+def _layout(one: PredictedLayout) -> dict[str, Any]:
     layout = one.layout
     command, reason = simulate_command(one.question, layout)
     return {

@@ -12,9 +12,9 @@ import typer
 
 from zerosim.base.errors import ZerosimError
 from zerosim.base.tables import written_out
-from zerosim.debug import Commands, Controller, Outcome, Reply, Why
+from zerosim.debug import Commands, Controller, Reply, StepEnd, Why
 from zerosim.debug.outcomes import of_ranks
-from zerosim.debug.words import lines_of
+from zerosim.debug.stop_lines import lines_of
 
 _SIGN = "(zerosim) "
 _NOTHING_HELD = signal.SIGUSR1
@@ -69,7 +69,7 @@ class Prompt:
         self._end = end
         self._last = "step"
         self._reads = False
-        self.ending: Outcome | None = None
+        self.ending: StepEnd | None = None
         self._commands = Commands(
             controller, {"detach": self._detach, "quit": self._quit, "help": self._help}
         )
@@ -151,7 +151,7 @@ class Prompt:
         for said in reply.lines():
             _say(said)
 
-    def _stopped(self, outcome: Outcome) -> None:
+    def _stopped(self, outcome: StepEnd) -> None:
         if outcome.is_last and self.ending is None:
             self.ending = outcome
 
@@ -160,11 +160,11 @@ class Prompt:
 
     def _detach(self, _: str) -> Reply:
         self._controller.detach()
-        self._stopped(Outcome(Why.DETACHED))
+        self._stopped(StepEnd(Why.DETACHED))
         return Reply(["the gates are open"])
 
     def _quit(self, _: str) -> Reply:
-        self._stopped(Outcome(Why.DETACHED))
+        self._stopped(StepEnd(Why.DETACHED))
         self._end()
         return Reply()
 

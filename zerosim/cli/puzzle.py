@@ -18,7 +18,7 @@ from zerosim.cli.options import AsJson, integer
 from zerosim.cli.wording import said
 
 if TYPE_CHECKING:
-    from zerosim.puzzles import Puzzle, Verdict
+    from zerosim.puzzles import Puzzle, PuzzleVerdict
     from zerosim.puzzles.grading import Grade
 
 TRACES = Path("traces") / "puzzles"
@@ -130,7 +130,7 @@ def _check(chosen: Puzzle, file: Path, out: Path, *, as_json: bool) -> int:
     return 0 if verdict.holds else WRONG
 
 
-def _print_verdict(console: Console, verdict: Verdict) -> None:
+def _print_verdict(console: Console, verdict: PuzzleVerdict) -> None:
     lines = [f"✓ {words}" for words in verdict.passed]
     reason = verdict.reason
     if reason is not None:

@@ -87,9 +87,9 @@ def file_of_lesson(number: int, *, as_slides: bool) -> str:
         EnvironmentFault: the pages are not installed.
     """
     require_pages()
-    from zerosim.dashboards.away import Away
+    from zerosim.dashboards.away import StandalonePages
 
-    return Away([]).lesson(number, as_slides=as_slides)
+    return StandalonePages([]).lesson(number, as_slides=as_slides)
 
 
 def file_of_page(page: str, folders: Sequence[Path], iteration: int | None) -> str:
@@ -104,9 +104,9 @@ def file_of_page(page: str, folders: Sequence[Path], iteration: int | None) -> s
         TraceError: the traces cannot be shown.
     """
     require_pages()
-    from zerosim.dashboards.away import Away
+    from zerosim.dashboards.away import StandalonePages
 
-    away = Away(folders)
+    away = StandalonePages(folders)
     return away.compare() if page == "compare" else away.verify(iteration)
 
 

@@ -102,11 +102,11 @@ def _simulate_program(
     command: list[str], run: RunConfig, machine: str, folder: Path, hold: Callable[[], None]
 ) -> None:
     from zerosim.predict.placement.machine import load_machine
-    from zerosim.predict.simulate import Program, require_nodes, script_of, simulate_program
+    from zerosim.predict.simulate import DryProgram, require_nodes, script_of, simulate_program
 
     costs = load_machine(machine)
     require_nodes(costs, run.ranks)
-    program = Program(script=script_of(command), num_ranks=run.ranks, memory=run.memory)
+    program = DryProgram(script=script_of(command), num_ranks=run.ranks, memory=run.memory)
     hold()
     asked = simulate_program(program, folder, costs)
     for line, told in asked.items():

@@ -11,7 +11,7 @@
     replicas    what must be equal on all ranks, and whether it is
     calling     calling ranks that run, to hold them
     sums        whether a reduced gradient is the sum of the ranks' own
-    words       what is said of a stop
+    stop_lines  what is said of a stop
     commands    what a person may say, and `replies` what is answered
     steering    one page steers, several watch
 
@@ -22,8 +22,8 @@ from zerosim.debug.commands import Commands
 from zerosim.debug.controller import Controller
 from zerosim.debug.goals import GOALS, Goal
 from zerosim.debug.link import Door
-from zerosim.debug.outcomes import Outcome, Why
+from zerosim.debug.outcomes import StepEnd, Why
 from zerosim.debug.replies import Reply
 from zerosim.debug.steering import Steering
 
-__all__ = ["GOALS", "Commands", "Controller", "Door", "Goal", "Outcome", "Reply", "Steering", "Why"]
+__all__ = ["GOALS", "Commands", "Controller", "Door", "Goal", "Reply", "Steering", "StepEnd", "Why"]

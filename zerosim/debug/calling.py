@@ -10,7 +10,7 @@ from pathlib import Path
 
 from zerosim.base.errors import ConfigError, EnvironmentFault
 from zerosim.debug.link import Door
-from zerosim.schema.attach import LONGEST_LINE, Call, Place, machine, places
+from zerosim.schema.attach import LONGEST_LINE, AttachPoint, Summons, machine, places
 
 _ANSWER_S = 30.0
 _COME_S = 30.0
@@ -32,7 +32,7 @@ def called(folder: Path, host: str = "") -> Iterator[Door]:
     door = Door(place.token)
     try:
         address = door.listen_at(host) if host else ""
-        call = Call(str(door.path), machine(), address, door.nonce)
+        call = Summons(str(door.path), machine(), address, door.nonce)
         num_ranks = _told(folder, place, call)
         with door.changed:
             if not door.changed.wait_for(lambda: len(door.links) == num_ranks, _COME_S):
@@ -46,7 +46,7 @@ def called(folder: Path, host: str = "") -> Iterator[Door]:
         door.close()
 
 
-def _place(folder: Path) -> Place:
+def _place(folder: Path) -> AttachPoint:
     if not folder.is_dir():
         raise EnvironmentFault(
             f"{folder} does not exist: expected the folder in which a run is being recorded"
@@ -66,7 +66,7 @@ def _place(folder: Path) -> Place:
     return own[0]
 
 
-def _told(folder: Path, place: Place, call: Call) -> int:
+def _told(folder: Path, place: AttachPoint, call: Summons) -> int:
     """Have one rank call all; returns how many there are."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:

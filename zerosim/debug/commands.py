@@ -14,9 +14,9 @@ from functools import partial
 from zerosim.base.errors import ConfigError
 from zerosim.debug.controller import Controller
 from zerosim.debug.goals import Goal
-from zerosim.debug.outcomes import Outcome, of_ranks
+from zerosim.debug.outcomes import StepEnd, of_ranks
 from zerosim.debug.replies import Reply, table_across, table_of_tensors
-from zerosim.debug.words import lines_of, of_stand
+from zerosim.debug.stop_lines import lines_of, of_stand
 from zerosim.schema.memory import Role
 
 STEPS: Mapping[str, Goal] = {"step": Goal.OVER} | {goal.value: goal for goal in Goal}
@@ -129,7 +129,7 @@ class Commands:
             raise ConfigError(f"continue is {rest!r}: expected nothing after it")
         return self._stopped(self._controller.run())
 
-    def _stopped(self, outcome: Outcome) -> Reply:
+    def _stopped(self, outcome: StepEnd) -> Reply:
         return Reply(lines_of(self._controller, outcome))
 
     # where ranks stop that run

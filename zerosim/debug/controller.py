@@ -14,8 +14,8 @@ from typing import Any
 from zerosim.base.errors import ConfigError
 from zerosim.debug.gathering import gather
 from zerosim.debug.goals import GOALS, Goal
-from zerosim.debug.link import Door, Standing
-from zerosim.debug.outcomes import Breakpoint, Outcome, Why
+from zerosim.debug.link import Door, HeldThread
+from zerosim.debug.outcomes import Breakpoint, StepEnd, Why
 from zerosim.debug.ranks import Ranks
 from zerosim.debug.replicas import Compared, compare, said_of_replicas
 from zerosim.debug.steps import History, LiveStep, steps_of
@@ -54,7 +54,7 @@ class Controller(Ranks):
         self.longest_s: float | None = None
         self._numbers = 0
         self._pause = threading.Event()
-        self._listeners: list[Callable[[Outcome], None]] = []
+        self._listeners: list[Callable[[StepEnd], None]] = []
         self._going = threading.Lock()
         self._has_told = False
 
@@ -64,7 +64,7 @@ class Controller(Ranks):
             self.over = how or "ended"
             self.door.changed.notify_all()
 
-    def wait_until_over(self) -> Outcome | None:
+    def wait_until_over(self) -> StepEnd | None:
         """Wait until the program is over, a rank is gone, or nobody holds them.
 
         Returns:
@@ -78,7 +78,7 @@ class Controller(Ranks):
             known: tuple[int, ...] = ()
             while known != (known := self.lost):  # others may go at the same moment
                 self.wait()
-            outcome = self.problem() or Outcome(Why.ENDED, self.over)
+            outcome = self.problem() or StepEnd(Why.ENDED, self.over)
         return self._tell(outcome)
 
     # steps
@@ -88,15 +88,15 @@ class Controller(Ranks):
         """Whether a step is being taken."""
         return self._going.locked()
 
-    def listen(self, listener: Callable[[Outcome], None]) -> None:
+    def listen(self, listener: Callable[[StepEnd], None]) -> None:
         """Tell somebody of each stop, whoever asked for the step."""
         self._listeners.append(listener)
 
-    def begin(self) -> Outcome:
+    def begin(self) -> StepEnd:
         """Wait until all ranks stand before their first event, or that of their next iteration."""
         return self._told(self._begin)
 
-    def step(self, goal: Goal, only: int | None = None) -> Outcome:
+    def step(self, goal: Goal, only: int | None = None) -> StepEnd:
         """Let the ranks go on to a goal, or to a breakpoint before.
 
         Args:
@@ -107,7 +107,7 @@ class Controller(Ranks):
         """
         return self._told(lambda: self._step(goal, only))
 
-    def run(self) -> Outcome:
+    def run(self) -> StepEnd:
         """Let all ranks go at their own pace until one of them comes to a breakpoint.
 
         `pause` ends it as well.
@@ -117,7 +117,7 @@ class Controller(Ranks):
         """
         return self._told(self._run)
 
-    def _told(self, go: Callable[[], Outcome]) -> Outcome:
+    def _told(self, go: Callable[[], StepEnd]) -> StepEnd:
         if not self._going.acquire(blocking=False):
             raise ConfigError("the ranks are going already: wait for them, or pause them")
         try:
@@ -126,26 +126,26 @@ class Controller(Ranks):
             self._going.release()
         return self._tell(outcome)
 
-    def _tell(self, outcome: Outcome) -> Outcome:
+    def _tell(self, outcome: StepEnd) -> StepEnd:
         self._has_told = self._has_told or outcome.is_last
         for listener in self._listeners:
             listener(outcome)
         return outcome
 
-    def _begin(self) -> Outcome:
+    def _begin(self) -> StepEnd:
         while not self.is_whole():
             if self.over:
-                return Outcome(Why.ENDED, self.over)
+                return StepEnd(Why.ENDED, self.over)
             if self._pause.is_set():
                 self.detach()
-                return Outcome(Why.DETACHED, "interrupted before all ranks had come: none is held")
+                return StepEnd(Why.DETACHED, "interrupted before all ranks had come: none is held")
             self.wait()
         self.history = History(self.links[0].folder if self.links else None)
         if self._attaches:
             return gather(self, self._pause.is_set)
-        return self.settle(self.here) or Outcome(Why.REACHED)
+        return self.settle(self.here) or StepEnd(Why.REACHED)
 
-    def _step(self, goal: Goal, only: int | None) -> Outcome:
+    def _step(self, goal: Goal, only: int | None) -> StepEnd:
         self._require_held(only)
         self._pause.clear()
         began: Stand | None = None
@@ -156,35 +156,35 @@ class Controller(Ranks):
                 return problem
             following = self._following(only)
             if following is None:
-                return Outcome(Why.WAITS, self.why_waiting(ranks[0]))
+                return StepEnd(Why.WAITS, self.why_waiting(ranks[0]))
             if began is not None:
                 if GOALS[goal](began, following, self.history):
-                    return Outcome(Why.REACHED)
+                    return StepEnd(Why.REACHED)
                 if why := self._breakpoint_at(following):
-                    return Outcome(Why.BREAKPOINT, why)
+                    return StepEnd(Why.BREAKPOINT, why)
                 if self._pause.is_set():
-                    return Outcome(Why.PAUSED)
+                    return StepEnd(Why.PAUSED)
             began = began or following.stand
             self._let_through(following)
-        return Outcome(Why.PAUSED, f"after {MOST_STEPS:,} steps")
+        return StepEnd(Why.PAUSED, f"after {MOST_STEPS:,} steps")
 
-    def _run(self) -> Outcome:
+    def _run(self) -> StepEnd:
         self._require_held(None)
         self._pause.clear()
         while True:
             stopped = self._run_once()
-            if isinstance(stopped, Outcome):
+            if isinstance(stopped, StepEnd):
                 return stopped
             if not stopped.why.startswith(_FOR_REPLICAS):
-                return Outcome(Why.BREAKPOINT, f"rank {stopped.rank}, {stopped.why}")
+                return StepEnd(Why.BREAKPOINT, f"rank {stopped.rank}, {stopped.why}")
             differ = [one for one in self.compare_replicas() if one.differ]
             if differ:
-                return Outcome(Why.BREAKPOINT, said_of_replicas(differ))
+                return StepEnd(Why.BREAKPOINT, said_of_replicas(differ))
 
-    def _run_once(self) -> Outcome | Standing:
+    def _run_once(self) -> StepEnd | HeldThread:
         """Let all go until one stops; returns where, or why nobody need be let go again."""
         self.let_run(self.links, self._plain())
-        hit: Standing | None = None
+        hit: HeldThread | None = None
         slow = ""
         while hit is None and not slow and not self._pause.is_set():
             problem = self.problem()
@@ -203,7 +203,7 @@ class Controller(Ranks):
         if hit is not None and problem is None:
             # others may have come to it as well; the lowest rank is named
             return next(one for one in self.standing() if one.why and self.is_same(one, hit))
-        return problem or Outcome(Why.BREAKPOINT if slow else Why.PAUSED, slow)
+        return problem or StepEnd(Why.BREAKPOINT if slow else Why.PAUSED, slow)
 
     def compare_replicas(self) -> list[Compared]:
         """What must be equal on all ranks, with what it is on each."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from zerosim.debug.link import Standing
-from zerosim.debug.outcomes import Breakpoint, Outcome, Why
+from zerosim.debug.link import HeldThread
+from zerosim.debug.outcomes import Breakpoint, StepEnd, Why
 from zerosim.debug.ranks import Ranks
 from zerosim.schema.events import Kind, Phase
 from zerosim.schema.stands import FORWARD
@@ -18,7 +18,7 @@ from zerosim.schema.stands import FORWARD
 _BEGINNING = [Breakpoint(0, FORWARD).to_plain()]
 
 
-def gather(ranks: Ranks, is_interrupted: Callable[[], bool]) -> Outcome:
+def gather(ranks: Ranks, is_interrupted: Callable[[], bool]) -> StepEnd:
     """Wait until all ranks stand as the same iteration begins; they run until then.
 
     Args:
@@ -30,11 +30,11 @@ def gather(ranks: Ranks, is_interrupted: Callable[[], bool]) -> Outcome:
             return problem
         if is_interrupted():
             ranks.stop()
-            return ranks.settle(ranks.here) or Outcome(Why.PAUSED)
+            return ranks.settle(ranks.here) or StepEnd(Why.PAUSED)
         standing = ranks.standing()
         begun = {one.rank: one.stand.iteration for one in standing if _is_beginning(one)}
         if len(begun) == len(ranks.here) and len(set(begun.values())) == 1:
-            return Outcome(Why.REACHED)
+            return StepEnd(Why.REACHED)
         others = [one for one in standing if not _is_beginning(one)]
         if others:
             ranks.door.let_through(others)
@@ -44,6 +44,6 @@ def gather(ranks: Ranks, is_interrupted: Callable[[], bool]) -> Outcome:
         ranks.let_run([link for link in ranks.links if link.rank in chosen], _BEGINNING)
 
 
-def _is_beginning(one: Standing) -> bool:
+def _is_beginning(one: HeldThread) -> bool:
     stand = one.stand
     return stand.kind is Kind.MARK and stand.phase is Phase.FORWARD and not stand.micro_step

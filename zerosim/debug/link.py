@@ -32,7 +32,7 @@ _NONCE_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class HeldThread:
     """A thread of a rank at the closed gate.
 
     Attributes:
@@ -53,7 +53,7 @@ class Standing:
 
 
 @dataclass(slots=True)
-class Link:
+class RankConnection:
     """One rank.
 
     Attributes:
@@ -67,7 +67,7 @@ class Link:
     pid: int
     folder: Path
     connection: socket.socket
-    standing: dict[int, Standing] = field(default_factory=dict)
+    standing: dict[int, HeldThread] = field(default_factory=dict)
     threads: set[int] = field(default_factory=set)
     is_here: bool = True
     left_in_order: bool = False
@@ -102,7 +102,7 @@ class Door:
         self._folder = Path(tempfile.mkdtemp(prefix="zerosim-"))
         self.path = self._folder / "ranks"
         self.changed = threading.Condition()
-        self.links: dict[int, Link] = {}
+        self.links: dict[int, RankConnection] = {}
         self.lets_all_go = False
         self._arrivals = 0
         self._questions = 0
@@ -156,12 +156,12 @@ class Door:
                 link.connection.shutdown(socket.SHUT_RDWR)
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def tell(self, link: Link, say: str, **more: Any) -> None:
+    def tell(self, link: RankConnection, say: str, **more: Any) -> None:
         """Say something to a rank; nothing to one that has left."""
         with suppress(OSError):
             link.connection.sendall(json.dumps({"say": say, **more}).encode() + b"\n")
 
-    def let_through(self, chosen: list[Standing]) -> None:
+    def let_through(self, chosen: list[HeldThread]) -> None:
         """Let threads go on."""
         for link in list(self.links.values()):
             numbers = [one.number for one in chosen if one.rank == link.rank]
@@ -222,7 +222,7 @@ class Door:
         return rank not in self.links and is_proved(said["proof"], self._token, self.nonce, rank)
 
     def _hear(self, connection: socket.socket) -> None:
-        link: Link | None = None
+        link: RankConnection | None = None
         with suppress(OSError, ValueError, KeyError, TypeError), connection.makefile("r") as lines:
             # of a stranger no more is read than a rank says at first
             for line in chain([lines.readline(LONGEST_LINE)], lines):
@@ -245,12 +245,12 @@ class Door:
                 link.standing.clear()
             self.changed.notify_all()
 
-    def _take_in(self, link: Link, said: dict[str, Any]) -> None:
+    def _take_in(self, link: RankConnection, said: dict[str, Any]) -> None:
         match said["row"]:
             case "stands":
                 self._arrivals += 1
                 link.threads.add(said["thread"])
-                link.standing[said["number"]] = Standing(
+                link.standing[said["number"]] = HeldThread(
                     rank=link.rank,
                     number=said["number"],
                     thread=said["thread"],
@@ -272,8 +272,8 @@ def _is_own(connection: socket.socket) -> bool:
     return bool(_CREDENTIALS.unpack(peer)[1] == os.getuid())
 
 
-def _met(said: dict[str, Any], connection: socket.socket) -> Link:
-    return Link(
+def _met(said: dict[str, Any], connection: socket.socket) -> RankConnection:
+    return RankConnection(
         rank=int(said["rank"]),
         num_ranks=int(said["num_ranks"]),
         pid=int(said["pid"]),

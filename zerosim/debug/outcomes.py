@@ -26,7 +26,7 @@ class Why(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class StepEnd:
     """How a step ended.
 
     Attributes:

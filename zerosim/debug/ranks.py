@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from zerosim.base.errors import ConfigError
-from zerosim.debug.link import Door, Link, Standing
-from zerosim.debug.outcomes import Outcome, Why, of_ranks
+from zerosim.debug.link import Door, HeldThread, RankConnection
+from zerosim.debug.outcomes import StepEnd, Why, of_ranks
 from zerosim.debug.steps import LiveStep, key_of, steps_of
 
 WAIT_S = 0.05
@@ -34,7 +34,7 @@ class Ranks:
         self.over = ""
 
     @property
-    def links(self) -> list[Link]:
+    def links(self) -> list[RankConnection]:
         """The ranks that are here, in their order."""
         return [link for _, link in sorted(self.door.links.items()) if link.is_here]
 
@@ -48,7 +48,7 @@ class Ranks:
         """As many as the program has; 0 until one came."""
         return max((link.num_ranks for link in self.door.links.values()), default=0)
 
-    def standing(self) -> list[Standing]:
+    def standing(self) -> list[HeldThread]:
         """All threads at closed gates, by rank, in the order in which they came."""
         with self.door.changed:
             found = [one for link in self.links for one in link.standing.values()]
@@ -79,7 +79,7 @@ class Ranks:
                 raise ConfigError(f"rank {rank} says: {error}")
         return answers
 
-    def let_run(self, links: Iterable[Link], breakpoints: list[dict[str, Any]]) -> None:
+    def let_run(self, links: Iterable[RankConnection], breakpoints: list[dict[str, Any]]) -> None:
         """Let ranks go at their own pace until a breakpoint."""
         chosen = list(links)
         with self.door.changed:
@@ -113,7 +113,7 @@ class Ranks:
         has_left = bool(self.door.links) and not self.links
         return bool(self.lost or self.over or has_left) or not self.is_attached
 
-    def problem(self) -> Outcome | None:
+    def problem(self) -> StepEnd | None:
         """Why nothing can be held any more."""
         links = list(self.door.links.values())
         if (lost := self.lost) and self.is_attached:
@@ -121,18 +121,18 @@ class Ranks:
             self.let_all_go()
             are = "is" if len(lost) == 1 else "are"
             folder = self.door.links[lost[0]].folder
-            return Outcome(
+            return StepEnd(
                 Why.LEFT,
                 f"{of_ranks(lost)} {are} gone{others}; what was recorded until then can be looked "
                 f"at: zerosim replay {folder}",
             )
         if self.over or (links and not self.links):
-            return Outcome(Why.ENDED, self.over)
-        return None if self.is_attached else Outcome(Why.DETACHED)
+            return StepEnd(Why.ENDED, self.over)
+        return None if self.is_attached else StepEnd(Why.DETACHED)
 
     def settle(
         self, ranks: Sequence[int], is_interrupted: Callable[[], bool] = lambda: False
-    ) -> Outcome | None:
+    ) -> StepEnd | None:
         """Wait until these ranks stand, or wait for something; returns why that cannot be."""
         quiet_since: float | None = None
         moves: dict[int, int] = {}
@@ -155,7 +155,7 @@ class Ranks:
                 return None
             moves = moved
 
-    def front(self) -> Standing | None:
+    def front(self) -> HeldThread | None:
         """Who stands where no other rank has been."""
         standing = self.standing()
         for one in standing:
@@ -168,14 +168,14 @@ class Ranks:
         return standing[0] if standing else None
 
     @staticmethod
-    def is_same(one: Standing, other: Standing) -> bool:
+    def is_same(one: HeldThread, other: HeldThread) -> bool:
         """Whether two ranks stand before the same."""
         return key_of(one.rank, one.stand) == key_of(other.rank, other.stand)
 
-    def _is_at(self, rank: int, other: Standing) -> bool:
+    def _is_at(self, rank: int, other: HeldThread) -> bool:
         return any(self.is_same(one, other) for one in self.standing() if one.rank == rank)
 
-    def align(self, front: Standing) -> Outcome | None:
+    def align(self, front: HeldThread) -> StepEnd | None:
         """Bring ranks that are behind to where one stands; those ahead stay."""
         plain = front.stand.to_plain()
         while True:

@@ -11,7 +11,7 @@ _FIRST_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ReplyTable:
     """Cells as they are shown; every row is as long as the heads."""
 
     heads: tuple[str, ...]
@@ -35,7 +35,7 @@ class Reply:
     """What there is to say after a command."""
 
     said: Sequence[str] = ()
-    table: Table | None = None
+    table: ReplyTable | None = None
 
     def lines(self) -> list[str]:
         """For a terminal."""
@@ -49,17 +49,17 @@ class Reply:
         }
 
 
-def table_of_tensors(rows: Iterable[Mapping[str, Any]]) -> Table:
+def table_of_tensors(rows: Iterable[Mapping[str, Any]]) -> ReplyTable:
     """What one rank holds, a row for each role and unit."""
-    return Table(
+    return ReplyTable(
         ("role", "unit", "dtype", "shape", "bytes", "norm", "min", "max", "not finite"),
         tuple(_cells(row) for row in rows),
     )
 
 
-def table_across(found: Iterable[tuple[int, Mapping[str, Any]]]) -> Table:
+def table_across(found: Iterable[tuple[int, Mapping[str, Any]]]) -> ReplyTable:
     """The same of several ranks beside each other."""
-    return Table(
+    return ReplyTable(
         ("rank", "dtype", "shape", "norm", "min", "max", "checksum", "histogram", "first"),
         tuple(
             (

@@ -10,9 +10,9 @@ from typing import Any
 from zerosim.base.errors import ConfigError, InputError, ZerosimError
 from zerosim.debug.commands import Commands
 from zerosim.debug.controller import Controller
-from zerosim.debug.outcomes import Outcome, Why
+from zerosim.debug.outcomes import StepEnd, Why
 from zerosim.debug.replies import Reply
-from zerosim.debug.words import lines_of
+from zerosim.debug.stop_lines import lines_of
 
 _KEY_BYTES = 24
 _LONGEST = 2_000
@@ -39,7 +39,7 @@ class Steering:
         self._steers: tuple[str, float] = ("", 0.0)
         self._lock = threading.Lock()
         self._version = 0
-        self._lines = lines_of(controller, Outcome(Why.REACHED))
+        self._lines = lines_of(controller, StepEnd(Why.REACHED))
         self._over = False
         controller.listen(self._stopped)
 
@@ -117,7 +117,7 @@ class Steering:
             self._lines = [*said, *self._lines]
             self._version += 1
 
-    def _stopped(self, outcome: Outcome) -> None:
+    def _stopped(self, outcome: StepEnd) -> None:
         self._lines = lines_of(self._controller, outcome)
         self._over = self._over or outcome.is_last
         self._version += 1

@@ -14,7 +14,7 @@ from pathlib import Path
 from zerosim.analysis.beats import Beat, cut
 from zerosim.analysis.frames import Step
 from zerosim.base.errors import TraceError
-from zerosim.debug.link import Standing
+from zerosim.debug.link import HeldThread
 from zerosim.record import read_manifest
 from zerosim.schema.events import Event, Kind, Op, Phase
 from zerosim.schema.manifest import Manifest
@@ -35,7 +35,7 @@ class LiveStep:
     """
 
     key: Key
-    standing: tuple[Standing, ...]
+    standing: tuple[HeldThread, ...]
     missing: tuple[int, ...]
 
     @property
@@ -67,13 +67,13 @@ def part_of(rank: int, stand: Stand, all_ranks: Iterable[int]) -> tuple[int, ...
     return stand.ranks or tuple(all_ranks)
 
 
-def steps_of(standing: Iterable[Standing], here: Sequence[int]) -> list[LiveStep]:
+def steps_of(standing: Iterable[HeldThread], here: Sequence[int]) -> list[LiveStep]:
     """The steps that ranks stand before: those first for which all are there, in their order.
 
     Args:
         here: ranks that have not left.
     """
-    found: dict[Key, list[Standing]] = defaultdict(list)
+    found: dict[Key, list[HeldThread]] = defaultdict(list)
     for one in sorted(standing, key=lambda one: (one.rank, one.arrival)):
         found[key_of(one.rank, one.stand)].append(one)
     made = []
@@ -169,7 +169,7 @@ def _begins_iteration(stand: Stand) -> bool:
     return stand.kind is Kind.MARK and stand.phase is Phase.FORWARD
 
 
-def _event(one: Standing) -> Event:
+def _event(one: HeldThread) -> Event:
     stand = one.stand
     return Event(
         id=one.number,

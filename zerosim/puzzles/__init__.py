@@ -3,7 +3,7 @@
     puzzle     what a puzzle is: its task, what is promised, its hints; read from lessons/puzzles
     promised   what a puzzle promises, in numbers; sizes writes down what they need
     bounds     formulas of what is promised, over theory
-    words      what is said of a program
+    wording    what is said of a program
     toy        a small model of layers that puzzles train, exact in any order of additions
     stage      a stage of a pipeline of such layers
     rank       what each rank does: load the program, run it under the tracer, compare
@@ -20,18 +20,18 @@
     grading    a folder of submissions
 
 What is judged is the trace, as of any program: by `record`, `analysis`, `diagnosis` and `theory`.
-Names of this module need no torch, nor do `promised`, `puzzle` and `words`: pages show puzzles with
-them.
+Names of this module need no torch, nor do `promised`, `puzzle` and `wording`: pages show puzzles
+with them.
 """
 
 from zerosim.puzzles.puzzle import Puzzle, find_puzzle, puzzle_of, puzzles
-from zerosim.puzzles.verdict import Reason, Score, Verdict
+from zerosim.puzzles.verdict import FailedCheck, PuzzleVerdict, Score
 
 __all__ = [
+    "FailedCheck",
     "Puzzle",
-    "Reason",
+    "PuzzleVerdict",
     "Score",
-    "Verdict",
     "find_puzzle",
     "puzzle_of",
     "puzzles",

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from zerosim.puzzles.words import content_name, result_name, words
+from zerosim.puzzles.wording import content_name, result_name, words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

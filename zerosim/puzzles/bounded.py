@@ -11,28 +11,28 @@ from collections.abc import Iterator
 from zerosim.analysis.traffic import total, traced_calls
 from zerosim.base.language import term
 from zerosim.puzzles import messages
-from zerosim.puzzles.evidence import Evidence
+from zerosim.puzzles.evidence import RunEvidence
 from zerosim.puzzles.messages import calls_of, overlapping
 from zerosim.puzzles.turns import longest_idle
 from zerosim.puzzles.turns import turns as turns_of
-from zerosim.puzzles.verdict import Reason, Score, call_words, reason_at
-from zerosim.puzzles.words import words
+from zerosim.puzzles.verdict import FailedCheck, Score, call_words, reason_at
+from zerosim.puzzles.wording import words
 from zerosim.schema.events import Event
 
 
-def sent(seen: Evidence) -> Iterator[Reason | Score]:
+def sent(seen: RunEvidence) -> Iterator[FailedCheck | Score]:
     """No rank sends more than the bound."""
     if seen.promise.sent:
         yield from _sent(seen, seen.promise.sent, is_crossing=False)
 
 
-def crossing(seen: Evidence) -> Iterator[Reason | Score]:
+def crossing(seen: RunEvidence) -> Iterator[FailedCheck | Score]:
     """No rank sends more than the bound in calls of ranks that are on several nodes."""
     if seen.promise.crossing:
         yield from _sent(seen, seen.promise.crossing, is_crossing=True)
 
 
-def _sent(seen: Evidence, formula: str, *, is_crossing: bool) -> Iterator[Reason | Score]:
+def _sent(seen: RunEvidence, formula: str, *, is_crossing: bool) -> Iterator[FailedCheck | Score]:
     most = seen.value_of(formula)
     check = "crossing" if is_crossing else "sent"
     sums = [0] * seen.puzzle.ranks
@@ -58,7 +58,7 @@ def _sent(seen: Evidence, formula: str, *, is_crossing: bool) -> Iterator[Reason
         )
 
 
-def rounds(seen: Evidence) -> Iterator[Reason | Score]:
+def rounds(seen: RunEvidence) -> Iterator[FailedCheck | Score]:
     """Messages follow one another no oftener than the bound."""
     if not seen.promise.rounds or seen.trace is None:
         return
@@ -78,7 +78,7 @@ def rounds(seen: Evidence) -> Iterator[Reason | Score]:
         )
 
 
-def num_calls(seen: Evidence) -> Iterator[Reason | Score]:
+def num_calls(seen: RunEvidence) -> Iterator[FailedCheck | Score]:
     """No rank makes more calls than the bound."""
     if not seen.promise.num_calls or seen.trace is None:
         return
@@ -102,7 +102,7 @@ def num_calls(seen: Evidence) -> Iterator[Reason | Score]:
         )
 
 
-def held(seen: Evidence) -> Iterator[Reason | Score]:
+def held(seen: RunEvidence) -> Iterator[FailedCheck | Score]:
     """No rank holds more than its bound when it calls a collective."""
     if not seen.promise.held or seen.trace is None:
         return
@@ -132,7 +132,7 @@ def held(seen: Evidence) -> Iterator[Reason | Score]:
             )
 
 
-def turns(seen: Evidence) -> Iterator[Reason | Score]:
+def turns(seen: RunEvidence) -> Iterator[FailedCheck | Score]:
     """Computations wait for one another no longer than the bound."""
     if not seen.promise.turns or seen.trace is None:
         return
@@ -158,7 +158,7 @@ def turns(seen: Evidence) -> Iterator[Reason | Score]:
         )
 
 
-def overlap(seen: Evidence) -> Iterator[Reason | Score]:
+def overlap(seen: RunEvidence) -> Iterator[FailedCheck | Score]:
     """At least so many calls are under way while the rank computes."""
     if not seen.promise.overlap or seen.trace is None:
         return
@@ -168,7 +168,7 @@ def overlap(seen: Evidence) -> Iterator[Reason | Score]:
     found = counts[rank]
     yield Score(check="overlap", found=found, bound=least)
     if found < least:
-        yield Reason(
+        yield FailedCheck(
             check="overlap",
             sentence=words("bounds.overlap", rank=rank, found=found, bound=least),
             event=seen.last_of(rank),

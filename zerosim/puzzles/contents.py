@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from zerosim.base.language import term
-from zerosim.puzzles.evidence import Evidence
+from zerosim.puzzles.evidence import RunEvidence
 from zerosim.puzzles.messages import PART, PIECE, digests, first_illegal, origins, rounds
-from zerosim.puzzles.verdict import Reason, call_words, reason_at
-from zerosim.puzzles.words import words
-from zerosim.record.judged import Carried, Judged
+from zerosim.puzzles.verdict import FailedCheck, call_words, reason_at
+from zerosim.puzzles.wording import words
+from zerosim.record.judged import CarriedPiece, Judged
 from zerosim.schema.events import Op
 
 
-def calls(seen: Evidence) -> Iterator[Reason]:
+def calls(seen: RunEvidence) -> Iterator[FailedCheck]:
     """It calls only what the task allows."""
     allowed = seen.promise.calls
     for event in seen.events() if allowed else ():
@@ -29,7 +29,7 @@ def calls(seen: Evidence) -> Iterator[Reason]:
             )
 
 
-def told(seen: Evidence) -> Judged:
+def told(seen: RunEvidence) -> Judged:
     """What each message carries; nothing if that is not known of every message of the run."""
     trace = seen.trace
     if trace is None or not seen.promise.contents or not seen.is_over or seen.failed:
@@ -49,7 +49,7 @@ def told(seen: Evidence) -> Judged:
         name = known.get(sums.get((rank, event), ""), "")
         piece, part = PIECE.match(name), PART.fullmatch(name)
         messages.append(
-            Carried(
+            CarriedPiece(
                 rank=rank,
                 event=event,
                 round=depths[rank, event],
@@ -60,11 +60,11 @@ def told(seen: Evidence) -> Judged:
     return Judged(messages=tuple(messages), num_pieces=1 + max(pieces))
 
 
-def _known(seen: Evidence) -> dict[str, str]:
+def _known(seen: RunEvidence) -> dict[str, str]:
     return {crc: name for said in seen.ran.said if said for crc, name in said.contents.items()}
 
 
-def contents(seen: Evidence) -> Iterator[Reason]:
+def contents(seen: RunEvidence) -> Iterator[FailedCheck]:
     """Each message holds what it should."""
     if not seen.promise.contents or seen.trace is None:
         return
@@ -86,11 +86,11 @@ def contents(seen: Evidence) -> Iterator[Reason]:
         )
 
 
-def values(seen: Evidence) -> Iterator[Reason]:
+def values(seen: RunEvidence) -> Iterator[FailedCheck]:
     """The results are right."""
     for rank, said in enumerate(seen.ran.said):
         if said is not None and said.difference:
-            yield Reason(
+            yield FailedCheck(
                 check="values",
                 sentence=words("values.on_rank", rank=rank, what=said.difference),
                 event=seen.last_of(rank),

@@ -6,12 +6,12 @@ import re
 import signal
 from collections.abc import Iterator, Sequence
 
-from zerosim.puzzles.evidence import Evidence
-from zerosim.puzzles.messages import Message, calls_of, messages, never_waited
+from zerosim.puzzles.evidence import RunEvidence
+from zerosim.puzzles.messages import MatchedMessage, calls_of, messages, never_waited
 from zerosim.puzzles.rank import RankSaid
 from zerosim.puzzles.standstill import STOOD_STILL
-from zerosim.puzzles.verdict import Reason, buffer_words, call_words, reason_at
-from zerosim.puzzles.words import words
+from zerosim.puzzles.verdict import FailedCheck, buffer_words, call_words, reason_at
+from zerosim.puzzles.wording import words
 from zerosim.record.postmortem import end_words
 from zerosim.schema.events import Event, Op
 from zerosim.verify.diagnosis import Finding, Wrong
@@ -21,16 +21,16 @@ _LOST = re.compile("[Cc]onnection (closed|reset)|Broken pipe|[Tt]imed out|Timeou
 _DISAGREE = frozenset({Wrong.SIZE, Wrong.DTYPE, Wrong.OTHER_CALL, Wrong.ORDER, Wrong.GROUP})
 
 
-def loads(seen: Evidence) -> Iterator[Reason]:
+def loads(seen: RunEvidence) -> Iterator[FailedCheck]:
     """Every rank can import it, and its body is filled in."""
     for rank, said in enumerate(seen.ran.said):
         if said is not None and not said.is_loaded:
             yield _raised(seen, "loads", rank, said)
         if said is not None and said.error.startswith("NotImplementedError"):
-            yield Reason(check="loads", sentence=words("loads.unfilled"), line=seen.line(said))
+            yield FailedCheck(check="loads", sentence=words("loads.unfilled"), line=seen.line(said))
 
 
-def fit_together(seen: Evidence) -> Iterator[Reason]:
+def fit_together(seen: RunEvidence) -> Iterator[FailedCheck]:
     """Each message is received as it is sent, and what is received is waited for."""
     if seen.trace is None:
         return
@@ -70,7 +70,7 @@ def fit_together(seen: Evidence) -> Iterator[Reason]:
         yield from _alone(seen, unmatched)
 
 
-def _alone(seen: Evidence, unmatched: Sequence[Message]) -> Iterator[Reason]:
+def _alone(seen: RunEvidence, unmatched: Sequence[MatchedMessage]) -> Iterator[FailedCheck]:
     """Messages of which one end never called: first who waits in vain, then what is not read."""
     for receive in filter(None, (one.receive for one in unmatched)):
         peers = receive.peers
@@ -85,11 +85,11 @@ def _alone(seen: Evidence, unmatched: Sequence[Message]) -> Iterator[Reason]:
             yield reason_at("messages", _stuck(seen, said), send)
 
 
-def _stuck(seen: Evidence, sentence: str) -> str:
+def _stuck(seen: RunEvidence, sentence: str) -> str:
     return sentence if seen.is_over else words("messages.stuck", sentence=sentence)
 
 
-def come_to_an_end(seen: Evidence) -> Iterator[Reason]:
+def come_to_an_end(seen: RunEvidence) -> Iterator[FailedCheck]:
     """No error, no rank that waits for ever."""
     failed = seen.failed
     if failed or not seen.is_over:
@@ -106,19 +106,21 @@ def come_to_an_end(seen: Evidence) -> Iterator[Reason]:
         yield _hang(seen)
 
 
-def _disagree(seen: Evidence) -> Iterator[Reason]:
+def _disagree(seen: RunEvidence) -> Iterator[FailedCheck]:
     for finding in seen.findings:
         if finding.wrong in _DISAGREE:
             yield _found(seen, finding)
 
 
-def _found(seen: Evidence, finding: Finding) -> Reason:
+def _found(seen: RunEvidence, finding: Finding) -> FailedCheck:
     """What the diagnosis says, at the last call of the rank whose doing it is."""
     event = seen.last_of(finding.ranks[0]) if finding.ranks else None
-    return Reason(check="ends", sentence=finding.sentence, line=finding.place.source, event=event)
+    return FailedCheck(
+        check="ends", sentence=finding.sentence, line=finding.place.source, event=event
+    )
 
 
-def _died(seen: Evidence, rank: int, code: int) -> Reason:
+def _died(seen: RunEvidence, rank: int, code: int) -> FailedCheck:
     if code == -signal.SIGXCPU:
         said = words("ends.overtime", rank=rank)
         sent = _dropped(seen, rank)
@@ -127,10 +129,10 @@ def _died(seen: Evidence, rank: int, code: int) -> Reason:
             return reason_at("ends", said, sent)
     else:
         said = words("ends.died", rank=rank, how=end_words(code))
-    return Reason(check="ends", sentence=said, event=seen.last_of(rank))
+    return FailedCheck(check="ends", sentence=said, event=seen.last_of(rank))
 
 
-def _dropped(seen: Evidence, rank: int) -> Event | None:
+def _dropped(seen: RunEvidence, rank: int) -> Event | None:
     """The first message that a rank sent and did not wait for: Gloo may try for ever to send it."""
     trace = seen.trace
     for one in () if trace is None else trace.ranks:
@@ -139,7 +141,7 @@ def _dropped(seen: Evidence, rank: int) -> Event | None:
     return None
 
 
-def _hang(seen: Evidence) -> Reason:
+def _hang(seen: RunEvidence) -> FailedCheck:
     for finding in seen.findings:
         return _found(seen, finding)
     waiting = [
@@ -152,14 +154,14 @@ def _hang(seen: Evidence) -> Reason:
         said = words("ends.hangs", rank=event.rank, call=call_words(event))
         return reason_at("ends", said, event)
     if seen.trace is not None and seen.is_stuck:
-        return Reason(check="ends", sentence=words("ends.outside"))
-    return Reason(check="ends", sentence=words("ends.late"))
+        return FailedCheck(check="ends", sentence=words("ends.outside"))
+    return FailedCheck(check="ends", sentence=words("ends.late"))
 
 
-def _raised(seen: Evidence, check: str, rank: int, said: RankSaid) -> Reason:
+def _raised(seen: RunEvidence, check: str, rank: int, said: RankSaid) -> FailedCheck:
     line = seen.line(said)
     form = "ends.fails_at" if line else "ends.fails"
-    return Reason(
+    return FailedCheck(
         check=check,
         sentence=words(form, rank=rank, line=line, error=said.error),
         line=line,

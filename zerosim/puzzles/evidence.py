@@ -14,10 +14,10 @@ from zerosim.puzzles.standstill import STOOD_STILL
 from zerosim.record import Trace, load
 from zerosim.schema.events import Event, Phase
 from zerosim.theory.movement import MESSAGES
-from zerosim.verify.diagnosis import Finding, Seen, diagnose
+from zerosim.verify.diagnosis import Finding, ProcessStates, diagnose
 
 
-class Evidence:
+class RunEvidence:
     """Of one run.
 
     Attributes:
@@ -53,7 +53,7 @@ class Evidence:
         """What is wrong with calls that do not come to an end."""
         if self.trace is None:
             return ()
-        return diagnose(self.trace, Seen(), patience_s=0).findings
+        return diagnose(self.trace, ProcessStates(), patience_s=0).findings
 
     @property
     def failed(self) -> list[tuple[int, RankSaid]]:

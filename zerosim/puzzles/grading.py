@@ -16,7 +16,7 @@ from zerosim.puzzles.judge import judge
 from zerosim.puzzles.puzzle import Puzzle, puzzle_of
 from zerosim.puzzles.rank import Limits
 from zerosim.puzzles.running import Submission
-from zerosim.puzzles.verdict import Verdict
+from zerosim.puzzles.verdict import PuzzleVerdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Grade:
 
     file: Path
     problem: str
-    verdict: Verdict | None
+    verdict: PuzzleVerdict | None
 
     @property
     def holds(self) -> bool:

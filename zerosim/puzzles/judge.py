@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from zerosim.puzzles import bounded, contents, endings
-from zerosim.puzzles.evidence import Evidence
+from zerosim.puzzles.evidence import RunEvidence
 from zerosim.puzzles.moments import step_of
 from zerosim.puzzles.promised import check_words, is_asked
 from zerosim.puzzles.rank import Limits
 from zerosim.puzzles.running import Ran, Submission, run_submissions
-from zerosim.puzzles.verdict import Outcome, Reason, Row, Score, Verdict
+from zerosim.puzzles.verdict import CheckOutcome, CheckResult, FailedCheck, PuzzleVerdict, Score
 from zerosim.record.judged import write_judged
 
 
@@ -29,7 +29,7 @@ class _Check:
     """
 
     name: str
-    look: Callable[[Evidence], Iterator[Reason | Score]]
+    look: Callable[[RunEvidence], Iterator[FailedCheck | Score]]
 
 
 _CHECKS = (
@@ -49,32 +49,34 @@ _CHECKS = (
 )
 
 
-def judge(submission: Submission, limits: Limits | None = None) -> Verdict:
+def judge(submission: Submission, limits: Limits | None = None) -> PuzzleVerdict:
     """Run a program and judge it; errors are those of `run_submissions`."""
     return next(judge_all([submission], limits))
 
 
-def judge_all(submissions: Sequence[Submission], limits: Limits | None = None) -> Iterator[Verdict]:
+def judge_all(
+    submissions: Sequence[Submission], limits: Limits | None = None
+) -> Iterator[PuzzleVerdict]:
     """Likewise of several, one after another on the same ranks as long as these live."""
     for ran in run_submissions(submissions, limits):
         yield _verdict(ran)
 
 
-def _verdict(ran: Ran) -> Verdict:
-    seen = Evidence(ran)
-    rows: list[Row] = []
+def _verdict(ran: Ran) -> PuzzleVerdict:
+    seen = RunEvidence(ran)
+    rows: list[CheckResult] = []
     scores: list[Score] = []
     reason = None
     for check in _CHECKS:
         if not is_asked(check.name, seen.promise):
             continue
-        outcome = Outcome.NOT_LOOKED_AT
+        outcome = CheckOutcome.NOT_LOOKED_AT
         if reason is None:
             reason = _look(check, seen, scores)
-            outcome = Outcome.HOLDS if reason is None else Outcome.FAILS
-        rows.append(Row(check.name, check_words(check.name, seen.promise), outcome))
+            outcome = CheckOutcome.HOLDS if reason is None else CheckOutcome.FAILS
+        rows.append(CheckResult(check.name, check_words(check.name, seen.promise), outcome))
     submission = ran.submission
-    return Verdict(
+    return PuzzleVerdict(
         puzzle=submission.puzzle,
         file=submission.file,
         reason=reason,
@@ -85,16 +87,16 @@ def _verdict(ran: Ran) -> Verdict:
     )
 
 
-def _look(check: _Check, seen: Evidence, scores: list[Score]) -> Reason | None:
+def _look(check: _Check, seen: RunEvidence, scores: list[Score]) -> FailedCheck | None:
     """The first reason of a check; its scores are added to the others."""
     for said in check.look(seen):
-        if isinstance(said, Reason):
+        if isinstance(said, FailedCheck):
             return said
         scores.append(said)
     return None
 
 
-def _mark(seen: Evidence, reason: Reason | None) -> int | None:
+def _mark(seen: RunEvidence, reason: FailedCheck | None) -> int | None:
     """Say beside the trace what is known of it; the step in Replay that is illegal, if any."""
     event = None if reason is None else reason.event
     if seen.trace is None:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from zerosim.puzzles.words import words as say
+from zerosim.puzzles.wording import words as say
 from zerosim.record import RankTrace, Trace, match_collectives
 from zerosim.schema.events import Event, Held, Kind, Op
 
@@ -23,20 +23,20 @@ PART = re.compile(r"(piece \d+) of ranks (\d+(?:, \d+)*)")
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class MatchedMessage:
     """One message; None for an end that never called."""
 
     send: Event | None
     receive: Event | None
 
 
-def messages(trace: Trace) -> list[Message]:
+def messages(trace: Trace) -> list[MatchedMessage]:
     """All messages outside of collectives, by the time at which they were asked for."""
     found = []
     for matched in match_collectives(trace).collectives:
         if matched.key.is_message:
             ends = {event.op: event for event in matched.events.values()}
-            found.append(Message(ends.get(Op.SEND), ends.get(Op.RECEIVE)))
+            found.append(MatchedMessage(ends.get(Op.SEND), ends.get(Op.RECEIVE)))
     return found
 
 

@@ -17,7 +17,7 @@ from functools import cache
 
 from zerosim.puzzles.bounds import bound
 from zerosim.puzzles.puzzle import FOLDER, Promise, Puzzle
-from zerosim.puzzles.words import words
+from zerosim.puzzles.wording import words
 
 ALWAYS = ("loads", "messages", "ends", "values")
 """What is looked at of every program."""

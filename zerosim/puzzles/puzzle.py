@@ -54,7 +54,7 @@ class Promise:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wrong:
+class WrongProgram:
     """A program that is wrong: one that students write, or one that they are to mend.
 
     Attributes:
@@ -89,9 +89,9 @@ class Puzzle:
     ranks: int
     functions: tuple[str, ...]
     promise: Promise
-    wrong: tuple[Wrong, ...]
+    wrong: tuple[WrongProgram, ...]
     iteration: int = 0
-    broken: Wrong | None = None
+    broken: WrongProgram | None = None
 
     @property
     def folder(self) -> Path:
@@ -144,7 +144,7 @@ class Puzzle:
         """A solution."""
         return (self.folder / "reference.py").read_text(encoding="utf-8")
 
-    def program_of(self, wrong: Wrong) -> str:
+    def program_of(self, wrong: WrongProgram) -> str:
         """The text of a wrong program."""
         text = self.task if wrong is self.broken else self.reference
         for old, new in wrong.edits:
@@ -212,7 +212,7 @@ def _read(path: Path) -> Puzzle:
     broken = plain.pop("broken", None)
     return Puzzle(
         name=path.parent.name.replace("_", "-"),
-        broken=None if broken is None else Wrong(**broken),
+        broken=None if broken is None else WrongProgram(**broken),
         functions=tuple(plain.pop("functions")),
         promise=_promise(plain.pop("promise")),
         wrong=tuple(map(_wrong, plain.pop("wrong"))),
@@ -224,6 +224,6 @@ def _promise(plain: Mapping[str, Any]) -> Promise:
     return Promise(**{**plain, "calls": tuple(plain.get("calls", ()))})
 
 
-def _wrong(plain: Mapping[str, Any]) -> Wrong:
+def _wrong(plain: Mapping[str, Any]) -> WrongProgram:
     edits: Sequence[Sequence[str]] = plain["edits"]
-    return Wrong(**{**plain, "edits": tuple((old, new) for old, new in edits)})
+    return WrongProgram(**{**plain, "edits": tuple((old, new) for old, new in edits)})

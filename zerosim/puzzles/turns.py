@@ -16,7 +16,7 @@ from zerosim.schema.events import Event, Kind, Op
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ScheduledTurn:
     """A computation.
 
     Attributes:
@@ -29,14 +29,14 @@ class Turn:
     idle: int
 
 
-def turns(trace: Trace, iteration: int) -> list[Turn]:
+def turns(trace: Trace, iteration: int) -> list[ScheduledTurn]:
     """The computations of an iteration, rank by rank in their order."""
     origin = origins(trace)
     todo = {rank.rank: deque(_steps(rank, iteration)) for rank in trace.ranks}
     sent: dict[tuple[int, int], int] = {}
     clock: dict[int, int] = defaultdict(int)
     worked: dict[int, int] = defaultdict(int)
-    found: list[Turn] = []
+    found: list[ScheduledTurn] = []
     moves = True
     while moves:
         moves = False
@@ -53,13 +53,13 @@ def turns(trace: Trace, iteration: int) -> list[Turn]:
                     source = origin.get((rank, event.id))
                     clock[rank] = max(clock[rank], 0 if source is None else sent[source])
                 else:
-                    found.append(Turn(event, clock[rank] + 1, clock[rank] - worked[rank]))
+                    found.append(ScheduledTurn(event, clock[rank] + 1, clock[rank] - worked[rank]))
                     clock[rank] += 1
                     worked[rank] = clock[rank]
     return sorted(found, key=lambda one: (one.event.rank, one.number))
 
 
-def longest_idle(found: Iterable[Turn]) -> Turn | None:
+def longest_idle(found: Iterable[ScheduledTurn]) -> ScheduledTurn | None:
     """The turn that its rank waits for longest between two of its own; None if none waits."""
     seen: set[int] = set()
     between = []

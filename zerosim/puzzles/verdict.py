@@ -10,12 +10,12 @@ from typing import Any
 from zerosim.base.language import term
 from zerosim.puzzles.promised import LEAST
 from zerosim.puzzles.puzzle import Puzzle
-from zerosim.puzzles.words import words
+from zerosim.puzzles.wording import words
 from zerosim.schema.events import Event, Op
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reason:
+class FailedCheck:
     """Why a program is wrong.
 
     Attributes:
@@ -54,7 +54,7 @@ class Score:
         return words(f"scores.{self.check}")
 
 
-class Outcome(StrEnum):
+class CheckOutcome(StrEnum):
     """Of one check."""
 
     HOLDS = "holds"
@@ -63,16 +63,16 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CheckResult:
     """One check of a puzzle: what it asks in a sentence, what became of it."""
 
     check: str
     words: str
-    outcome: Outcome
+    outcome: CheckOutcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class PuzzleVerdict:
     """What becomes of a program.
 
     Attributes:
@@ -85,8 +85,8 @@ class Verdict:
 
     puzzle: Puzzle
     file: Path
-    reason: Reason | None
-    rows: tuple[Row, ...]
+    reason: FailedCheck | None
+    rows: tuple[CheckResult, ...]
     scores: tuple[Score, ...]
     trace: Path | None
     step: int | None = None
@@ -105,7 +105,7 @@ class Verdict:
     @property
     def passed(self) -> tuple[str, ...]:
         """What was looked at and holds, a sentence each."""
-        return tuple(one.words for one in self.rows if one.outcome is Outcome.HOLDS)
+        return tuple(one.words for one in self.rows if one.outcome is CheckOutcome.HOLDS)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, for JSON."""
@@ -125,10 +125,10 @@ class Verdict:
             "trace": None if self.trace is None else str(self.trace),
         }
 
-    def _plain(self, row: Row) -> dict[str, Any]:
+    def _plain(self, row: CheckResult) -> dict[str, Any]:
         """A check with what was given and what was expected: numbers of a score, else words."""
         score = next((one for one in self.scores if one.check == row.check), None)
-        reason = self.reason if row.outcome is Outcome.FAILS else None
+        reason = self.reason if row.outcome is CheckOutcome.FAILS else None
         given: tuple[int | str, int | str] = ("", "")
         if score is not None:
             given = (score.found, score.bound)
@@ -146,9 +146,9 @@ class Verdict:
 
 def reason_at(
     check: str, sentence: str, event: Event, found: str = "", expected: str = ""
-) -> Reason:
+) -> FailedCheck:
     """The reason that a step is, with the line of the program that did it."""
-    return Reason(
+    return FailedCheck(
         check=check,
         sentence=sentence,
         event=event,

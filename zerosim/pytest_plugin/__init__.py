@@ -11,7 +11,7 @@
     meeting      ranks that torchrun started come together for an assert
     ranks, rank  calling a function of the test on ranks; what each of them does
     children     tracing the programs that a test starts
-    traffic, collectives, memory   the three asserts
+    traffic, collectives, peak_memory   the three asserts
     failure      what a failure shows: the three ledgers, and where the trace is
 
 pytest loads this module in every project where zerosim is installed. So it imports pytest and the

@@ -9,7 +9,7 @@ from zerosim.base.errors import ConfigError, TraceError
 from zerosim.base.quantities import first_of
 from zerosim.pytest_plugin.collectives import check_collectives, parse_counts
 from zerosim.pytest_plugin.failure import where
-from zerosim.pytest_plugin.memory import check_peak, parse_role
+from zerosim.pytest_plugin.peak_memory import check_peak, parse_role
 from zerosim.pytest_plugin.recordings import Recordings, plain
 from zerosim.pytest_plugin.traffic import check_traffic, require_clear
 from zerosim.view.reading import Run

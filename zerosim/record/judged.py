@@ -15,7 +15,7 @@ _LONGEST = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class CarriedPiece:
     """What a message carries.
 
     Attributes:
@@ -46,7 +46,7 @@ class Judged:
     rank: int = -1
     event: int = -1
     sentence: str = ""
-    messages: tuple[Carried, ...] = ()
+    messages: tuple[CarriedPiece, ...] = ()
     num_pieces: int = 0
 
 
@@ -71,9 +71,9 @@ def read_judged(folder: Path) -> Judged | None:
         return None
 
 
-def _carried(plain: dict[str, object]) -> Carried:
+def _carried(plain: dict[str, object]) -> CarriedPiece:
     numbers = {name: int(str(plain[name])) for name in ("rank", "event", "round", "piece")}
     summed = plain["summed"]
     if not isinstance(summed, list):
         raise TypeError("summed is a list of ranks")
-    return Carried(**numbers, summed=tuple(map(int, summed)))
+    return CarriedPiece(**numbers, summed=tuple(map(int, summed)))

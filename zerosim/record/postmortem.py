@@ -19,7 +19,7 @@ _WAITED = "CollectiveError"
 
 
 @dataclass(frozen=True, slots=True)
-class _Rank:
+class _EndedRank:
     """What is known of a rank after the run.
 
     Attributes:
@@ -82,7 +82,7 @@ def explain_failure(
         steps = trace.manifest.run.get("steps")
     errors = errors or {}
     ranks = [
-        _Rank(
+        _EndedRank(
             rank,
             traces.get(rank),
             exit_codes.get(rank),
@@ -99,7 +99,7 @@ def explain_failure(
     return "\n".join(lines)
 
 
-def _culprits(ranks: Sequence[_Rank]) -> list[_Rank]:
+def _culprits(ranks: Sequence[_EndedRank]) -> list[_EndedRank]:
     """Ranks that were killed; else that failed by themselves; else that fell silent; else all that
     gave up.
     """
@@ -111,7 +111,7 @@ def _culprits(ranks: Sequence[_Rank]) -> list[_Rank]:
     return killed or failed or awaited or behind or silent or [r for r in ranks if r.code]
 
 
-def _lacked(rank: _Rank, other: _Rank) -> Event | None:
+def _lacked(rank: _EndedRank, other: _EndedRank) -> Event | None:
     """The first call that another rank has made and this one has not; None if there is none."""
     if rank.trace is None or other.trace is None or rank is other:
         return None
@@ -124,12 +124,12 @@ def _lacked(rank: _Rank, other: _Rank) -> Event | None:
     return None
 
 
-def _is_awaited(rank: int, ranks: Sequence[_Rank]) -> bool:
+def _is_awaited(rank: int, ranks: Sequence[_EndedRank]) -> bool:
     failures = [other.trace.failure for other in ranks if other.trace is not None]
     return any(failure is not None and rank in failure.waiting_for for failure in failures)
 
 
-def _about_culprit(rank: _Rank, timeout_s: float) -> str:
+def _about_culprit(rank: _EndedRank, timeout_s: float) -> str:
     if rank.code is not None and rank.code < 0:
         what = end_words(rank.code)
     elif rank.trace is not None and rank.trace.failure is not None and rank.failed:
@@ -143,13 +143,13 @@ def _about_culprit(rank: _Rank, timeout_s: float) -> str:
     return f"rank {rank.rank} {what}{_last_seen(rank)}{_standing(rank) if rank.silent else ''}"
 
 
-def _standing(rank: _Rank) -> str:
+def _standing(rank: _EndedRank) -> str:
     """The line where it stands still, if it said so."""
     last = () if rank.trace is None else rank.trace.standstills[-1:]
     return f", at {last[0].stack[0]}" if last and last[0].stack else ""
 
 
-def _about_other(rank: _Rank, culprits: Sequence[_Rank]) -> str:
+def _about_other(rank: _EndedRank, culprits: Sequence[_EndedRank]) -> str:
     trace = rank.trace
     if trace is None:
         return f"rank {rank.rank} was starting, or waiting for the others to join"
@@ -167,7 +167,7 @@ def _about_other(rank: _Rank, culprits: Sequence[_Rank]) -> str:
     return f"rank {rank.rank} was in no collective{_last_seen(rank)}"
 
 
-def _where(what: Event | Failure, rank: _Rank) -> str:
+def _where(what: Event | Failure, rank: _EndedRank) -> str:
     peers = what.waiting_for if isinstance(what, Failure) else what.peers
     names = " and ".join(str(peer) for peer in sorted(peers))
     of_whom = f" for rank{'s' if len(peers) > 1 else ''} {names}" if peers else ""
@@ -178,7 +178,7 @@ def _where(what: Event | Failure, rank: _Rank) -> str:
     return f"in the {what.op}{unit}{purpose}{of_whom}, {_moment(what, rank)}"
 
 
-def _last_seen(rank: _Rank) -> str:
+def _last_seen(rank: _EndedRank) -> str:
     trace = rank.trace
     if trace is None or not (trace.events or trace.wire_samples):
         return ", before its first event"
@@ -192,7 +192,7 @@ def _last_seen(rank: _Rank) -> str:
     return f", {_moment(sample, rank)}"
 
 
-def _moment(what: Event | Failure | WireSample, rank: _Rank) -> str:
+def _moment(what: Event | Failure | WireSample, rank: _EndedRank) -> str:
     if what.phase is Phase.SETUP:
         return "during setup"
     if what.phase is not Phase.OUTSIDE:

@@ -54,7 +54,7 @@ def machine() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AttachPoint:
     """Where a run can be called.
 
     Attributes:
@@ -76,7 +76,7 @@ class Place:
         return target
 
 
-def places(folder: Path) -> Iterator[Place]:
+def places(folder: Path) -> Iterator[AttachPoint]:
     """Where the run that is being recorded in a folder can be called.
 
     Raises:
@@ -84,7 +84,7 @@ def places(folder: Path) -> Iterator[Place]:
     """
     for path in sorted(folder.glob(FILES)):
         try:
-            yield Place(**json.loads(path.read_text()))
+            yield AttachPoint(**json.loads(path.read_text()))
         except (OSError, ValueError, TypeError):
             raise EnvironmentFault(
                 f"{path} does not say where the run can be called: expected what its ranks wrote"
@@ -92,7 +92,7 @@ def places(folder: Path) -> Iterator[Place]:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Summons:
     """What ranks are told: whose door to come to.
 
     Attributes:
@@ -113,7 +113,7 @@ class Call:
         return json.dumps(said | {"proof": proof(token, said)})
 
     @classmethod
-    def decode(cls, text: str, token: str) -> Call | None:
+    def decode(cls, text: str, token: str) -> Summons | None:
         """The inverse; None if somebody else has put it there."""
         try:
             said = json.loads(text)

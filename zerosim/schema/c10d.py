@@ -12,7 +12,7 @@ from zerosim.schema.events import Op
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
+class C10dOperator:
     """How to read a call of an operator.
 
     Attributes:
@@ -30,28 +30,28 @@ class Operator:
     name: str = ""
 
 
-OPERATORS: dict[str, Operator | None] = {
-    "c10d::allreduce_": Operator(Op.ALL_REDUCE, 0, 1),
-    "c10d::allreduce_coalesced_": Operator(Op.ALL_REDUCE, 0, 1),
-    "c10d::_allgather_base_": Operator(Op.ALL_GATHER, 0, 2),
-    "c10d::allgather_": Operator(Op.ALL_GATHER, 0, 2),
-    "c10d::allgather_coalesced_": Operator(Op.ALL_GATHER, 0, 2),
-    "c10d::allgather_into_tensor_coalesced_": Operator(Op.ALL_GATHER, 0, 2),
-    "c10d::_reduce_scatter_base_": Operator(Op.REDUCE_SCATTER, 1, 2),
-    "c10d::reduce_scatter_": Operator(Op.REDUCE_SCATTER, 1, 2),
-    "c10d::reduce_scatter_tensor_coalesced_": Operator(Op.REDUCE_SCATTER, 1, 2),
-    "c10d::broadcast_": Operator(Op.BROADCAST, 0, 1, 2),
-    "c10d::reduce_": Operator(Op.REDUCE, 0, 1, 3),
-    "c10d::gather_": Operator(Op.GATHER, 1, 2, 3, is_for_each=True),
-    "c10d::gather_into_tensor_": Operator(Op.GATHER, 1, 2, 3, is_for_each=True),
-    "c10d::scatter_": Operator(Op.SCATTER, 0, 2, 3, is_for_each=True),
-    "c10d::alltoall_": Operator(Op.ALL_TO_ALL, 1, 2),
-    "c10d::alltoall_base_": Operator(Op.ALL_TO_ALL, 1, 2),
-    "c10d::barrier": Operator(Op.BARRIER, None, 1),
-    "c10d::monitored_barrier_": Operator(Op.BARRIER, None, 1),
-    "c10d::send": Operator(Op.SEND, 0, 1, 2),
-    "c10d::recv_": Operator(Op.RECEIVE, 0, 1, 2),
-    "c10d::recv_any_source_": Operator(Op.RECEIVE, 0, 1),
+OPERATORS: dict[str, C10dOperator | None] = {
+    "c10d::allreduce_": C10dOperator(Op.ALL_REDUCE, 0, 1),
+    "c10d::allreduce_coalesced_": C10dOperator(Op.ALL_REDUCE, 0, 1),
+    "c10d::_allgather_base_": C10dOperator(Op.ALL_GATHER, 0, 2),
+    "c10d::allgather_": C10dOperator(Op.ALL_GATHER, 0, 2),
+    "c10d::allgather_coalesced_": C10dOperator(Op.ALL_GATHER, 0, 2),
+    "c10d::allgather_into_tensor_coalesced_": C10dOperator(Op.ALL_GATHER, 0, 2),
+    "c10d::_reduce_scatter_base_": C10dOperator(Op.REDUCE_SCATTER, 1, 2),
+    "c10d::reduce_scatter_": C10dOperator(Op.REDUCE_SCATTER, 1, 2),
+    "c10d::reduce_scatter_tensor_coalesced_": C10dOperator(Op.REDUCE_SCATTER, 1, 2),
+    "c10d::broadcast_": C10dOperator(Op.BROADCAST, 0, 1, 2),
+    "c10d::reduce_": C10dOperator(Op.REDUCE, 0, 1, 3),
+    "c10d::gather_": C10dOperator(Op.GATHER, 1, 2, 3, is_for_each=True),
+    "c10d::gather_into_tensor_": C10dOperator(Op.GATHER, 1, 2, 3, is_for_each=True),
+    "c10d::scatter_": C10dOperator(Op.SCATTER, 0, 2, 3, is_for_each=True),
+    "c10d::alltoall_": C10dOperator(Op.ALL_TO_ALL, 1, 2),
+    "c10d::alltoall_base_": C10dOperator(Op.ALL_TO_ALL, 1, 2),
+    "c10d::barrier": C10dOperator(Op.BARRIER, None, 1),
+    "c10d::monitored_barrier_": C10dOperator(Op.BARRIER, None, 1),
+    "c10d::send": C10dOperator(Op.SEND, 0, 1, 2),
+    "c10d::recv_": C10dOperator(Op.RECEIVE, 0, 1, 2),
+    "c10d::recv_any_source_": C10dOperator(Op.RECEIVE, 0, 1),
     # moves nothing between ranks
     "c10d::check_for_nan": None,
 }

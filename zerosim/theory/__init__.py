@@ -12,8 +12,8 @@ from zerosim.theory.algorithms import Framing, cost, framing
 from zerosim.theory.causes import LEFT_OUT, Cause, Deviation, Law
 from zerosim.theory.deviations import deviations, node_deviations
 from zerosim.theory.laws import formula, law, law_bytes, node_law, system_name
-from zerosim.theory.memory import ModelStates
 from zerosim.theory.messages import Cost
+from zerosim.theory.model_states import ModelStates
 from zerosim.theory.movement import Movement
 from zerosim.theory.nodes import ranks_of_node
 from zerosim.theory.partition import (

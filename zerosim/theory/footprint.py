@@ -1,6 +1,6 @@
 """The predicted peak of a rank's memory: every part of it, with its formula and where that is from.
 
-Model states are those of `memory`, gathered units and whole gradients those of `residency`,
+Model states are those of `model_states`, gathered units and whole gradients those of `residency`,
 activations those of `saved`: here they are put together as they are there at once. What is there
 differs from moment to moment, so the peak is the largest of four:
 
@@ -23,13 +23,13 @@ from functools import cached_property, lru_cache
 from zerosim.base.tiers import Tier
 from zerosim.schema.memory import MODEL_STATES, Role
 from zerosim.theory.layout import FIRST, LAST, Layout
-from zerosim.theory.memory import FP32_BYTES
+from zerosim.theory.model_states import FP32_BYTES
 from zerosim.theory.partition import shard_elements
 from zerosim.theory.residency import NUM_BUFFERS, most_gathered_bytes, secondary_bytes, whole_bytes
 from zerosim.theory.saved import (
     LOSS_BYTES,
     TEMPORARY_LOSS_BYTES,
-    Keeping,
+    KeptActivations,
     Recompute,
     block_bytes,
     formula,
@@ -38,7 +38,7 @@ from zerosim.theory.saved import (
     loss_elements,
     statistics_bytes,
 )
-from zerosim.theory.transformer import BLOCK, BLOCKS, EMBEDDING, HEAD, ROOT, Computing, Cut
+from zerosim.theory.transformer import BLOCK, BLOCKS, EMBEDDING, HEAD, ROOT, Computing, LayerCut
 from zerosim.theory.workload import Workload
 from zerosim.theory.zero_states import zero_states
 
@@ -53,7 +53,7 @@ _ENGINE = "zerosim's update: a unit's gradient in fp32"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FootprintPart:
     """A part of what is there.
 
     Attributes:
@@ -82,7 +82,7 @@ class Footprint:
 
     moment: str
     place: str
-    parts: tuple[Part, ...]
+    parts: tuple[FootprintPart, ...]
     host_bytes: int = 0
     disk_bytes: int = 0
 
@@ -102,7 +102,9 @@ def peak(layout: Layout, margin: Fraction = Fraction(0)) -> Footprint:
     if not margin:
         return most
     words = f"{float(100 * margin):g} % of the rest"
-    extra = Part("margin for what no law counts", int(most.bytes * margin), words, _ASSUMED)
+    extra = FootprintPart(
+        "margin for what no law counts", int(most.bytes * margin), words, _ASSUMED
+    )
     return Footprint(
         most.moment, most.place, (*most.parts, extra), most.host_bytes, most.disk_bytes
     )
@@ -111,7 +113,7 @@ def peak(layout: Layout, margin: Fraction = Fraction(0)) -> Footprint:
 def footprints(layout: Layout) -> tuple[Footprint, ...]:
     """What is there at each of the moments, on the first and on the last stage of a pipeline."""
     places = (LAST,) if layout.pipeline == 1 else (FIRST, LAST)
-    return tuple(one for place in places for one in _Rank(layout, place).footprints())
+    return tuple(one for place in places for one in _StageRank(layout, place).footprints())
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +125,8 @@ class _States:
         gradients: likewise; not there at all moments.
     """
 
-    kept: tuple[Part, ...]
-    gradients: Part
+    kept: tuple[FootprintPart, ...]
+    gradients: FootprintPart
     host_bytes: int
     disk_bytes: int
 
@@ -141,7 +143,7 @@ def _states(workload: Workload, times: tuple[int, ...]) -> _States:
     laws = {law.role: law.words for law in states.role_laws(Tier.DEVICE)}
     device, host, disk = found[Tier.DEVICE], found[Tier.HOST], found[Tier.DISK]
     parts = {
-        role: Part(role, device.get(role, 0), laws.get(role, ""), _ZERO, role)
+        role: FootprintPart(role, device.get(role, 0), laws.get(role, ""), _ZERO, role)
         for role in MODEL_STATES
     }
     gradients = parts.pop(Role.GRADIENTS)
@@ -151,8 +153,10 @@ def _states(workload: Workload, times: tuple[int, ...]) -> _States:
 def _together(one: _States, other: _States) -> _States:
     """Of two groups of units."""
 
-    def both(mine: Part, theirs: Part) -> Part:
-        return Part(mine.name, mine.bytes + theirs.bytes, mine.formula, mine.source, mine.role)
+    def both(mine: FootprintPart, theirs: FootprintPart) -> FootprintPart:
+        return FootprintPart(
+            mine.name, mine.bytes + theirs.bytes, mine.formula, mine.source, mine.role
+        )
 
     return _States(
         tuple(both(*pair) for pair in zip(one.kept, other.kept, strict=True)),
@@ -174,11 +178,11 @@ def _most_gathered(workload: Workload) -> int:
 @lru_cache(maxsize=1024)
 def _activations(
     computing: Computing,
-    keeping: Keeping,
+    keeping: KeptActivations,
     kinds: tuple[tuple[str, Fraction | int], ...],
     *,
     made_again: bool = False,
-) -> tuple[Part, ...]:
+) -> tuple[FootprintPart, ...]:
     """What blocks keep for backward; `made_again`: of one as well, if it has only its input.
 
     Args:
@@ -198,25 +202,25 @@ def _activations(
     name, role = "activations", Role.ACTIVATIONS
     if is_full:
         name, role = "activation checkpoints", Role.CHECKPOINTS
-    kept = Part(name, int(total), f"{words} of {_blocks(blocks)}", _KORTHIKANTI, role)
+    kept = FootprintPart(name, int(total), f"{words} of {_blocks(blocks)}", _KORTHIKANTI, role)
     if not made_again or keeping.recompute not in (Recompute.FULL, Recompute.OPERATORS):
         return (kept,)
-    again = Keeping(Recompute.NONE, keeping.has_scores, keeping.has_dropout)
+    again = KeptActivations(Recompute.NONE, keeping.has_scores, keeping.has_dropout)
     largest = max(block_bytes(computing, again, kind) for kind, _ in kinds)
     size = largest + statistics_bytes(computing)
     words = f"{formula(shape, again, _cut_words(cut))} of one block"
-    return (kept, Part("a block made again", size, words, _KORTHIKANTI, Role.ACTIVATIONS))
+    return (kept, FootprintPart("a block made again", size, words, _KORTHIKANTI, Role.ACTIVATIONS))
 
 
 @lru_cache(maxsize=1024)
-def _scores(computing: Computing) -> tuple[Part, ...]:
+def _scores(computing: Computing) -> tuple[FootprintPart, ...]:
     elements = loss_elements(computing)
     parts = f"/{computing.cut.of_ends}" if computing.cut.of_ends > 1 else ""
     size, before = LOSS_BYTES * elements, head_bytes(computing)
     return (
-        Part("before and in the head", before, "4sbh", _KORTHIKANTI, Role.ACTIVATIONS),
-        Part("log-probabilities", size, f"4sbV{parts}", _KORTHIKANTI, Role.ACTIVATIONS),
-        Part(
+        FootprintPart("before and in the head", before, "4sbh", _KORTHIKANTI, Role.ACTIVATIONS),
+        FootprintPart("log-probabilities", size, f"4sbV{parts}", _KORTHIKANTI, Role.ACTIVATIONS),
+        FootprintPart(
             "scores, until the loss is there",
             TEMPORARY_LOSS_BYTES * elements,
             f"6sbV{parts}",
@@ -229,13 +233,13 @@ def _blocks(count: Fraction | int) -> str:
     return "1 block" if count == 1 else f"{float(count):g} blocks"
 
 
-def _cut_words(cut: Cut) -> str:
+def _cut_words(cut: LayerCut) -> str:
     if cut.tensor == 1:
         return ""
     return f"/{cut.tensor}" if cut.sequence else f", inside of blocks /{cut.tensor}"
 
 
-class _Rank:
+class _StageRank:
     """One rank of one stage of the pipeline."""
 
     def __init__(self, layout: Layout, place: str) -> None:
@@ -264,7 +268,7 @@ class _Rank:
         yield self._footprint("the first block's backward", self._at_first_block(names))
         yield self._footprint("the update", self._at_update())
 
-    def _footprint(self, moment: str, parts: Iterator[Part]) -> Footprint:
+    def _footprint(self, moment: str, parts: Iterator[FootprintPart]) -> Footprint:
         states = self._states
         found = tuple(part for part in parts if part.bytes)
         place = "" if self._layout.pipeline == 1 else f"the {self._place} stage"
@@ -272,7 +276,7 @@ class _Rank:
 
     # ------------------------------------------------------------------- the moments
 
-    def _at_loss(self) -> Iterator[Part]:
+    def _at_loss(self) -> Iterator[FootprintPart]:
         yield from self._states.kept
         if self._keeps_gradients:
             yield self._states.gradients
@@ -281,9 +285,11 @@ class _Rank:
         yield from self._secondary
         root = self._whole.get(ROOT, 0)
         if root and self._config.stage == 3:
-            yield Part("gathered parameters", root, "of the root", _RESIDENT, Role.GATHERED)
+            yield FootprintPart(
+                "gathered parameters", root, "of the root", _RESIDENT, Role.GATHERED
+            )
 
-    def _at_last_block(self, names: set[str]) -> Iterator[Part]:
+    def _at_last_block(self, names: set[str]) -> Iterator[FootprintPart]:
         yield from self._states.kept
         last = max(self._whole[HEAD if HEAD in names else BLOCK], self._whole[BLOCK])
         if self._keeps_gradients:
@@ -295,7 +301,7 @@ class _Rank:
         yield from self._on_their_way()
         yield from self._secondary
 
-    def _at_first_block(self, names: set[str]) -> Iterator[Part]:
+    def _at_first_block(self, names: set[str]) -> Iterator[FootprintPart]:
         yield from self._states.kept
         yield self._states.gradients
         if self._config.stage > 1:
@@ -307,7 +313,7 @@ class _Rank:
         yield from self._on_their_way()
         yield from self._secondary
 
-    def _at_update(self) -> Iterator[Part]:
+    def _at_update(self) -> Iterator[FootprintPart]:
         yield from self._states.kept
         yield self._states.gradients
         if self._config.offloads_optimizer:
@@ -315,7 +321,7 @@ class _Rank:
         largest = max(one.elements for one in self._pieces)
         part = shard_elements(largest, self._layout.shards if self._config.stage else 1)
         words = "4 bytes of the largest unit" + ("/N" if self._config.stage else "")
-        yield Part("gradients in fp32", FP32_BYTES * part, words, _ENGINE)
+        yield FootprintPart("gradients in fp32", FP32_BYTES * part, words, _ENGINE)
         yield from self._secondary
 
     # ------------------------------------------------------------------- their parts
@@ -341,40 +347,40 @@ class _Rank:
         """Whether a micro-batch begins with some: of those before it, or memory that stays."""
         return self._config.accumulate > 1 or self._config.stage < 2
 
-    def _whole_gradients(self, size: int, of: str) -> Part:
+    def _whole_gradients(self, size: int, of: str) -> FootprintPart:
         bucket = self._config.bucket_elements
         words = f"2 bytes a parameter {of}"
         if bucket:
             size += NUM_BUFFERS * bucket * self._config.dtype.element_bytes
             words += " and of 2 buckets"
-        return Part("whole gradients", size, words, _RESIDENT, Role.GRADIENTS)
+        return FootprintPart("whole gradients", size, words, _RESIDENT, Role.GRADIENTS)
 
-    def _units_gathered(self) -> Iterator[Part]:
+    def _units_gathered(self) -> Iterator[FootprintPart]:
         if self._config.stage < 3:
             return
         size = _most_gathered(self._layout.few_blocks(self._place))
         ahead = self._config.prefetch
         words = f"2 bytes a parameter of a unit and {ahead} ahead"
-        yield Part("gathered parameters", size, words, _RESIDENT, Role.GATHERED)
+        yield FootprintPart("gathered parameters", size, words, _RESIDENT, Role.GATHERED)
 
-    def _on_their_way(self) -> Iterator[Part]:
+    def _on_their_way(self) -> Iterator[FootprintPart]:
         bucket = self._config.bucket_elements
         if bucket is None or self._layout.data == 1:
             return
         size = NUM_BUFFERS * bucket * self._config.dtype.element_bytes
-        yield Part("buckets on their way", size, "2 buckets", _BUFFERS, Role.BUFFERS)
+        yield FootprintPart("buckets on their way", size, "2 buckets", _BUFFERS, Role.BUFFERS)
 
-    def _copies(self) -> Iterator[Part]:
+    def _copies(self) -> Iterator[FootprintPart]:
         if not self._config.has_secondary:
             return
         parts, size = secondary_bytes(self._workload), 0
         for one in self._pieces:
             size += parts[one.name] * one.times
-        yield Part("secondary parameters", size, "2Ψ/S", _PLUS, Role.SECONDARY)
+        yield FootprintPart("secondary parameters", size, "2Ψ/S", _PLUS, Role.SECONDARY)
 
     def _activations(
         self, micro_batches: Fraction | int | None, *, made_again: bool = False
-    ) -> tuple[Part, ...]:
+    ) -> tuple[FootprintPart, ...]:
         """Of so many micro-batches in all blocks; None: of the first block alone."""
         keeping, kinds = self._layout.keeping, self._kinds
         several = micro_batches or 1

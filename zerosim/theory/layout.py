@@ -15,7 +15,7 @@ from zerosim.base.config import CollectivesKind, EngineConfig
 from zerosim.base.config.shapes import Transformer
 from zerosim.base.errors import ConfigError
 from zerosim.theory.partition import UnitSize
-from zerosim.theory.saved import ALL, Keeping, Recompute
+from zerosim.theory.saved import ALL, KeptActivations, Recompute
 from zerosim.theory.transformer import (
     BLOCK,
     BLOCKS,
@@ -24,9 +24,9 @@ from zerosim.theory.transformer import (
     OTHER,
     ROOT,
     WHOLE,
+    AlikeUnits,
     Computing,
-    Cut,
-    Piece,
+    LayerCut,
     pieces,
 )
 from zerosim.theory.workload import Workload
@@ -61,12 +61,12 @@ class Layout:
     shape: Transformer
     config: EngineConfig
     data: int
-    cut: Cut = WHOLE
+    cut: LayerCut = WHOLE
     pipeline: int = 1
     batch: int = 1
     sequence: int
     ranks_per_node: int = 0
-    keeping: Keeping = ALL
+    keeping: KeptActivations = ALL
     chunks: int = 1
     zero_bubble: bool = False
     replicas: int = 1
@@ -176,7 +176,7 @@ class Layout:
             self.float8,
         )
 
-    def pieces(self, place: str = LAST) -> tuple[Piece, ...]:
+    def pieces(self, place: str = LAST) -> tuple[AlikeUnits, ...]:
         """The units of one stage of the pipeline, on one rank."""
         return _pieces(self.shape, self.cut, self.pipeline, place, self.blocks_of(place))
 
@@ -255,19 +255,19 @@ def _workload(
 
 
 @lru_cache(maxsize=1024)
-def _one_of_each(found: tuple[Piece, ...]) -> tuple[UnitSize, ...]:
+def _one_of_each(found: tuple[AlikeUnits, ...]) -> tuple[UnitSize, ...]:
     return tuple(UnitSize(one.name, one.elements) for one in found)
 
 
 @lru_cache(maxsize=1024)
-def _experts_of(found: tuple[Piece, ...]) -> tuple[UnitSize, ...]:
+def _experts_of(found: tuple[AlikeUnits, ...]) -> tuple[UnitSize, ...]:
     return tuple(UnitSize(one.name, one.experts) for one in found if one.experts)
 
 
 @lru_cache(maxsize=1024)
 def _pieces(
-    shape: Transformer, cut: Cut, pipeline: int, place: str, layers: int
-) -> tuple[Piece, ...]:
+    shape: Transformer, cut: LayerCut, pipeline: int, place: str, layers: int
+) -> tuple[AlikeUnits, ...]:
     """A tied table is on both ends of a pipeline, and the rarer kind of blocks comes first."""
     own = {FIRST: (ROOT, EMBEDDING), MIDDLE: (), LAST: (ROOT, HEAD)}[place]
     if pipeline == 1:

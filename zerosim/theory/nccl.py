@@ -76,7 +76,7 @@ _CUTS = {
 }
 
 
-class Algorithm(StrEnum):
+class NcclAlgorithm(StrEnum):
     """Along which edges NCCL sends."""
 
     RING = "ring"
@@ -91,7 +91,7 @@ class OnWire:
 
     sent_bytes: int
     received_bytes: int
-    algorithm: Algorithm
+    algorithm: NcclAlgorithm
     protocol: Protocol
 
 
@@ -113,7 +113,7 @@ def num_messages(num_bytes: int) -> int:
 
 def on_wire(
     request: Request,
-    algorithm: Algorithm | None = None,
+    algorithm: NcclAlgorithm | None = None,
     protocol: Protocol | None = None,
 ) -> OnWire | None:
     """What NCCL's sockets send and receive for a call on one rank.
@@ -129,7 +129,7 @@ def on_wire(
     if request.op is Op.BARRIER:  # PyTorch all-reduces one element of fp32
         request = replace(request, op=Op.ALL_REDUCE, num_elements=1, element_bytes=4)
     elif num_ranks == 1 or size == 0:
-        return OnWire(0, 0, Algorithm.RING, Protocol.SIMPLE)
+        return OnWire(0, 0, NcclAlgorithm.RING, Protocol.SIMPLE)
     if request.op not in _PASSES:
         return _of_messages(request)
     if request.parts:
@@ -144,7 +144,7 @@ def _of_messages(request: Request) -> OnWire:
         sum(size + HEADER_BYTES * num_messages(size) for size in sizes)
         for sizes in _exchanged(request)
     )
-    return OnWire(sent, received, Algorithm.RING, Protocol.SIMPLE)
+    return OnWire(sent, received, NcclAlgorithm.RING, Protocol.SIMPLE)
 
 
 def _exchanged(request: Request) -> tuple[list[int], list[int]]:
@@ -178,28 +178,28 @@ _PASSES = {Op.ALL_REDUCE: 2, Op.ALL_GATHER: 1, Op.REDUCE_SCATTER: 1, Op.BROADCAS
 _BUS_BYTES_PER_US = 1200.0
 """NCCL takes an interface that does not say how fast it is, such as loopback, for 10 Gbit/s."""
 _BASE_US = {
-    (Algorithm.RING, Protocol.LL): 6.6,
-    (Algorithm.RING, Protocol.LL128): 14.0,
-    (Algorithm.RING, Protocol.SIMPLE): 8.4,
-    (Algorithm.TREE, Protocol.LL): 6.8,
-    (Algorithm.TREE, Protocol.LL128): 14.0,
-    (Algorithm.TREE, Protocol.SIMPLE): 8.4,
-    (Algorithm.PAT, Protocol.SIMPLE): 8.0,
+    (NcclAlgorithm.RING, Protocol.LL): 6.6,
+    (NcclAlgorithm.RING, Protocol.LL128): 14.0,
+    (NcclAlgorithm.RING, Protocol.SIMPLE): 8.4,
+    (NcclAlgorithm.TREE, Protocol.LL): 6.8,
+    (NcclAlgorithm.TREE, Protocol.LL128): 14.0,
+    (NcclAlgorithm.TREE, Protocol.SIMPLE): 8.4,
+    (NcclAlgorithm.PAT, Protocol.SIMPLE): 8.0,
 }
 _HOP_US = {
-    (Algorithm.RING, Protocol.LL): 4.5,
-    (Algorithm.RING, Protocol.LL128): 6.0,
-    (Algorithm.RING, Protocol.SIMPLE): 14.0,
-    (Algorithm.TREE, Protocol.LL): 5.0,
-    (Algorithm.TREE, Protocol.LL128): 8.5,
-    (Algorithm.TREE, Protocol.SIMPLE): 14.0,
+    (NcclAlgorithm.RING, Protocol.LL): 4.5,
+    (NcclAlgorithm.RING, Protocol.LL128): 6.0,
+    (NcclAlgorithm.RING, Protocol.SIMPLE): 14.0,
+    (NcclAlgorithm.TREE, Protocol.LL): 5.0,
+    (NcclAlgorithm.TREE, Protocol.LL128): 8.5,
+    (NcclAlgorithm.TREE, Protocol.SIMPLE): 14.0,
 }
 """Of a hop over the network. Source of all: src/graph/tuning.cc, as in `predict/placement`. But for
 a hop of LL or LL128 along a ring, 2.7 and 4.0 there: an interface adds its own latency, and with
 about 2 of it every choice that was measured comes out right."""
 _PART_OF_BUS = {
-    Algorithm.RING: {Protocol.LL: 0.5, Protocol.LL128: 0.92, Protocol.SIMPLE: 1.0},
-    Algorithm.TREE: {Protocol.LL: 1 / 3.8, Protocol.LL128: 120 / 128, Protocol.SIMPLE: 0.92},
+    NcclAlgorithm.RING: {Protocol.LL: 0.5, Protocol.LL128: 0.92, Protocol.SIMPLE: 1.0},
+    NcclAlgorithm.TREE: {Protocol.LL: 1 / 3.8, Protocol.LL128: 120 / 128, Protocol.SIMPLE: 0.92},
 }
 _PLATEAU = 1.4
 """A ring that all-reduces over the network takes longer to begin, once its messages are cut."""
@@ -208,13 +208,15 @@ _PLATEAU_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
-class _Choice:
-    algorithm: Algorithm
+class _ProtocolChoice:
+    algorithm: NcclAlgorithm
     protocol: Protocol
     time_us: float
 
 
-def _chosen(request: Request, algorithm: Algorithm | None, protocol: Protocol | None) -> _Choice:
+def _chosen(
+    request: Request, algorithm: NcclAlgorithm | None, protocol: Protocol | None
+) -> _ProtocolChoice:
     """The choice that NCCL's own model expects to be over first."""
     # LL128 is seldom allowed over a network
     protocols = (Protocol.LL, Protocol.SIMPLE) if protocol is None else (protocol,)
@@ -226,29 +228,31 @@ def _chosen(request: Request, algorithm: Algorithm | None, protocol: Protocol | 
     return min(fitting, key=lambda choice: choice.time_us)
 
 
-def _choices(request: Request) -> list[_Choice]:
+def _choices(request: Request) -> list[_ProtocolChoice]:
     num_ranks, size = request.num_ranks, request.payload_bytes
     is_rooted = request.op in (Op.BROADCAST, Op.REDUCE)
     hops = 1 if is_rooted else _PASSES[request.op] * (num_ranks - 1)
     is_cut = request.op is Op.ALL_REDUCE and size >= _PLATEAU_BYTES * NUM_CHANNELS * num_ranks
     found = []
-    for protocol, part in _PART_OF_BUS[Algorithm.RING].items():
+    for protocol, part in _PART_OF_BUS[NcclAlgorithm.RING].items():
         share = 1.0 if is_rooted else num_ranks / hops
-        latency = _BASE_US[Algorithm.RING, protocol] + hops * _HOP_US[Algorithm.RING, protocol]
+        latency = (
+            _BASE_US[NcclAlgorithm.RING, protocol] + hops * _HOP_US[NcclAlgorithm.RING, protocol]
+        )
         latency *= _PLATEAU if is_cut and protocol is Protocol.SIMPLE else 1
         time = latency + size / (part * _BUS_BYTES_PER_US * share)
-        found.append(_Choice(Algorithm.RING, protocol, time))
+        found.append(_ProtocolChoice(NcclAlgorithm.RING, protocol, time))
     levels = (num_ranks - 1).bit_length()
     if request.op is Op.ALL_REDUCE:
-        for protocol, part in _PART_OF_BUS[Algorithm.TREE].items():
-            hop = _HOP_US[Algorithm.TREE, protocol]
-            latency = _BASE_US[Algorithm.TREE, protocol] + 2 * levels * hop
+        for protocol, part in _PART_OF_BUS[NcclAlgorithm.TREE].items():
+            hop = _HOP_US[NcclAlgorithm.TREE, protocol]
+            latency = _BASE_US[NcclAlgorithm.TREE, protocol] + 2 * levels * hop
             time = latency + 2 * size / (part * _BUS_BYTES_PER_US)
-            found.append(_Choice(Algorithm.TREE, protocol, time))
+            found.append(_ProtocolChoice(NcclAlgorithm.TREE, protocol, time))
     if request.op in (Op.ALL_GATHER, Op.REDUCE_SCATTER):
-        latency = _BASE_US[Algorithm.PAT, Protocol.SIMPLE] + levels * 4.0 + 2.8 * num_ranks
+        latency = _BASE_US[NcclAlgorithm.PAT, Protocol.SIMPLE] + levels * 4.0 + 2.8 * num_ranks
         time = latency + size / (0.75 * _BUS_BYTES_PER_US * num_ranks / (num_ranks - 1))
-        found.append(_Choice(Algorithm.PAT, Protocol.SIMPLE, time))
+        found.append(_ProtocolChoice(NcclAlgorithm.PAT, Protocol.SIMPLE, time))
     return found
 
 
@@ -283,7 +287,7 @@ def _ring(request: Request, protocol: Protocol) -> OnWire:
             headers = HEADER_BYTES * hops * slices
             sent += times * (headers + _round(request, protocol, size, request.rank))
             received += times * (headers + _round(request, protocol, size, request.rank - 1))
-    return OnWire(sent, received, Algorithm.RING, protocol)
+    return OnWire(sent, received, NcclAlgorithm.RING, protocol)
 
 
 def _round(request: Request, protocol: Protocol, size: int, rank: int) -> int:
@@ -314,14 +318,14 @@ def _along(request: Request, protocol: Protocol) -> OnWire:
         count += rounds * (HEADER_BYTES + cut.wire(chunk))
         count += HEADER_BYTES + cut.wire(rest) if rest else 0
     sent = count if distance < num_ranks - 1 else 0
-    return OnWire(sent, count if distance else 0, Algorithm.RING, protocol)
+    return OnWire(sent, count if distance else 0, NcclAlgorithm.RING, protocol)
 
 
 def _tree(request: Request, protocol: Protocol) -> OnWire:
     """Each rank sends the payload once to each neighbour in the tree: up, or down."""
     count = _neighbours(request.rank, request.num_ranks)
     count *= HEADER_BYTES + _CUTS[protocol].wire(request.payload_bytes)
-    return OnWire(count, count, Algorithm.TREE, protocol)
+    return OnWire(count, count, NcclAlgorithm.TREE, protocol)
 
 
 def _neighbours(rank: int, num_ranks: int) -> int:
@@ -344,10 +348,10 @@ def _pat(request: Request, protocol: Protocol) -> OnWire:
     num_ranks = request.num_ranks
     count = HEADER_BYTES * (num_ranks - 1).bit_length()
     count += (num_ranks - 1) * request.payload_bytes // num_ranks
-    return OnWire(count, count, Algorithm.PAT, protocol)
+    return OnWire(count, count, NcclAlgorithm.PAT, protocol)
 
 
-_RULES = {Algorithm.RING: _ring, Algorithm.TREE: _tree, Algorithm.PAT: _pat}
+_RULES = {NcclAlgorithm.RING: _ring, NcclAlgorithm.TREE: _tree, NcclAlgorithm.PAT: _pat}
 
 
 def _ratio(number: int, size: int) -> int:

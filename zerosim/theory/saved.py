@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
-from zerosim.base.config.blocks import Block
+from zerosim.base.config.blocks import BlockShape
 from zerosim.base.config.shapes import Transformer
 from zerosim.theory.transformer import BLOCK, Computing, kinds_of
 
@@ -61,7 +61,7 @@ class Saved:
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
+class KeptActivations:
     """What a program keeps of its blocks.
 
     Attributes:
@@ -75,11 +75,13 @@ class Keeping:
     has_dropout: bool = False
 
 
-ALL = Keeping()
+ALL = KeptActivations()
 """Nothing is computed again, and no scores are made: as the built-in models train."""
 
 
-def kept_in_block(computing: Computing, keeping: Keeping, name: str = BLOCK) -> tuple[Saved, ...]:
+def kept_in_block(
+    computing: Computing, keeping: KeptActivations, name: str = BLOCK
+) -> tuple[Saved, ...]:
     """All that one block keeps until its backward; with full recomputation its input."""
     if keeping.recompute is Recompute.FULL:
         size = computing.between_elements * computing.element_bytes
@@ -92,7 +94,7 @@ def kept_in_block(computing: Computing, keeping: Keeping, name: str = BLOCK) -> 
     return tuple(one for one in found if not (one.is_score and leaves_scores))
 
 
-def _kept(computing: Computing, block: Block, *, has_dropout: bool) -> Iterator[Saved]:
+def _kept(computing: Computing, block: BlockShape, *, has_dropout: bool) -> Iterator[Saved]:
     shape, cut, size = computing.shape, computing.cut, computing.element_bytes
     tokens, parts = computing.tokens, cut.tensor
 
@@ -131,7 +133,7 @@ def _kept(computing: Computing, block: Block, *, has_dropout: bool) -> Iterator[
         yield between("masks of the two dropouts", 2 * _MASK)
 
 
-def _kept_by_operators(computing: Computing, block: Block) -> Iterator[Saved]:
+def _kept_by_operators(computing: Computing, block: BlockShape) -> Iterator[Saved]:
     """The block's input, what attention mixed, and what every second product gives.
 
     Source: pytorch/torchtitan, activation checkpointing "selective", option "op".
@@ -146,7 +148,7 @@ def _kept_by_operators(computing: Computing, block: Block) -> Iterator[Saved]:
     yield Saved("every second sum", size * tokens * width)
 
 
-def block_bytes(computing: Computing, keeping: Keeping, name: str = BLOCK) -> int:
+def block_bytes(computing: Computing, keeping: KeptActivations, name: str = BLOCK) -> int:
     """What one block keeps, together."""
     return int(sum(one.bytes for one in kept_in_block(computing, keeping, name)))
 
@@ -176,7 +178,7 @@ def in_flight(pipeline: int, chunks: int = 1) -> Fraction:
     return 1 + Fraction(pipeline - 1, pipeline * chunks)
 
 
-def formula(shape: Transformer, keeping: Keeping, cut_words: str) -> str:
+def formula(shape: Transformer, keeping: KeptActivations, cut_words: str) -> str:
     """What a block keeps, in symbols.
 
     Args:
@@ -188,7 +190,7 @@ def formula(shape: Transformer, keeping: Keeping, cut_words: str) -> str:
     usual = block.queries == h and not block.experts and not block.latent and block.between == 4
     usual = usual and (block.is_gated or block.inner == 4 * h)
     if keeping.recompute is Recompute.OPERATORS or not usual:
-        each = block_bytes(Computing(shape, 1, 1), Keeping(keeping.recompute))
+        each = block_bytes(Computing(shape, 1, 1), KeptActivations(keeping.recompute))
         return f"{each:,}sb{cut_words}"
     if block.is_gated:
         return f"sb(12h + 4hk/a + 8f){cut_words}"

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from zerosim.base.config.blocks import Block, Cutting, Matrix
+from zerosim.base.config.blocks import BlockShape, Matrix, MatrixCut
 from zerosim.base.config.shapes import Transformer, parameters_of
 from zerosim.base.errors import ConfigError
 from zerosim.theory.partition import UnitSize
@@ -35,7 +35,7 @@ _BACKWARD_OF_ATTENTION = 2.5
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class LayerCut:
     """How the layers of a model are cut among ranks.
 
     Attributes:
@@ -63,7 +63,7 @@ class Cut:
         return self.tensor if self.sequence else 1
 
 
-WHOLE = Cut()
+WHOLE = LayerCut()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Operator:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class AlikeUnits:
     """A unit, or several that are alike.
 
     Attributes:
@@ -112,7 +112,7 @@ def require_cut(name: str, shape: Transformer, tensor: int) -> None:
         )
 
 
-def pieces(shape: Transformer, cut: Cut = WHOLE) -> tuple[Piece, ...]:
+def pieces(shape: Transformer, cut: LayerCut = WHOLE) -> tuple[AlikeUnits, ...]:
     """The units of a model in forward order, as the engine makes them.
 
     Tied, the table of tokens is the root's: it is there while the whole model computes.
@@ -120,12 +120,12 @@ def pieces(shape: Transformer, cut: Cut = WHOLE) -> tuple[Piece, ...]:
     h, tokens, ends = shape.width, -(-shape.vocabulary // cut.of_ends), shape.ends
     table = tokens * h
     first = ends.positions + ends.first
-    before = [Piece(ROOT, table), Piece(EMBEDDING, first)] if ends.tied else []
-    before = before or [Piece(EMBEDDING, table + first)]
-    last = Piece(HEAD, ends.last if ends.tied else table + ends.last)
+    before = [AlikeUnits(ROOT, table), AlikeUnits(EMBEDDING, first)] if ends.tied else []
+    before = before or [AlikeUnits(EMBEDDING, table + first)]
+    last = AlikeUnits(HEAD, ends.last if ends.tied else table + ends.last)
     shares = cut.experts > 1
     blocks = (
-        Piece(
+        AlikeUnits(
             name,
             block.elements(cut.tensor, experts=not shares),
             block.layers,
@@ -137,18 +137,18 @@ def pieces(shape: Transformer, cut: Cut = WHOLE) -> tuple[Piece, ...]:
 
 
 @lru_cache(maxsize=256)
-def kinds_of(shape: Transformer) -> dict[str, Block]:
+def kinds_of(shape: Transformer) -> dict[str, BlockShape]:
     """The kinds of blocks by name, in the order in which they come."""
     named = dict(zip(BLOCKS, shape.blocks, strict=False))
     return dict(reversed(named.items()))
 
 
-def units_of(shape: Transformer, cut: Cut = WHOLE) -> tuple[UnitSize, ...]:
+def units_of(shape: Transformer, cut: LayerCut = WHOLE) -> tuple[UnitSize, ...]:
     """Every unit of a model in forward order, by the names that the engine gives them."""
     return tuple(UnitSize(name, elements) for name, elements in _named(pieces(shape, cut)))
 
 
-def _named(found: tuple[Piece, ...]) -> Iterator[tuple[str, int]]:
+def _named(found: tuple[AlikeUnits, ...]) -> Iterator[tuple[str, int]]:
     number = 0
     for piece in found:
         for _ in range(piece.times):
@@ -173,7 +173,7 @@ class Computing:
     shape: Transformer
     batch: int
     sequence: int
-    cut: Cut = WHOLE
+    cut: LayerCut = WHOLE
     element_bytes: int = 2
     has_scores: bool = False
     has_dropout: bool = False
@@ -238,7 +238,7 @@ class Computing:
         return -(-self.shape.vocabulary // self.cut.of_ends)
 
     @property
-    def _last(self) -> Block:
+    def _last(self) -> BlockShape:
         """Its norms are as the last one."""
         return self.shape.blocks[0]
 
@@ -252,7 +252,7 @@ class Computing:
         touched = size * (rows * inputs + inputs * outputs + rows * outputs)
         return Operator(calls, 2 * rows * inputs * outputs, touched)
 
-    def _products(self, block: Block, calls: int) -> Iterator[Operator]:
+    def _products(self, block: BlockShape, calls: int) -> Iterator[Operator]:
         """Those of a block: once in forward, twice in backward."""
         for one in block.matrices:
             found = self._by(one, calls)
@@ -268,7 +268,7 @@ class Computing:
 
     def _narrow(self, found: Operator, one: Matrix) -> Iterator[Operator]:
         """In 8 bits: half of the bytes are read, and an input is read for its scale, then cast."""
-        inputs = one.inputs // (self.cut.tensor if one.cut is Cutting.ROWS else 1)
+        inputs = one.inputs // (self.cut.tensor if one.cut is MatrixCut.ROWS else 1)
         yield replace(found, touched_bytes=found.touched_bytes // 2, is_narrow=True)
         size = 2 * self.element_bytes + 1
         yield Operator(
@@ -279,8 +279,8 @@ class Computing:
 
     def _by(self, one: Matrix, calls: int, rows: int | None = None) -> Operator:
         parts = self.cut.tensor
-        inputs = one.inputs // (parts if one.cut is Cutting.ROWS else 1)
-        outputs = one.outputs // (parts if one.cut is Cutting.COLUMNS else 1)
+        inputs = one.inputs // (parts if one.cut is MatrixCut.ROWS else 1)
+        outputs = one.outputs // (parts if one.cut is MatrixCut.COLUMNS else 1)
         return self._product(calls * one.count, inputs, outputs, rows)
 
     def attention(self, name: str) -> tuple[Operator, ...]:
@@ -290,13 +290,13 @@ class Computing:
             return tuple(self._scores(block, 1))
         return (self._attention(block, 1, 4),)
 
-    def _attention_backward(self, block: Block) -> Iterator[Operator]:
+    def _attention_backward(self, block: BlockShape) -> Iterator[Operator]:
         if self.has_scores:
             yield from self._scores(block, 2)
         else:
             yield self._attention(block, _BACKWARD_OF_ATTENTION, 8)
 
-    def _scores(self, block: Block, calls: int) -> Iterator[Operator]:
+    def _scores(self, block: BlockShape, calls: int) -> Iterator[Operator]:
         """Products with scores in memory, softmax and dropout of them, each by itself."""
         parts, size = self.cut.tensor, self.element_bytes
         pairs = int(self.tokens * block.attended(self.sequence))
@@ -308,7 +308,7 @@ class Computing:
         if self.has_dropout:
             yield Operator(1, 0, (2 * size + 1) * scores)
 
-    def _attention(self, block: Block, times: float, passes: int) -> Operator:
+    def _attention(self, block: BlockShape, times: float, passes: int) -> Operator:
         """Scores and their product with the values, without keeping any: 4 b s^2 h FLOPs."""
         parts = self.cut.tensor
         pairs = int(self.tokens * block.attended(self.sequence))
@@ -323,7 +323,7 @@ class Computing:
         """An operator that reads and writes `passes` bytes for each element of so wide tokens."""
         return Operator(calls, 0, passes * self.tokens * width // parts)
 
-    def _norm(self, block: Block, count: int) -> Iterator[Operator]:
+    def _norm(self, block: BlockShape, count: int) -> Iterator[Operator]:
         h, parts, size = self.shape.width, self.cut.between, self.element_bytes
         if block.has_fused_norms:
             yield self._each(count, 2 * size, h, parts)
@@ -332,7 +332,7 @@ class Computing:
         yield self._each(3 * count, 2 * _FP32, h, parts)
         yield self._each(count, _FP32, h, parts)
 
-    def _norm_backward(self, block: Block, *, first: bool) -> Iterator[Operator]:
+    def _norm_backward(self, block: BlockShape, *, first: bool) -> Iterator[Operator]:
         """Of one norm; of a unit's first one, what comes before its unit's backward counts as over.
 
         In fp32 where PyTorch has no one operator for it, as for Llama's.
@@ -347,7 +347,7 @@ class Computing:
         yield self._each(of_two, 2 * _FP32, h, parts)
         yield self._each(of_one, _FP32, h, parts)
 
-    def _block_elementwise(self, block: Block) -> Iterator[Operator]:
+    def _block_elementwise(self, block: BlockShape) -> Iterator[Operator]:
         size, parts = self.element_bytes, self.cut.tensor
         yield self._each(2, 3 * size, self.shape.width, self.cut.between)  # the block's input
         if block.has_rotary:
@@ -360,7 +360,7 @@ class Computing:
         if block.experts:  # tokens to their experts, and back
             yield self._each(2 * block.experts.active, 2 * size, self.shape.width, 1)
 
-    def _block_elementwise_backward(self, block: Block) -> Iterator[Operator]:
+    def _block_elementwise_backward(self, block: BlockShape) -> Iterator[Operator]:
         size, parts, h = self.element_bytes, self.cut.tensor, self.shape.width
         yield self._each(2, 3 * size, h, self.cut.between)
         if not block.has_rotary:

@@ -27,7 +27,7 @@ from zerosim.base.quantities import format_exact
 from zerosim.base.tiers import Tier
 from zerosim.schema.memory import MOMENTS, OPTIMIZER_STATES, Role
 from zerosim.theory.causes import Cause
-from zerosim.theory.memory import FP32_BYTES, Kept, ModelStates
+from zerosim.theory.model_states import FP32_BYTES, Kept, ModelStates
 from zerosim.theory.partition import UnitSize, padding_elements, shard_elements
 from zerosim.theory.wording import said
 from zerosim.theory.workload import Workload

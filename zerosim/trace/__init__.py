@@ -8,14 +8,14 @@ In the order in which to read it:
     labels, sink        what a program says of itself: where it is, for which unit, why
     intercept           each call of a c10d operator, and each wait; `operators` reads the arguments
     calls               what becomes of a call: messages, collectives, who waits for them
-                        (`messages`, `unended`)
+                        (`posted_messages`, `unended`)
     writer              events as they begin and end, groups; `rowfile` is the file, `segments`
                         that of a light trace
     recorder            all of it for one rank
     wire, interfaces    what the kernel counted on connections, and on the host's interfaces
     ledger              what is alive: `holdings` says what for, `alive` sums it up, `saved` knows
                         what autograd keeps, `allocations` what PyTorch's allocator counts,
-                        `places` where it lies; `reachable` asks what Python code still holds
+                        `address_maps` where it lies; `reachable` asks what Python code still holds
     session             begins and ends a trace; `process` writes header and manifest, `bootstrap`
                         begins one in a program that never asked
     guard, threads      what keeps the tracing's errors from the program, and other threads from its

@@ -24,8 +24,8 @@ from zerosim.base.errors import ConfigError, ZerosimError, first_line
 from zerosim.schema.attach import (
     ATTACH_VARIABLE,
     LONGEST_LINE,
-    Call,
-    Place,
+    AttachPoint,
+    Summons,
     is_proved,
     machine,
     proof,
@@ -60,7 +60,7 @@ class Attachable:
         self._keeper: SocketKeeper | None = None
         self._over = threading.Event()
         self._called = threading.Event()
-        self._own_call: Call | None = None
+        self._own_call: Summons | None = None
         self._door: _HostDoor | None = None
         self._thread = threading.Thread(target=self._look, name="zerosim-attach", daemon=True)
 
@@ -114,11 +114,11 @@ class Attachable:
         return store, store.add(_NUM_CALLS, 0)
 
     def _heed(self, text: str) -> None:
-        call = Call.decode(text, self._token)
+        call = Summons.decode(text, self._token)
         if call is not None and (call.machine == machine() or call.address):
             self._come(call)
 
-    def _come(self, call: Call) -> None:
+    def _come(self, call: Summons) -> None:
         if self._keeper is not None:
             # the first rank has let a call in, so whoever held us is about to be gone here as well
             if not self._keeper.wait_until_over(_CONNECT_S):
@@ -142,7 +142,7 @@ class Attachable:
 
     # who calls
 
-    def _call(self, call: Call) -> dict[str, Any]:
+    def _call(self, call: Summons) -> dict[str, Any]:
         """Call all ranks; what is to be answered.
 
         Raises:
@@ -163,7 +163,7 @@ class Attachable:
         self._called.set()
         return {"num_ranks": self._header.num_ranks}
 
-    def _require_able(self, store: Any, call: Call) -> None:
+    def _require_able(self, store: Any, call: Summons) -> None:
         away, strangers, late = [], [], []
         for rank in range(self._header.num_ranks):
             if not store.check([_RANK.format(rank)]):
@@ -202,7 +202,7 @@ def _names(ranks: list[int]) -> str:
     return ", ".join(map(str, ranks))
 
 
-def _connected(call: Call) -> socket.socket:
+def _connected(call: Summons) -> socket.socket:
     if call.machine == machine():
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.connect(call.path)
@@ -218,7 +218,7 @@ class _HostDoor:
     """Where this user's processes of this host have the ranks called."""
 
     def __init__(
-        self, rank: int, folder: Path, token: str, call: Callable[[Call], dict[str, Any]]
+        self, rank: int, folder: Path, token: str, call: Callable[[Summons], dict[str, Any]]
     ) -> None:
         self._rank, self._trace, self._token, self._call = rank, folder, token, call
         self._folder = Path(tempfile.mkdtemp(prefix="zerosim-"))
@@ -235,7 +235,7 @@ class _HostDoor:
         self._listening.bind(str(path))
         path.chmod(0o600)
         self._listening.listen(8)
-        place = Place(str(path), self._token, machine(), socket.gethostname())
+        place = AttachPoint(str(path), self._token, machine(), socket.gethostname())
         self._file = place.write(self._trace, self._rank)
         threading.Thread(target=self._accept, name="zerosim-attach-door", daemon=True).start()
 
@@ -264,7 +264,7 @@ class _HostDoor:
                     connection.sendall(json.dumps(self._answer(line)).encode() + b"\n")
 
     def _answer(self, line: str) -> dict[str, Any]:
-        call = Call.decode(line, self._token)
+        call = Summons.decode(line, self._token)
         if call is None:
             return {"error": "the token is wrong: expected that of this run"}
         try:

@@ -18,13 +18,13 @@ from zerosim.schema.stands import Stand
 from zerosim.trace import dry, faulty, labels
 from zerosim.trace.checksums import Checksums
 from zerosim.trace.extent import Extent
-from zerosim.trace.faulty import Met
+from zerosim.trace.faulty import MetFault
 from zerosim.trace.gate import gate
 from zerosim.trace.guard import guarded
 from zerosim.trace.holdings import storage_of
 from zerosim.trace.labeler import Labeler
-from zerosim.trace.messages import Messages
 from zerosim.trace.operators import OperatorCall
+from zerosim.trace.posted_messages import PostedMessages
 from zerosim.trace.sink import Labels
 from zerosim.trace.threads import is_computing
 from zerosim.trace.unended import Unended
@@ -43,7 +43,7 @@ class _CallingThread(threading.local):
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _PendingCall:
     """A native call that tells when it is over.
 
     Attributes:
@@ -70,17 +70,17 @@ class Calls:
     ) -> None:
         self._checksums = checksums
         self._extent = extent
-        self.messages = Messages(writer.rows.write)
+        self.messages = PostedMessages(writer.rows.write)
         self.labeler: Labeler | None = None
         self._writer = writer
         self._thread = _CallingThread()
-        self._works: dict[int, _Asked] = {}
+        self._works: dict[int, _PendingCall] = {}
         self._events: dict[int, int] = {}
         self._over: deque[int] = deque()
         self._by_storage: OrderedDict[int, tuple[int, tuple[int, ...]]] = OrderedDict()
         self._unended = Unended()
 
-    def issued(self, call: OperatorCall) -> int | Met | None:
+    def issued(self, call: OperatorCall) -> int | MetFault | None:
         """A c10d operator is about to run; returns the event to end, if it has an end.
 
         Of a rank with a fault made on purpose that this call meets, it returns the fault.
@@ -178,7 +178,7 @@ class Calls:
             self._checksums.performed(token, work)
         # as long as this refers to the work, who waits for it holds the same object
         is_alone = labels.is_alone()
-        self._works[token] = _Asked(work, future, threading.get_ident(), is_alone)
+        self._works[token] = _PendingCall(work, future, threading.get_ident(), is_alone)
         self._events[id(work)] = token
         future.add_done_callback(lambda done: self._is_over(token, done, reads_wire=is_alone))
 
@@ -374,7 +374,7 @@ def _stand(
     )
 
 
-def _met(call: OperatorCall, current: Labels | None) -> Met | None:
+def _met(call: OperatorCall, current: Labels | None) -> MetFault | None:
     """What a fault made on purpose does to a call of a program; an engine's are met elsewhere."""
     faults = faulty.installed()
     if faults is None or current is None or labels.is_described():
@@ -382,19 +382,19 @@ def _met(call: OperatorCall, current: Labels | None) -> Met | None:
     peer = call.peer if call.op in faulty.MESSAGES else None
     way = None if peer is None else (call.op, peer)
     if faults.holds_back(way):
-        return Met(None, current, way=way)
+        return MetFault(None, current, way=way)
     fault = faults.meets(current, call.op)
-    return None if fault is None else Met(fault, current, call.tensors, way=way)
+    return None if fault is None else MetFault(fault, current, call.tensors, way=way)
 
 
-def _met_message(call: OperatorCall) -> Met | None:
+def _met_message(call: OperatorCall) -> MetFault | None:
     """Likewise to a message of a ring."""
     faults = faulty.installed()
     if faults is None or call.op is not Op.SEND:
         return None
     here = labels.current()
     fault = faults.meets_message(here)
-    return None if fault is None else Met(fault, here, is_message=True)
+    return None if fault is None else MetFault(fault, here, is_message=True)
 
 
 def _error_of(done: torch.futures.Future[Any]) -> str:

@@ -55,27 +55,27 @@ class DryRun(Protocol):
         ...
 
 
-class _Installed:
+class _CurrentDryRun:
     run: DryRun | None = None
 
 
 @contextmanager
 def installed_as(run: DryRun) -> Iterator[None]:
     """This process does a dry run inside."""
-    assert _Installed.run is None, "one dry run at a time"
-    _Installed.run = run
+    assert _CurrentDryRun.run is None, "one dry run at a time"
+    _CurrentDryRun.run = run
     try:
         yield
     finally:
-        _Installed.run = None
+        _CurrentDryRun.run = None
 
 
 def installed() -> DryRun | None:
     """The dry run that this process does; None if it runs for real."""
-    return _Installed.run
+    return _CurrentDryRun.run
 
 
 def aside() -> AbstractContextManager[None]:
     """What is done inside is no part of the computation that is open: a dry run counts it apart."""
-    run = _Installed.run
+    run = _CurrentDryRun.run
     return nullcontext() if run is None else run.aside()

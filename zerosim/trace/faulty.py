@@ -48,7 +48,7 @@ class _Held(NamedTuple):
     way: Way | None
 
 
-class Met(NamedTuple):
+class MetFault(NamedTuple):
     """A fault that was met: what is to be done about this call.
 
     Attributes:
@@ -66,7 +66,7 @@ class Met(NamedTuple):
     way: Way | None = None
 
 
-class _Inside(threading.local):
+class _FaultDepth(threading.local):
     """Of a thread: whether it performs a call with a fault, which is not to be met again."""
 
     depth = 0
@@ -87,7 +87,7 @@ class Faults:
         self._met: Counter[tuple[Fault, int]] = Counter()
         self._held: _Held | None = None
         self._works: list[Any] = []  # of calls of which the program knows nothing
-        self._inside = _Inside()
+        self._inside = _FaultDepth()
         self._undo = ExitStack()
         self._lock = threading.Lock()
         self.tear: Callable[[], None] = lambda: None
@@ -97,7 +97,7 @@ class Faults:
 
     def install(self) -> None:
         """Begin."""
-        _Installed.faults = self
+        _CurrentFaults.faults = self
         kinds = {one.kind for one in self.own}
         if FaultKind.NO_BACKWARD in kinds:
             self._undo.enter_context(entries.replaced_backward(self._leaves_backward_out))
@@ -112,7 +112,7 @@ class Faults:
     def remove(self) -> None:
         """End; say which did not happen."""
         self._undo.close()
-        _Installed.faults = None
+        _CurrentFaults.faults = None
         for one in self.own:
             if not self._happened[one]:
                 guard.say(f"fault {one} never happened: nothing that it is for was met")
@@ -363,13 +363,13 @@ class Faults:
         return number + 1
 
 
-class _Installed:
+class _CurrentFaults:
     faults: Faults | None = None
 
 
 def installed() -> Faults | None:
     """The faults of this rank, if there are any."""
-    return _Installed.faults
+    return _CurrentFaults.faults
 
 
 def _words(here: Labels, op: Op, position: Position) -> str:
@@ -389,7 +389,7 @@ def _die() -> NoReturn:
 
 
 def go_wrong(
-    met: Met,
+    met: MetFault,
     operator: Any,
     given: tuple[Any, ...],
     again: Callable[..., Any],

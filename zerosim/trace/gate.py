@@ -24,7 +24,7 @@ _REMEMBERED = 3
 """Iterations whose events are counted: an update may go on beside the next forward."""
 
 
-class Keeper(Protocol):
+class Gatekeeper(Protocol):
     """Who decides what becomes of a thread at a closed gate."""
 
     def arrives(self, thread: int, stand: Stand) -> None:
@@ -57,13 +57,13 @@ class Gate:
 
     def __init__(self) -> None:
         self.is_closed = False
-        self._keeper: Keeper | None = None
+        self._keeper: Gatekeeper | None = None
         self._closings = 0
         self._lock = threading.Lock()
         self._met: dict[int, Counter[tuple[object, ...]]] = {}
         self._opened = _Opened()
 
-    def close(self, keeper: Keeper) -> None:
+    def close(self, keeper: Gatekeeper) -> None:
         """Ask this keeper before each event from now on."""
         self._keeper = keeper
         self._closings += 1

@@ -25,7 +25,7 @@ from zerosim.base.errors import first_line
 from zerosim.trace import faulty
 from zerosim.trace.calls import Calls
 from zerosim.trace.eager import uncompiled
-from zerosim.trace.faulty import Met
+from zerosim.trace.faulty import MetFault
 from zerosim.trace.gate import PATIENCE, gate
 from zerosim.trace.guard import guarded
 from zerosim.trace.operators import Reading, c10d_operators, operator_of, read_call
@@ -74,7 +74,7 @@ class Interception:
         redispatch = target._handle.redispatch_boxed
 
         @guarded
-        def issued(*args: Any) -> int | Met | None:
+        def issued(*args: Any) -> int | MetFault | None:
             return calls.issued(read_call(reading, args))
 
         @guarded
@@ -87,7 +87,7 @@ class Interception:
 
         def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
             token = issued(*args)
-            if isinstance(token, Met):
+            if isinstance(token, MetFault):
                 sends = functools.partial(redispatch, keys & below)
                 return faulty.go_wrong(token, target, args, functools.partial(kernel, keys), sends)
             try:

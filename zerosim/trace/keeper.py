@@ -53,7 +53,7 @@ class _Standing:
 
 
 class SocketKeeper:
-    """Implements `gate.Keeper` by asking whoever listens at a socket."""
+    """Implements `gate.Gatekeeper` by asking whoever listens at a socket."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class SocketKeeper:
     # the program's threads
 
     def arrives(self, thread: int, stand: Stand) -> None:
-        """See `gate.Keeper`."""
+        """See `gate.Gatekeeper`."""
         self._patience.take()
         self._moves += 1
         computes = is_computing()

@@ -19,7 +19,7 @@ from zerosim.base.tiers import Tier
 from zerosim.schema.events import Phase
 from zerosim.schema.memory import Allocations, Holding, MemorySample, Moment, Role
 from zerosim.schema.rows import row_text
-from zerosim.trace import dry, places
+from zerosim.trace import address_maps, dry
 from zerosim.trace.alive import AliveStorages, State
 from zerosim.trace.allocations import AllocationRecord, MarkedAllocations
 from zerosim.trace.holdings import PLAIN, holdings, storage_of
@@ -72,7 +72,7 @@ class MemoryLedger:
         holdings.sweep()
         self._alive = AliveStorages(holdings)
         self._saved.install()
-        places.explain_saved(self._saved.unit_of)
+        address_maps.explain_saved(self._saved.unit_of)
         if counts_allocations:
             self._alive.not_recorded = _alive_storages()
             with suppress(RuntimeError):
@@ -185,13 +185,13 @@ class MemoryLedger:
         """Look no more."""
         self._saved.remove()
         self._alive.close()
-        places.explain_saved(None)
+        address_maps.explain_saved(None)
         if self._record is not None:
             record, self._record = self._record, None
             self._write_allocations(record.close())
 
     def _write_addresses(self, position: Position) -> None:
-        device = places.installed()
+        device = address_maps.installed()
         if device is not None:
             for drawn in device.maps(position):
                 self._rows.write("addresses", drawn)

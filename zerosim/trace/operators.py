@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.distributed as dist
 
-from zerosim.schema.c10d import OPERATORS, Operator
+from zerosim.schema.c10d import OPERATORS, C10dOperator
 from zerosim.schema.events import Op
 
 Parts = tuple[int, ...]
@@ -105,7 +105,7 @@ _CUTS: dict[str, Cut] = {
 class Reading:
     """How to read a call of an operator, with how its payload is cut."""
 
-    operator: Operator
+    operator: C10dOperator
     cut: Cut | None = None
 
 
@@ -123,7 +123,7 @@ def operator_of(name: str, target: Any) -> Reading | None:
         return None if operator is None else Reading(operator, _CUTS.get(known))
     kinds = [str(argument.type) for argument in target._schema.arguments]
     group = next((place for place, kind in enumerate(kinds) if "ProcessGroup" in kind), None)
-    return None if group is None else Reading(Operator(Op.UNKNOWN, None, group, name=name))
+    return None if group is None else Reading(C10dOperator(Op.UNKNOWN, None, group, name=name))
 
 
 def read_call(reading: Reading, args: tuple[Any, ...]) -> OperatorCall:

@@ -22,7 +22,7 @@ peaks      the most that a rank held, and what made it; tier_report beyond the d
 memory_report  the result as data
 """
 
-from zerosim.verify.memory import verify_memory
+from zerosim.verify.memory_check import verify_memory
 from zerosim.verify.memory_report import MemoryReport, RankPeak, RolePart, RoleRow
 from zerosim.verify.outcome import Outcome
 from zerosim.verify.report import (

@@ -51,7 +51,7 @@ _AGAIN = (Purpose.GATHER_PARAMETERS, Purpose.ACTIVATIONS)
 """What a module's forward asks for, hence also a forward that is computed again in backward."""
 
 
-class Standing(StrEnum):
+class CallStanding(StrEnum):
     """What is known of a call."""
 
     PLANNED = "planned"
@@ -79,7 +79,7 @@ class Attributed:
 
     call: Movement
     share: Share
-    standing: Standing
+    standing: CallStanding
     source: str
     event: int
     planned: Movement | None = None
@@ -276,19 +276,19 @@ def _judge(
     forward: Counter[Key],
     own: Strategy | None,
     unplanned: str,
-) -> tuple[Standing, int | None, Cause | None, str]:
+) -> tuple[CallStanding, int | None, Cause | None, str]:
     """What is known of a call, the place of its plan, and if it is overhead, why and in words."""
     if slot is not None:
-        return Standing.PLANNED, slot[0], None, ""
+        return CallStanding.PLANNED, slot[0], None, ""
     if own is not None and _is_of(own, call):
-        return Standing.TAKEN, len(plans) - 1, None, ""
+        return CallStanding.TAKEN, len(plans) - 1, None, ""
     if any(plan.is_complete for plan in plans):
         cause, words = _left_out(call, plans)
     else:
         cause, words = _overhead_of(call, event, plans, forward, own)
     if cause is None and unplanned and call.purpose in _OF_PARAMETERS:
         cause, words = Cause.NO_PLAN, unplanned  # named, and neither proved nor refuted
-    standing = Standing.UNEXPLAINED if cause is None else Standing.OVERHEAD
+    standing = CallStanding.UNEXPLAINED if cause is None else CallStanding.OVERHEAD
     return standing, None, cause, words
 
 

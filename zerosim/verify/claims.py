@@ -14,7 +14,7 @@ from zerosim.base.tiers import Link
 from zerosim.schema.events import Algorithm, Purpose
 from zerosim.theory import LEFT_OUT, Cause, Deviation, Movement
 from zerosim.theory.programs import Plan, PlanClaim
-from zerosim.verify.attribution import WITHOUT_LAW, Attributed, RankStep, Standing
+from zerosim.verify.attribution import WITHOUT_LAW, Attributed, CallStanding, RankStep
 from zerosim.verify.outcome import Outcome
 from zerosim.verify.report import UNEXPLAINED, CauseBytes, LedgerRow, SystemLaw, Verdict, total
 from zerosim.verify.steps import TracedStep
@@ -296,7 +296,7 @@ def planned_verdict(checked: Sequence[Checked], *, copies: bool = False) -> Verd
     ]
     no_plan = next((rank.unplanned for one in checked for rank in one.step.ranks), "")
     counts = Counter(call.standing for call in calls)
-    planned, taken = counts[Standing.PLANNED], counts[Standing.TAKEN]
+    planned, taken = counts[CallStanding.PLANNED], counts[CallStanding.TAKEN]
     measured = said("claims.copies" if copies else "claims.calls", count=f"{planned:,}")
     if taken:
         measured = said("claims.taken", measured=measured, count=f"{taken:,}")
@@ -304,8 +304,8 @@ def planned_verdict(checked: Sequence[Checked], *, copies: bool = False) -> Verd
     if unrecorded and not copies:
         no_plan = what_is_unrecorded(unrecorded)
     overhead = sum(call.cause is not None and call.cause not in LEFT_OUT for call in calls)
-    if counts[Standing.OVERHEAD] or not _all_complete(checked):
-        count = f"{counts[Standing.OVERHEAD]:,}"
+    if counts[CallStanding.OVERHEAD] or not _all_complete(checked):
+        count = f"{counts[CallStanding.OVERHEAD]:,}"
         measured = said("claims.overheads", measured=measured, count=count)
     if overhead:
         measured = said("claims.in_no_plan", measured=measured, count=f"{overhead:,}")
@@ -332,7 +332,7 @@ def _is_left_out(call: Attributed, rank: RankStep) -> bool:
 def _unplanned(iteration: int, step: RankStep, *, copies: bool) -> Iterator[str]:
     by_source: dict[str, list[Movement]] = {}
     for one in step.calls:
-        if one.standing is Standing.UNEXPLAINED and (one.call.op is None) is copies:
+        if one.standing is CallStanding.UNEXPLAINED and (one.call.op is None) is copies:
             by_source.setdefault(one.source, []).append(one.call)
     for source, calls in by_source.items():
         for words in groups(iteration, step.rank, calls, "unplanned"):

@@ -10,7 +10,7 @@ from zerosim.base.language import term
 from zerosim.schema.events import STEP_PHASES, Algorithm
 from zerosim.theory import LEFT_OUT, Cause
 from zerosim.theory.programs import Plan
-from zerosim.verify.attribution import RankStep, Standing
+from zerosim.verify.attribution import CallStanding, RankStep
 from zerosim.verify.claims import (
     FRAMING,
     UNDER_WAY,
@@ -126,7 +126,9 @@ def causes_to_wire(
     found += overhead
     calls = [call for call in first.calls if call.call.op is not None]
     planned = sum((law.sent_bytes for law in systems), Fraction(0))
-    named = sum(call.share.moved.sent_bytes for call in calls if call.standing is Standing.OVERHEAD)
+    named = sum(
+        call.share.moved.sent_bytes for call in calls if call.standing is CallStanding.OVERHEAD
+    )
     stray = wire.trace + wire.algorithm - planned - (named - _hooked(first))
     framing, unexplained, under_way = wire.framing, wire.unexplained, wire.under_way
     if step.wire_by_call:  # what is outside of the step, or of calls, is not in its rows

@@ -10,7 +10,7 @@ from zerosim.analysis.traffic import Pair, Share
 from zerosim.base.tiers import Link, Tier
 from zerosim.schema.events import Algorithm, Op, Phase, Purpose
 from zerosim.theory import Cause, Cost, Movement
-from zerosim.verify.attribution import OF_BLOCKS, Attributed, RankStep, Standing
+from zerosim.verify.attribution import OF_BLOCKS, Attributed, CallStanding, RankStep
 from zerosim.verify.report import LedgerRow, RankBytes, SourceBytes
 from zerosim.verify.steps import TracedStep
 
@@ -106,7 +106,7 @@ class Cell:
         """Count a call or a copy."""
         self.num_calls += 1
         self.payload_bytes += one.call.payload_bytes
-        if one.standing is Standing.OVERHEAD:
+        if one.standing is CallStanding.OVERHEAD:
             _add(self.named, one.share.asked)
         self.move(one.share)
 
@@ -220,7 +220,7 @@ def sources_of(step: TracedStep) -> tuple[SourceBytes, ...]:
     for rank in step.ranks:
         mine: dict[tuple[str, Phase, Purpose, Op | None, str], list[Attributed]] = defaultdict(list)
         for one in rank.calls:
-            if one.standing in (Standing.OVERHEAD, Standing.UNEXPLAINED):
+            if one.standing in (CallStanding.OVERHEAD, CallStanding.UNEXPLAINED):
                 why = "unexplained" if one.cause is None else one.cause.value
                 call = one.call
                 mine[one.source, call.phase, call.purpose, call.op, why].append(one)

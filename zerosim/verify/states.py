@@ -12,7 +12,7 @@ from zerosim.base.language import begun, enumerated, term
 from zerosim.base.quantities import PSI, first_of, format_exact, format_exact_bytes
 from zerosim.base.tiers import Tier
 from zerosim.schema.memory import MODEL_STATES, MOMENTS, OUTSIDE_THE_MODEL, Role
-from zerosim.theory.memory import Place
+from zerosim.theory.model_states import Place
 from zerosim.verify.claims import listed
 from zerosim.verify.memory_plan import MemoryPlan
 from zerosim.verify.memory_report import RoleRow

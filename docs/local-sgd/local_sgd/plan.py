@@ -10,12 +10,12 @@ from zerosim.theory.causes import Law
 from zerosim.theory.movement import Movement
 from zerosim.theory.programs.options import number, parameters_of
 from zerosim.theory.programs.plan import Plan, Scale, bytes_of, element_bytes_of
-from zerosim.theory.programs.steps import Asked
+from zerosim.theory.programs.steps import StrategyStep
 
 SOURCE = "Stich, arXiv 1805.09767, section 1"
 
 
-def plan(asked: Asked) -> Plan:
+def plan(asked: StrategyStep) -> Plan:
     """What a rank calls in one step."""
     strategy, parameters = asked.strategy, parameters_of(asked.strategy)
     num_ranks, every = len(strategy.ranks), number(strategy, "every", 1)

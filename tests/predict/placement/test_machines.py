@@ -12,9 +12,9 @@ from tests.predict.placement.test_place import times
 from zerosim.base.errors import ConfigError
 from zerosim.base.tiers import Link
 from zerosim.predict.placement import Modelled, known_machines, load_machine, place
+from zerosim.predict.placement.collective_steps import CollectiveSteps, hierarchical, steps
 from zerosim.predict.placement.machine import Fraction
-from zerosim.predict.placement.nccl import Layout, nccl_time
-from zerosim.predict.placement.steps import Steps, hierarchical, steps
+from zerosim.predict.placement.nccl import RanksOnNodes, nccl_time
 from zerosim.schema.events import Algorithm, Kind, Op
 
 SMALL = """
@@ -85,12 +85,15 @@ def test_between_two_sizes_the_fraction_grows():
 
 
 def test_steps_of_collectives():
-    assert steps(Op.ALL_REDUCE, Algorithm.RING, 4) == Steps(6, 1.5)
-    assert steps(Op.REDUCE_SCATTER, Algorithm.RING, 4) == Steps(3, 0.75)
-    assert steps(Op.REDUCE_SCATTER, Algorithm.GLOO, 4) == Steps(6, 1.5)
-    assert steps(Op.BROADCAST, Algorithm.GLOO, 5) == Steps(3, 3)
-    assert steps(Op.ALL_TO_ALL, Algorithm.PAIRWISE, 4) == Steps(3, 0.75)
-    assert hierarchical(Op.ALL_GATHER, 8, 4) == (Steps(7, 0.875), Steps(3, 0.75 / 8))
+    assert steps(Op.ALL_REDUCE, Algorithm.RING, 4) == CollectiveSteps(6, 1.5)
+    assert steps(Op.REDUCE_SCATTER, Algorithm.RING, 4) == CollectiveSteps(3, 0.75)
+    assert steps(Op.REDUCE_SCATTER, Algorithm.GLOO, 4) == CollectiveSteps(6, 1.5)
+    assert steps(Op.BROADCAST, Algorithm.GLOO, 5) == CollectiveSteps(3, 3)
+    assert steps(Op.ALL_TO_ALL, Algorithm.PAIRWISE, 4) == CollectiveSteps(3, 0.75)
+    assert hierarchical(Op.ALL_GATHER, 8, 4) == (
+        CollectiveSteps(7, 0.875),
+        CollectiveSteps(3, 0.75 / 8),
+    )
     with pytest.raises(ConfigError, match="unknown takes is not known"):
         steps(Op.UNKNOWN, Algorithm.RING, 2)
 
@@ -99,16 +102,19 @@ def test_what_nccl_expects_by_hand():
     machine = load_machine("dgx-a100")
     # 1 GiB on 8 A100: ring, Simple: 8.4 us + 14 hops of 3.4 us + 1 GiB at 240 GB/s x 8 / 14, and
     # 35 us that a call was measured to take beyond NCCL's model
-    large = nccl_time(machine, Op.ALL_REDUCE, Layout(8, 1), 1 << 30)
+    large = nccl_time(machine, Op.ALL_REDUCE, RanksOnNodes(8, 1), 1 << 30)
     assert (large.algorithm, large.protocol) == ("ring", 2)
     assert large.time_us == pytest.approx(35 + 8.4 + 14 * 3.4 + (1 << 30) * 14 / 8 / 240e3)
     # 1 KiB: LL, 6.6 us + 14 hops of 0.6 us, and the overhead
-    little = nccl_time(machine, Op.ALL_REDUCE, Layout(8, 1), 1 << 10)
+    little = nccl_time(machine, Op.ALL_REDUCE, RanksOnNodes(8, 1), 1 << 10)
     assert little.protocol == 0
     # all-gather over 4 nodes: 200 GB/s leave a node
-    wide = nccl_time(machine, Op.ALL_GATHER, Layout(32, 4), 1 << 30)
+    wide = nccl_time(machine, Op.ALL_GATHER, RanksOnNodes(32, 4), 1 << 30)
     assert wide.time_us == pytest.approx(35 + 8.4 + 28 * 3.4 + 3 * 14 + (1 << 30) * 31 / 32 / 200e3)
-    assert nccl_time(load_machine("h200"), Op.ALL_REDUCE, Layout(8, 1), 1 << 30).algorithm == "nvls"
+    assert (
+        nccl_time(load_machine("h200"), Op.ALL_REDUCE, RanksOnNodes(8, 1), 1 << 30).algorithm
+        == "nvls"
+    )
 
 
 @pytest.mark.parametrize(
@@ -124,7 +130,7 @@ def test_what_nccl_expects_by_hand():
 def test_that_is_what_was_measured_for_large_payloads(
     machine, num_ranks, num_nodes, mib, measured_us
 ):
-    layout = Layout(num_ranks, num_nodes)
+    layout = RanksOnNodes(num_ranks, num_nodes)
     predicted = nccl_time(load_machine(machine), Op.ALL_REDUCE, layout, mib << 20).time_us
     assert predicted == pytest.approx(measured_us, rel=0.1)
 
@@ -161,4 +167,4 @@ def test_where_cores_are_few_messages_and_computations_take_turns(tmp_path):
 
 def test_without_a_network_there_are_no_nodes():
     with pytest.raises(ConfigError, match="'h100' does not say how fast bytes go between nodes"):
-        nccl_time(load_machine("h100"), Op.ALL_REDUCE, Layout(16, 2), 1)
+        nccl_time(load_machine("h100"), Op.ALL_REDUCE, RanksOnNodes(16, 2), 1)

@@ -14,13 +14,13 @@ from zerosim.base.config import EngineConfig, RunConfig
 from zerosim.base.config.shapes import GPTConfig, LlamaConfig, shape_of
 from zerosim.predict.placement.machine import load_machine
 from zerosim.predict.plan.prices import Prices
-from zerosim.predict.plan.schedule import Cause, step_times
+from zerosim.predict.plan.schedule import TimeCategory, step_times
 from zerosim.predict.simulate import simulate_job
 from zerosim.schema.memory import MODEL_STATES, Role
 from zerosim.theory.footprint import footprints
 from zerosim.theory.layout import Layout
-from zerosim.theory.saved import Keeping, Recompute
-from zerosim.theory.transformer import BLOCK, EMBEDDING, HEAD, Computing, Cut
+from zerosim.theory.saved import KeptActivations, Recompute
+from zerosim.theory.transformer import BLOCK, EMBEDDING, HEAD, Computing, LayerCut
 from zerosim.train.launch.job import Job
 from zerosim.view.reading import load
 
@@ -56,7 +56,7 @@ def both(request, tmp_path_factory):
         batch=1,
         sequence=shape.context,
         ranks_per_node=8,
-        keeping=Keeping(recompute),
+        keeping=KeptActivations(recompute),
     )
     return load(folder), layout
 
@@ -107,12 +107,12 @@ def test_gathers_that_take_longer_than_computing(tmp_path, accumulate, recompute
         batch=2,
         sequence=2048,
         ranks_per_node=8,
-        keeping=Keeping(Recompute.FULL if recomputed else Recompute.NONE),
+        keeping=KeptActivations(Recompute.FULL if recomputed else Recompute.NONE),
     )
     prices = Prices(machine)
     prices.loss = lambda _: 0.0
     times = step_times(prices, layout)
-    assert times[Cause.NETWORK] > sum(times.values()) / 3, "the program waits much"
+    assert times[TimeCategory.NETWORK] > sum(times.values()) / 3, "the program waits much"
     assert sum(times.values()) / 1e9 == pytest.approx(took, rel=IN_BLOCKS)
 
 
@@ -129,14 +129,14 @@ def test_ranks_that_compute_blocks_together(tmp_path):
         shape=GPTConfig(layers=2, width=1024, heads=16, context=512, vocabulary=1000, tied=True),
         config=config,
         data=1,
-        cut=Cut(tensor=4, sequence=False, ends=False),
+        cut=LayerCut(tensor=4, sequence=False, ends=False),
         batch=4,
         sequence=512,
         ranks_per_node=8,
-        keeping=Keeping(Recompute.NONE),
+        keeping=KeptActivations(Recompute.NONE),
     )
     found = step_times(Prices(load_machine(MACHINE)), layout)
-    assert found[Cause.NODE] == pytest.approx(took[TimeCause.COMMUNICATION], rel=TOLERANCE)
+    assert found[TimeCategory.NODE] == pytest.approx(took[TimeCause.COMMUNICATION], rel=TOLERANCE)
     assert sum(found.values()) == pytest.approx(report.path.duration_ns, rel=WITH_TENSOR)
 
 

@@ -12,13 +12,13 @@ from zerosim.base.config.shapes import shape_of
 from zerosim.base.errors import ConfigError
 from zerosim.predict.placement.machine import load_machine
 from zerosim.predict.plan.prices import Prices
-from zerosim.predict.plan.schedule import Cause, step_times
+from zerosim.predict.plan.schedule import TimeCategory, step_times
 from zerosim.schema.events import Op
 from zerosim.theory.footprint import footprints
 from zerosim.theory.layout import FIRST, LAST, MIDDLE, Layout, native
-from zerosim.theory.memory import Role
-from zerosim.theory.saved import Keeping, Recompute
-from zerosim.theory.transformer import BLOCK, Cut
+from zerosim.theory.model_states import Role
+from zerosim.theory.saved import KeptActivations, Recompute
+from zerosim.theory.transformer import BLOCK, LayerCut
 
 MODELS = json.loads(
     (Path(__file__).parents[2] / "base" / "huggingface.json").read_text(encoding="utf-8")
@@ -41,12 +41,12 @@ def layout_of(shape=LLAMA, *, stage=1, accumulate=8, **values):
 def test_interleaved_chunks_divide_the_bubble(prices):
     """(p - 1) / v micro-batches (Narayanan et al. 2021, section 2.2), but for more messages."""
     plain = layout_of(pipeline=4)
-    bubble = step_times(prices, plain)[Cause.BUBBLE]
+    bubble = step_times(prices, plain)[TimeCategory.BUBBLE]
     machine = replace(prices.machine, hidden_messages=1.0)
     for chunks in (1, 2, 4, 8):
-        found = step_times(Prices(machine), replace(plain, chunks=chunks))[Cause.BUBBLE]
+        found = step_times(Prices(machine), replace(plain, chunks=chunks))[TimeCategory.BUBBLE]
         assert found == pytest.approx(bubble / chunks, rel=0.02)
-    zero = step_times(prices, replace(plain, zero_bubble=True))[Cause.BUBBLE]
+    zero = step_times(prices, replace(plain, zero_bubble=True))[TimeCategory.BUBBLE]
     assert zero == pytest.approx(bubble / 3)
 
 
@@ -76,7 +76,7 @@ def test_stages_that_cannot_be_shared_evenly():
 
 def test_ranks_that_share_a_sequence(prices):
     """Each has a c-th part of the tokens, and waits for the keys and values of all."""
-    alone, shared = layout_of(stage=3), layout_of(stage=3, cut=Cut(context=4))
+    alone, shared = layout_of(stage=3), layout_of(stage=3, cut=LayerCut(context=4))
     assert shared.tokens * 4 == alone.tokens
     mine, theirs = (
         next(one for one in prices.units(layout, LAST) if one.name == BLOCK)
@@ -92,7 +92,7 @@ def test_ranks_that_share_a_sequence(prices):
 def test_ranks_that_share_experts(prices):
     """Parameters of experts are divided among them; tokens go to them and come back."""
     alone = layout_of(MIXTRAL, stage=1, sequence=4096)
-    shared = replace(alone, cut=Cut(experts=8))
+    shared = replace(alone, cut=LayerCut(experts=8))
     (block,) = MIXTRAL.blocks
 
     def held(layout):
@@ -110,9 +110,9 @@ def test_ranks_that_share_experts(prices):
     group = prices.on_nodes(tuple(range(8)), 8)
     assert moved.ns == 2 * prices.collective(Op.ALL_TO_ALL, payload, group).ns
     with pytest.raises(ConfigError, match="the model has no experts"):
-        layout_of(cut=Cut(experts=8))
+        layout_of(cut=LayerCut(experts=8))
     with pytest.raises(ConfigError, match="expected a divisor of the 8 experts"):
-        layout_of(MIXTRAL, sequence=4096, data=16, cut=Cut(experts=16))
+        layout_of(MIXTRAL, sequence=4096, data=16, cut=LayerCut(experts=16))
 
 
 def test_replicas_of_all_states(prices):
@@ -136,8 +136,8 @@ def test_replicas_of_all_states(prices):
 
 def test_half_of_the_products_is_between_none_and_all(prices):
     took = {
-        recompute: step_times(prices, layout_of(stage=3, keeping=Keeping(recompute))).get(
-            Cause.AGAIN, 0.0
+        recompute: step_times(prices, layout_of(stage=3, keeping=KeptActivations(recompute))).get(
+            TimeCategory.AGAIN, 0.0
         )
         for recompute in Recompute
     }
@@ -148,7 +148,7 @@ def test_half_of_the_products_is_between_none_and_all(prices):
 def test_float8_is_faster_by_less_than_its_products():
     machine = load_machine("dgx-h100")
     wide, narrow = (
-        step_times(Prices(machine), layout_of(stage=3, float8=float8))[Cause.COMPUTE]
+        step_times(Prices(machine), layout_of(stage=3, float8=float8))[TimeCategory.COMPUTE]
         for float8 in (False, True)
     )
     assert 1 / machine.float8_times < narrow / wide < 1

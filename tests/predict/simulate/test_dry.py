@@ -21,7 +21,7 @@ from zerosim.analysis.memory.line import tiers_of
 from zerosim.base.config import EngineConfig, RunConfig
 from zerosim.base.errors import ConfigError
 from zerosim.predict.placement.machine import load_machine
-from zerosim.predict.simulate.rank import Place, stand_in
+from zerosim.predict.simulate.rank import SimulatedRank, stand_in
 from zerosim.predict.simulate.simulate import alike_of, run_dry, run_rank, simulate_job
 from zerosim.record import RankTrace, Trace, load, match_collectives
 from zerosim.record.rankfile import read_rank
@@ -145,7 +145,7 @@ def test_the_same_program_on_ranks_that_are_not_there(num_ranks, name, tmp_path)
     cases = FAMILIES[num_ranks]
     real = load(recorded_case(num_ranks, name), strict=True)
     for rank in range(num_ranks):
-        place = Place(rank, num_ranks, num_ranks, "gloo", "any")
+        place = SimulatedRank(rank, num_ranks, num_ranks, "gloo", "any")
         with stand_in(place) as dry, dry.without_memory():
             train(str(tmp_path), {name: cases[name]})
     assert_alike(real, load(tmp_path / name, strict=True), BESIDE)
@@ -209,7 +209,7 @@ def test_a_file_that_stands_for_all_says_what_each_would(tmp_path):
     elements = sum(unit.elements for unit in trace.manifest.units)
     assert verify(trace).num_parameters == elements
     assert "9 on 1 node, 8 of them like another" in repr(Run(trace))
-    where = Place(5, 9, 9, "gloo", machine.name)
+    where = SimulatedRank(5, 9, 9, "gloo", machine.name)
     run_rank(job, config, tmp_path / "5", where)
     other = read_rank([tmp_path / "5" / rank_file_name(5)], 5, 9)[0]
     kinds = (Kind.COLLECTIVE, Kind.COMPUTE, Kind.WAIT)
@@ -227,7 +227,7 @@ def test_a_rank_of_a_tensor_parallel_group_stands_for_those_of_all(tmp_path):
     assert trace.manifest.alike == (Alike(rank=0, first=1, last=9),)
     assert match_collectives(trace).mismatches == ()
     assert verify(trace).unexplained_trace == 0
-    run_rank(job, config, tmp_path / "5", Place(5, 10, 10, "gloo", machine.name))
+    run_rank(job, config, tmp_path / "5", SimulatedRank(5, 10, 10, "gloo", machine.name))
     other = read_rank([tmp_path / "5" / rank_file_name(5)], 5, 10)[0]
     assert in_groups_of(trace.ranks[0]) == in_groups_of(other)
     assert {size for size, _ in in_groups_of(other)} == {None, 2, 5}

@@ -14,7 +14,7 @@ from tests.cli.command import command, process
 from tests.predict.simulate.test_dry import ON_CPU, asked, peaks
 from zerosim.base.errors import ConfigError, RunError, UnknownValue
 from zerosim.predict.simulate.post import Letters
-from zerosim.predict.simulate.rank import Place, stand_in
+from zerosim.predict.simulate.rank import SimulatedRank, stand_in
 from zerosim.predict.simulate.script import script_of
 from zerosim.predict.simulate.turns import in_turn
 from zerosim.record import load
@@ -99,7 +99,7 @@ def test_many_ranks_of_a_program_stand_for_each_other(program, tmp_path):
 
 
 def dry_rank(rank=0, letters=None, num_ranks=2):
-    return stand_in(Place(rank, num_ranks, num_ranks, "gloo", "any"), letters or Letters())
+    return stand_in(SimulatedRank(rank, num_ranks, num_ranks, "gloo", "any"), letters or Letters())
 
 
 def test_whole_numbers_are_known_and_what_is_computed_is_not():
@@ -171,11 +171,11 @@ def test_what_a_command_has_python_run(program):
     ],
 )
 def test_a_program_that_cannot_be_dry_is_one_line(lines, code, words, tmp_path):
-    from zerosim.predict.simulate import Program, simulate_program
+    from zerosim.predict.simulate import DryProgram, simulate_program
 
     program = tmp_path / "train.py"
     program.write_text(f"import torch, torch.distributed as dist; {lines}\n")
-    what = Program(script=script_of(["python", str(program)]), num_ranks=2, memory=True)
+    what = DryProgram(script=script_of(["python", str(program)]), num_ranks=2, memory=True)
     with pytest.raises((ConfigError, UnknownValue, RunError)) as raised:
         simulate_program(what, tmp_path / "out", replace(ON_CPU))
     assert raised.value.exit_code == code

@@ -12,7 +12,7 @@ from zerosim.base.errors import CollectiveError
 from zerosim.record import load
 from zerosim.schema.events import Op, Phase, Purpose
 from zerosim.trace import labels
-from zerosim.train.collectives import BackgroundExecutor, Group, InlineExecutor, Native, Ring
+from zerosim.train.collectives import BackgroundExecutor, InlineExecutor, Native, RankGroup, Ring
 
 SILENT_S = 6
 """How long a silent peer is waited for; by so much less may it be late on a busy machine."""
@@ -34,7 +34,7 @@ def attempts(folder):
                     del process_group
                 store.wait([name])
                 continue
-            group = Group(rank, (0, 1), process_group)
+            group = RankGroup(rank, (0, 1), process_group)
             executor = BackgroundExecutor(torch.device("cpu"))
             carrier = Ring(group, executor, 64) if kind == "ring" else Native(group, executor)
             messages[name] = fail(f"{folder}/{name}", carrier)

@@ -12,7 +12,7 @@ from zerosim.base.errors import ConfigError
 from zerosim.record import load, match_collectives
 from zerosim.schema.events import Algorithm, Kind, Op, Phase
 from zerosim.trace import labels
-from zerosim.train.collectives import BackgroundExecutor, Group, InlineExecutor, world
+from zerosim.train.collectives import BackgroundExecutor, InlineExecutor, RankGroup, world
 from zerosim.train.collectives.nodes import counterparts, neighbours, node_size
 from zerosim.train.collectives.pairwise import Pairwise
 from zerosim.train.collectives.protocol import Carried
@@ -137,7 +137,7 @@ def test_each_message_is_seen(exchanged):
 
 def test_a_group_of_one_copies():
     outgoing, incoming = torch.arange(5.0).view(1, 5), torch.zeros(1, 5)
-    Pairwise(Group(), InlineExecutor()).all_to_all(outgoing, incoming).wait()
+    Pairwise(RankGroup(), InlineExecutor()).all_to_all(outgoing, incoming).wait()
     assert torch.equal(outgoing, incoming)
 
 
@@ -146,7 +146,7 @@ def test_a_buffer_without_a_row_for_each_rank_is_refused(wrong):
     buffers = [torch.zeros(3, 4), torch.zeros(3, 4)]
     buffers[wrong] = torch.zeros(2, 6)
     with pytest.raises(ConfigError, match=r"^all-to-all got a buffer of shape \(2, 6\): expected"):
-        Pairwise(Group(1, (0, 1, 2)), InlineExecutor()).all_to_all(*buffers)
+        Pairwise(RankGroup(1, (0, 1, 2)), InlineExecutor()).all_to_all(*buffers)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_nodes_are_as_configured_or_as_launched(monkeypatch, ranks, configured, 
     monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
     if launched is not None:
         monkeypatch.setenv("LOCAL_WORLD_SIZE", launched)
-    assert node_size(Group(0, tuple(ranks)), configured) == expected
+    assert node_size(RankGroup(0, tuple(ranks)), configured) == expected
 
 
 @pytest.mark.parametrize(
@@ -181,5 +181,5 @@ def test_nodes_that_are_not_filled_equally_are_refused(
 ):
     monkeypatch.setenv("LOCAL_WORLD_SIZE", launched)
     with pytest.raises(ConfigError) as caught:
-        node_size(Group(0, tuple(ranks)), configured)
+        node_size(RankGroup(0, tuple(ranks)), configured)
     assert str(caught.value) == f"ranks-per-node is {configured or launched}: {message}"

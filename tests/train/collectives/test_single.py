@@ -12,9 +12,9 @@ from zerosim.schema.events import Op, Phase, Purpose
 from zerosim.trace import labels
 from zerosim.train.collectives import (
     BackgroundExecutor,
-    Group,
     InlineExecutor,
     Native,
+    RankGroup,
     Ring,
     make_collectives,
     world,
@@ -51,7 +51,7 @@ def test_a_group_of_one_does_nothing(kind, name):
 @pytest.mark.parametrize("op", [Op.REDUCE_SCATTER, Op.ALL_GATHER])
 @pytest.mark.parametrize("shape", [(6,), (2, 3), (3, 2, 1), ()])
 def test_a_buffer_without_a_row_for_each_rank_is_refused(kind, op, shape):
-    group = Group(1, (0, 1, 2))
+    group = RankGroup(1, (0, 1, 2))
     collectives = kind(group, Refusing(), *([64] if kind is Ring else []))
     call = collectives.reduce_scatter if op is Op.REDUCE_SCATTER else collectives.all_gather
     with pytest.raises(ConfigError) as caught:
@@ -64,7 +64,7 @@ def test_a_buffer_without_a_row_for_each_rank_is_refused(kind, op, shape):
 
 
 def test_neighbours_in_a_ring_are_global_ranks():
-    group = Group(2, (7, 3, 5))
+    group = RankGroup(2, (7, 3, 5))
     assert (group.size, group.next, group.previous, group.name) == (3, 7, 3, "")
 
 
@@ -118,7 +118,7 @@ def test_when_a_native_call_is_over_its_tensors_are_the_callers_alone(executor, 
     monkeypatch.setattr("zerosim.train.collectives.native.dist.reduce", keep_a_while)
     buffer = torch.zeros(4)
     reference = StorageWeakRef(buffer.untyped_storage())
-    handle = Native(Group(1, (0, 1, 2)), executor).reduce(buffer, 0)
+    handle = Native(RankGroup(1, (0, 1, 2)), executor).reduce(buffer, 0)
     del buffer
     handle.wait()
     del handle

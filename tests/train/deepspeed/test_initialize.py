@@ -25,11 +25,11 @@ from tests.ranks import run_ranks
 from tests.train.engine.samples import Stack, build, freeze, inputs
 from zerosim.base.config import DType, EngineConfig
 from zerosim.base.errors import ConfigError
-from zerosim.train.collectives import Group
+from zerosim.train.collectives import RankGroup
 from zerosim.train.deepspeed import initialize as module
 from zerosim.train.deepspeed.config import read_settings
 from zerosim.train.deepspeed.initialize import open_engine
-from zerosim.train.engine.scaling import LossScaler
+from zerosim.train.engine.loss_scaling import LossScaler
 
 LOOP = Path(__file__).with_name("loop.py")
 MICRO, ACCUMULATE, RANKS = 4, 2, 2
@@ -626,7 +626,7 @@ def test_more_ranks_than_gpus(monkeypatch):
         (dist, "is_initialized", lambda: True),
         (dist, "get_backend", lambda: "nccl"),
         (torch.cuda, "device_count", lambda: 1),
-        (module, "world", Group),
+        (module, "world", RankGroup),
     ):
         monkeypatch.setattr(home, name, value)
     assert "local rank 1 has no GPU of its own: this host has 1" in refusal(opened)

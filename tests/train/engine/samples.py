@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from zerosim.base.config import DType, EngineConfig
-from zerosim.train.collectives import Group, world
+from zerosim.train.collectives import RankGroup, world
 from zerosim.train.engine import Engine, initialize
 from zerosim.train.models import GPT, MLP, Batches, GPTConfig, MLPConfig
 
@@ -387,7 +387,7 @@ class Outcome:
         )
 
 
-def train(case: Case, group: Group | None = None) -> Outcome:
+def train(case: Case, group: RankGroup | None = None) -> Outcome:
     """Train with the engine, as one of its ranks."""
     group = group or world()
     engine = initialize(build(case.model, seed=group.rank), case.config, group)

@@ -26,10 +26,10 @@ from zerosim.schema.events import Kind, Phase, Purpose
 from zerosim.schema.memory import Moment, Role
 from zerosim.trace import allocations
 from zerosim.trace.holdings import holdings
-from zerosim.train.collectives import Group
+from zerosim.train.collectives import RankGroup
 from zerosim.train.engine import initialize
 
-ALONE = Group()
+ALONE = RankGroup()
 WAYS = {
     "on the device": {},
     "in an arena": {"contiguous_memory": True},

@@ -12,10 +12,10 @@ from tests.train.engine import samples
 from zerosim.base.config import EngineConfig
 from zerosim.base.errors import ConfigError
 from zerosim.theory import UnitSize, cut_buckets, padded_elements
-from zerosim.train.collectives import Group
+from zerosim.train.collectives import RankGroup
 from zerosim.train.engine.buckets import plan_buckets
 from zerosim.train.engine.flat import FlatUnit, UnitState
-from zerosim.train.engine.scaling import LossScaler, clip_factor, squared_norm
+from zerosim.train.engine.loss_scaling import LossScaler, clip_factor, squared_norm
 from zerosim.train.engine.units import ROOT, partition
 
 
@@ -187,4 +187,4 @@ def test_one_bad_element_makes_the_norm_bad(bad):
 
 
 def test_a_group_of_one_has_itself_as_neighbour():
-    assert (Group().next, Group().previous, Group().size) == (0, 0, 1)
+    assert (RankGroup().next, RankGroup().previous, RankGroup().size) == (0, 0, 1)

@@ -17,7 +17,7 @@ from tests.train.engine.samples import (
     train,
 )
 from zerosim.base.config import CollectivesKind, DType
-from zerosim.train.collectives import Group
+from zerosim.train.collectives import RankGroup
 
 pytestmark = pytest.mark.ranks
 
@@ -278,7 +278,7 @@ def _train_in_halves():
     members = [(0, 1), (2, 3)]
     groups = [dist.new_group(list(ranks)) for ranks in members]
     half = dist.get_rank() // 2
-    group = Group(dist.get_rank() % 2, members[half], groups[half])
+    group = RankGroup(dist.get_rank() % 2, members[half], groups[half])
     return {
         (stage, kind): train(
             Case("RootParameters", engine_config(stage=stage, collectives=kind), steps=3), group

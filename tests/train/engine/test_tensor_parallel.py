@@ -18,7 +18,7 @@ from zerosim.record import load
 from zerosim.schema.events import Algorithm, Kind, Op, Phase, Purpose
 from zerosim.schema.memory import Role
 from zerosim.theory import cost, framing
-from zerosim.train.collectives import Group, world
+from zerosim.train.collectives import RankGroup, world
 from zerosim.train.device import DeviceMemory
 from zerosim.train.engine import initialize
 from zerosim.train.launch.parallel import require_divisible
@@ -85,7 +85,7 @@ def _divided():
     divide_blocks(found, mesh["tensor"], source=None)
     data = mesh["data"]
     ranks = tuple(dist.get_process_group_ranks(data.get_group()))
-    return found, Group(data.get_local_rank(), ranks, data.get_group())
+    return found, RankGroup(data.get_local_rank(), ranks, data.get_group())
 
 
 def _train(config, steps=STEPS):

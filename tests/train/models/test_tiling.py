@@ -15,7 +15,7 @@ from zerosim.record import load
 from zerosim.schema.memory import Role
 from zerosim.trace.blocks import default_blocks
 from zerosim.trace.session import trace
-from zerosim.train.collectives import Group, world
+from zerosim.train.collectives import RankGroup, world
 from zerosim.train.engine import initialize
 from zerosim.train.engine.units import partition
 from zerosim.train.models import GPT, Batches, GPTConfig, build
@@ -227,7 +227,7 @@ def _train_all(folder):
     for tiles in (1, TILES):
         with trace(folder / str(tiles)):
             shared = _train(world(), tiles)
-        alone = _train(Group(), tiles, alone=True) if dist.get_rank() == 0 else None
+        alone = _train(RankGroup(), tiles, alone=True) if dist.get_rank() == 0 else None
         found[tiles] = (shared, alone)
     return found
 

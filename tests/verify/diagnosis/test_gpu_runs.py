@@ -10,7 +10,7 @@ from tests.recorded_gpu import recorded_on_gpu
 from zerosim.record import load
 from zerosim.record.eventrows import Events
 from zerosim.schema.events import Kind
-from zerosim.verify.diagnosis import Seen, Wrong, diagnose
+from zerosim.verify.diagnosis import ProcessStates, Wrong, diagnose
 
 LINE = "models/gpt.py:116 in GPT.logits"
 
@@ -24,7 +24,7 @@ LINE = "models/gpt.py:116 in GPT.logits"
 )
 def test_who_hangs_is_named_with_call_and_line(fault, wrong, words, tmp_path):
     """The host of rank 0 had gone on to 17 collectives more, none of which the device had done."""
-    found = diagnose(load(recorded_on_gpu(f"fault-{fault}", tmp_path)), Seen())
+    found = diagnose(load(recorded_on_gpu(f"fault-{fault}", tmp_path)), ProcessStates())
     (first,) = found.findings
     assert (first.wrong, first.ranks) == (wrong, (1,))
     assert (first.place.iteration, first.place.phase, first.place.unit) == (
@@ -50,7 +50,7 @@ def test_a_run_that_was_cut_off_is_never_said_to_be_right(tmp_path):
             for event in rank.events
         ]
         ranks.append(replace(rank, complete=False, events=Events(events)))
-    found = diagnose(replace(trace, ranks=tuple(ranks)), Seen())
+    found = diagnose(replace(trace, ranks=tuple(ranks)), ProcessStates())
     assert not found.findings
     assert "nothing is wrong" not in found.headline
     assert "what ranks 0 and 1 recorded stops without a last row" in found.headline

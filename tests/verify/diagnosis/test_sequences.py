@@ -21,7 +21,7 @@ from zerosim.schema.events import (
     Purpose,
 )
 from zerosim.schema.manifest import Manifest
-from zerosim.verify.diagnosis import Seen, Wrong, diagnose
+from zerosim.verify.diagnosis import ProcessStates, Wrong, diagnose
 
 STEPS = 4
 UNITS = ("bucket 0", "bucket 1", "bucket 2")
@@ -125,7 +125,7 @@ def test_the_rank_that_calls_otherwise(change, wrong, unit, num_ranks, tmp_path)
         trace = run_of(change, culprit, num_ranks, tmp_path)
         if change in (shorter, other_dtype) and num_ranks == 2:
             continue  # of sizes see below
-        found = diagnose(trace, Seen()).findings[0]
+        found = diagnose(trace, ProcessStates()).findings[0]
         assert (found.wrong, found.ranks) == (wrong, (culprit,)), found.sentence
         assert (found.place.unit, found.place.iteration) == (unit, 2)
         assert found.place.source in found.sentence
@@ -148,7 +148,7 @@ def test_a_unit_that_is_gathered_twice_in_forward_is_not_taken_for_its_gather_in
         rank_trace(rank, 3, [replace(one, rank=rank) for one in whole] + begun[rank])
         for rank in range(3)
     ]
-    found = diagnose(trace_of(ranks, tmp_path), Seen()).findings[0]
+    found = diagnose(trace_of(ranks, tmp_path), ProcessStates()).findings[0]
     assert (found.wrong, found.ranks) == (Wrong.MORE, (1,)), found.sentence
     assert (found.place.unit, found.place.phase) == ("bucket 0", Phase.FORWARD)
 
@@ -156,13 +156,13 @@ def test_a_unit_that_is_gathered_twice_in_forward_is_not_taken_for_its_gather_in
 @pytest.mark.parametrize("change", [shorter, other_dtype])
 def test_of_two_that_differ_in_size_the_one_that_changed_is_told(change, tmp_path):
     for culprit in (0, 1):
-        found = diagnose(run_of(change, culprit, 2, tmp_path), Seen()).findings[0]
+        found = diagnose(run_of(change, culprit, 2, tmp_path), ProcessStates()).findings[0]
         assert found.ranks == (culprit,), found.sentence
 
 
 def test_nothing_is_wrong_where_nothing_is(tmp_path):
     for num_ranks in (1, 2, 4):
-        found = diagnose(run_of(lambda calls: None, 0, num_ranks, tmp_path), Seen())
+        found = diagnose(run_of(lambda calls: None, 0, num_ranks, tmp_path), ProcessStates())
         assert not found.findings
         assert found.headline.startswith("nothing is wrong: ")
 
@@ -172,7 +172,7 @@ def test_a_call_that_failed_is_told_although_nobody_is_at_fault(tmp_path):
     events = list(trace.ranks[1].events)
     events[7] = replace(events[7], error="Timed out waiting 1000ms")
     broken = replace(trace, ranks=(trace.ranks[0], replace(trace.ranks[1], events=Events(events))))
-    found = diagnose(broken, Seen())
+    found = diagnose(broken, ProcessStates())
     assert not found.findings
     assert found.headline.startswith(
         "nobody is found to be at fault, though the all-reduce of bucket 1 (backward, iteration 2) "
@@ -195,10 +195,10 @@ def test_a_rank_that_does_not_come_hangs_when_others_have_waited(tmp_path):
     ranks = [waiting(0, 3), rank_trace(1, 3, calls_of(1)[:7], complete=False), waiting(2, 3)]
     trace = trace_of(ranks, tmp_path)
     alive = dict.fromkeys(range(3), True)
-    early = diagnose(trace, Seen(alive, SECOND))
+    early = diagnose(trace, ProcessStates(alive, SECOND))
     assert not early.findings
     assert early.is_running
-    found = diagnose(trace, Seen(alive, 13 * SECOND)).findings[0]
+    found = diagnose(trace, ProcessStates(alive, 13 * SECOND)).findings[0]
     assert (found.wrong, found.ranks) == (Wrong.STANDS_STILL, (1,))
     assert "train.py:41 in step" in found.sentence
     assert "ranks 0 and 2 have waited 13 s" in found.sentence
@@ -207,7 +207,7 @@ def test_a_rank_that_does_not_come_hangs_when_others_have_waited(tmp_path):
 
 def test_a_rank_whose_process_is_gone_died(tmp_path):
     ranks = [waiting(0, 3), rank_trace(1, 3, calls_of(1)[:7], complete=False), waiting(2, 3)]
-    found = diagnose(trace_of(ranks, tmp_path), Seen({0: True, 1: False, 2: True}, SECOND))
+    found = diagnose(trace_of(ranks, tmp_path), ProcessStates({0: True, 1: False, 2: True}, SECOND))
     assert (found.findings[0].wrong, found.findings[0].ranks) == (Wrong.DIED, (1,))
     assert found.findings[0].place.unit == "bucket 1"
 
@@ -225,14 +225,14 @@ def test_a_rank_that_failed_by_itself_comes_before_those_that_it_left_waiting(tm
             1, 2, calls_of(1)[:6], failure=failure("KeyError: 'x'", 9 * 10**9, peer_lost=False)
         ),
     ]
-    found = diagnose(trace_of(ranks, tmp_path), Seen()).findings[0]
+    found = diagnose(trace_of(ranks, tmp_path), ProcessStates()).findings[0]
     assert (found.wrong, found.ranks) == (Wrong.FAILED, (1,))
     assert "data.py:7 in read: KeyError: 'x'" in found.sentence
 
 
 def test_a_rank_that_ended_while_others_go_on(tmp_path):
     ranks = [waiting(0, 3), rank_trace(1, 3, calls_of(1)[:6]), waiting(2, 3)]
-    found = diagnose(trace_of(ranks, tmp_path), Seen()).findings[0]
+    found = diagnose(trace_of(ranks, tmp_path), ProcessStates()).findings[0]
     assert (found.wrong, found.ranks) == (Wrong.ENDED_EARLY, (1,))
     assert found.place.iteration == 2
 
@@ -260,7 +260,7 @@ def test_the_rank_whose_values_differ(held, sound, broken, wrong, tmp_path):
         )
         for rank in range(3)
     ]  # fmt: skip
-    found = diagnose(trace_of(ranks, tmp_path), Seen()).findings[0]
+    found = diagnose(trace_of(ranks, tmp_path), ProcessStates()).findings[0]
     assert (found.wrong, found.ranks) == (wrong, (1,))
     assert (found.place.unit, found.place.iteration) == ("bucket 1", 2)
 
@@ -271,7 +271,7 @@ def test_a_rank_whose_file_comes_between_two_looks_did_not_die(tmp_path, monkeyp
     loaded = [trace_of(ranks[1:], tmp_path), trace_of(ranks, tmp_path)]
     monkeypatch.setattr(looking, "load", lambda _: loaded.pop(0))
     monkeypatch.setattr(
-        looking, "look", lambda trace: Seen({one.rank: True for one in trace.ranks}, 10**7)
+        looking, "look", lambda trace: ProcessStates({one.rank: True for one in trace.ranks}, 10**7)
     )
     assert not looking.diagnose_folder(tmp_path).findings
 
@@ -281,5 +281,5 @@ def test_a_rank_that_still_writes_rows_does_not_hang(tmp_path):
     slow = replace(slow, header=replace(slow.header, clock_ns=12 * SECOND))
     trace = trace_of([waiting(0, 3), slow, waiting(2, 3)], tmp_path)
     alive = dict.fromkeys(range(3), True)
-    assert not diagnose(trace, Seen(alive, 13 * SECOND)).findings
-    assert diagnose(trace, Seen(alive, 16 * SECOND)).findings[0].ranks == (1,)
+    assert not diagnose(trace, ProcessStates(alive, 13 * SECOND)).findings
+    assert diagnose(trace, ProcessStates(alive, 16 * SECOND)).findings[0].ranks == (1,)

@@ -9,7 +9,7 @@ import pytest
 from tests.verify.diagnosis.test_sequences import rank_trace, trace_of
 from zerosim.record import Events
 from zerosim.schema.events import Event, Kind, Phase
-from zerosim.verify.diagnosis import Seen, Wrong, diagnose
+from zerosim.verify.diagnosis import ProcessStates, Wrong, diagnose
 
 UNITS = ("blocks.0", "blocks.1", "blocks.2", "blocks.3")
 MS = 10**6
@@ -33,7 +33,7 @@ def computing(rank, num_steps, ms_of):
 def told(ms_of, num_steps, tmp_path):
     """What is said when rank 1 takes so long, and the others 2 ms for each unit."""
     ranks = [computing(rank, num_steps, ms_of if rank == 1 else lambda *_: 2) for rank in range(3)]
-    return diagnose(trace_of(ranks, tmp_path), Seen()).findings
+    return diagnose(trace_of(ranks, tmp_path), ProcessStates()).findings
 
 
 def interrupted(step, unit):

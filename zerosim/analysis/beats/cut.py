@@ -18,7 +18,7 @@ from zerosim.analysis.beats.beat import Beat, Doing, Sign
 from zerosim.analysis.beats.doing import doing_of
 from zerosim.analysis.beats.fold import folded
 from zerosim.analysis.beats.meanwhile import Beside
-from zerosim.analysis.beats.part import Part
+from zerosim.analysis.beats.part import StepRange
 from zerosim.analysis.beats.turns import in_turns
 from zerosim.analysis.frames.step import Step
 
@@ -44,7 +44,7 @@ def cut(
             that is not known, nothing.
         buckets: by name, the units of which they hold something.
     """
-    found: list[Part] = []
+    found: list[StepRange] = []
     for part in _parts(steps):
         if found and _goes_on(found[-1], part, buckets):
             found[-1] = found[-1].with_more(part)
@@ -53,7 +53,7 @@ def cut(
     if any(Sign.SEND in part.signs for part in found):
         found = in_turns(found, steps)
     found = folded(found, steps)
-    maker = _Maker(steps, freed, buckets)
+    maker = _BeatMaker(steps, freed, buckets)
     return tuple(maker.beat(part) for part in found)
 
 
@@ -79,7 +79,7 @@ def _runs(steps: Sequence[Step]) -> list[_Run]:
     return found
 
 
-def _parts(steps: Sequence[Step]) -> Iterator[Part]:
+def _parts(steps: Sequence[Step]) -> Iterator[StepRange]:
     """A part for each run that a beat is about, with the steps that belong to it."""
     runs = _runs(steps)
     longest: dict[int, _Run] = {}
@@ -104,7 +104,7 @@ def _parts(steps: Sequence[Step]) -> Iterator[Part]:
     lasts = [first - 1 for first in firsts[1:]] + [len(steps) - 1]
     for (run, led), first, last in zip(about, [0, *firsts[1:]], lasts, strict=True):
         begins = any(one.sign in _MARKS for one in (run, *led))
-        yield Part(first, last, run.first, (doing_of(steps[run.first]),), begins)
+        yield StepRange(first, last, run.first, (doing_of(steps[run.first]),), begins)
 
 
 def _border(between: Sequence[_Run], after: _Run, longest: Mapping[int, _Run]) -> int:
@@ -125,7 +125,7 @@ def _border(between: Sequence[_Run], after: _Run, longest: Mapping[int, _Run]) -
     return max(ended, default=between[0].first if between else after.first)
 
 
-def _goes_on(before: Part, part: Part, buckets: Units) -> bool:
+def _goes_on(before: StepRange, part: StepRange, buckets: Units) -> bool:
     """Whether a part goes on with what the one before it does."""
     if part.begins:
         return False
@@ -146,7 +146,7 @@ def _units(doings: Sequence[Doing], buckets: Units) -> tuple[str, ...]:
     return tuple(dict.fromkeys(unit for units in named for unit in units))
 
 
-class _Maker:
+class _BeatMaker:
     """Says of each part what it is."""
 
     def __init__(
@@ -159,7 +159,7 @@ class _Maker:
             if step.collective is not None:
                 self._hops[step.collective].append(place)
 
-    def beat(self, part: Part) -> Beat:
+    def beat(self, part: StepRange) -> Beat:
         """A part, finished."""
         step, signs = self._steps[part.main], part.signs
         units = _units(part.doings, self._buckets)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import reduce
 
 from zerosim.analysis.beats.beat import Sign
-from zerosim.analysis.beats.part import Part
+from zerosim.analysis.beats.part import StepRange
 from zerosim.analysis.frames.step import Step
 from zerosim.schema.events import STEP_PHASES, Kind, Phase, Purpose
 
@@ -30,7 +30,7 @@ ModuleOf = Callable[[str], str]
 """What a unit is a part of; "" for one that is gone through by itself."""
 
 
-def folded(parts: list[Part], steps: Sequence[Step]) -> list[Part]:
+def folded(parts: list[StepRange], steps: Sequence[Step]) -> list[StepRange]:
     """The parts of an iteration, of which too many are folded."""
     for fold in (_micro_steps, _copies, _tiles, _stores, _blocks):
         if len(parts) > MOST_BEATS:
@@ -50,9 +50,9 @@ def _block_of(unit: str) -> str:
     return "" if found is None else found[1]
 
 
-def _micro_steps(parts: Sequence[Part], steps: Sequence[Step]) -> list[Part]:
+def _micro_steps(parts: Sequence[StepRange], steps: Sequence[Step]) -> list[StepRange]:
     last = max(steps[part.main].micro_step for part in parts)
-    found: list[Part] = []
+    found: list[StepRange] = []
     for part in parts:
         step = steps[part.main]
         is_early = step.phase in _OF_MICRO_STEPS and step.micro_step < last
@@ -64,16 +64,16 @@ def _micro_steps(parts: Sequence[Part], steps: Sequence[Step]) -> list[Part]:
     return found
 
 
-def _copies(parts: Sequence[Part], steps: Sequence[Step]) -> list[Part]:
+def _copies(parts: Sequence[StepRange], steps: Sequence[Step]) -> list[StepRange]:
     """Each copy goes on during the beat before it, or the one after it where a phase begins.
 
     Those of the update stay: of them are those that it waits for.
     """
 
-    def is_beside(part: Part) -> bool:
+    def is_beside(part: StepRange) -> bool:
         return part.signs == (Sign.COPY,) and steps[part.main].phase in _OF_MICRO_STEPS
 
-    found: list[Part] = []
+    found: list[StepRange] = []
     for part in parts:
         before = found[-1] if found else None
         if before is not None and is_beside(part) and not part.begins:
@@ -85,17 +85,17 @@ def _copies(parts: Sequence[Part], steps: Sequence[Step]) -> list[Part]:
     return found
 
 
-def _stores(parts: Sequence[Part], steps: Sequence[Step]) -> list[Part]:
+def _stores(parts: Sequence[StepRange], steps: Sequence[Step]) -> list[StepRange]:
     """What only puts away what is updated goes on beside the update, which is one beat then."""
 
-    def puts_away(part: Part) -> bool:
+    def puts_away(part: StepRange) -> bool:
         own = steps[part.first : part.last + 1]
         events = [step.event for step in own if step.kind is Kind.COPY]
         return part.signs == (Sign.COPY,) and all(
             event is not None and event.purpose in _PUT_AWAY for event in events
         )
 
-    found: list[Part] = []
+    found: list[StepRange] = []
     for part in parts:
         is_more = bool(found) and found[-1].signs == (Sign.UPDATE,) and not part.begins
         if is_more and puts_away(part):
@@ -107,28 +107,30 @@ def _stores(parts: Sequence[Part], steps: Sequence[Step]) -> list[Part]:
     return found
 
 
-def _tiles(parts: Sequence[Part], steps: Sequence[Step]) -> list[Part]:
+def _tiles(parts: Sequence[StepRange], steps: Sequence[Step]) -> list[StepRange]:
     return _modules(parts, steps, operator_of)
 
 
-def _blocks(parts: Sequence[Part], steps: Sequence[Step]) -> list[Part]:
+def _blocks(parts: Sequence[StepRange], steps: Sequence[Step]) -> list[StepRange]:
     return _modules(parts, steps, _block_of)
 
 
-def _modules(parts: Sequence[Part], steps: Sequence[Step], module_of: ModuleOf) -> list[Part]:
+def _modules(
+    parts: Sequence[StepRange], steps: Sequence[Step], module_of: ModuleOf
+) -> list[StepRange]:
     """What a phase does with the parts of a module, one after the other, is one beat.
 
     What is gathered ahead for another module, or of another still reduced, goes on beside it.
     """
     names = [_module(part, steps[part.main], module_of) for part in parts]
-    found: list[Part] = []
+    found: list[StepRange] = []
     place = 0
     while place < len(parts):
         end = _end_of(place, parts, names)
         own = [at for at in range(place, end) if names[at] == names[place]]
         works = [at for at in own if _WORK & {*parts[at].signs}]
         if names[place] and len(own) > 1 and works:
-            whole = reduce(Part.with_more, [parts[at] for at in own])
+            whole = reduce(StepRange.with_more, [parts[at] for at in own])
             doings = sorted(whole.doings, key=lambda doing: _OF_UNITS.index(doing.sign))
             found.append(
                 replace(
@@ -146,14 +148,14 @@ def _modules(parts: Sequence[Part], steps: Sequence[Step], module_of: ModuleOf) 
     return found
 
 
-def _module(part: Part, step: Step, module_of: ModuleOf) -> str:
+def _module(part: StepRange, step: Step, module_of: ModuleOf) -> str:
     """Of what all units are parts that something is done with."""
     modules = {module_of(doing.unit) for doing in part.doings}
     is_of_units = step.phase in STEP_PHASES and {*part.signs} <= {*_OF_UNITS}
     return modules.pop() if is_of_units and len(modules) == 1 else ""
 
 
-def _end_of(first: int, parts: Sequence[Part], names: Sequence[str]) -> int:
+def _end_of(first: int, parts: Sequence[StepRange], names: Sequence[str]) -> int:
     """Behind the last part that goes on with the module of the first one."""
     end = first + 1
     for place in range(first + 1, len(parts)):

@@ -9,7 +9,7 @@ from zerosim.analysis.beats.beat import Doing, Sign, Turn
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StepRange:
     """Steps that follow each other.
 
     Attributes:
@@ -40,7 +40,7 @@ class Part:
         is_inside = bool(self.within) and doing.unit.startswith(f"{self.within}.")
         return is_inside and doing.sign in self.signs
 
-    def with_more(self, more: Part) -> Part:
+    def with_more(self, more: StepRange) -> StepRange:
         """The two as one."""
         doings = dict.fromkeys((*self.doings, *more.doings))
         turns = {**self.turns, **more.turns}

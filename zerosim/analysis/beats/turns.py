@@ -12,16 +12,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from zerosim.analysis.beats.beat import Doing, Sign, Turn
-from zerosim.analysis.beats.part import Part
+from zerosim.analysis.beats.part import StepRange
 from zerosim.analysis.frames.step import Step
 from zerosim.schema.events import Phase
 
 _IN_TURNS = (Sign.COMPUTE, Sign.SEND)
 
 
-def in_turns(parts: Sequence[Part], steps: Sequence[Step]) -> list[Part]:
+def in_turns(parts: Sequence[StepRange], steps: Sequence[Step]) -> list[StepRange]:
     """The parts of an iteration, those that compute or send at once as one."""
-    found: list[Part] = []
+    found: list[StepRange] = []
     for part in parts:
         own = replace(part, turns=_turns(part, steps[part.main]))
         if found and _goes_on(found[-1], own):
@@ -31,7 +31,7 @@ def in_turns(parts: Sequence[Part], steps: Sequence[Step]) -> list[Part]:
     return list(_with_kept(found))
 
 
-def _with_kept(parts: Sequence[Part]) -> Iterator[Part]:
+def _with_kept(parts: Sequence[StepRange]) -> Iterator[StepRange]:
     """Say how many micro-batches each rank keeps activations of when a part is over.
 
     Of a rank with several stages, each of them counts.
@@ -53,7 +53,7 @@ def _with_kept(parts: Sequence[Part]) -> Iterator[Part]:
         yield replace(part, kept=counts if part.turns else {})
 
 
-def _turns(part: Part, step: Step) -> dict[int, Turn]:
+def _turns(part: StepRange, step: Step) -> dict[int, Turn]:
     is_compute = part.signs == (Sign.COMPUTE,)
     return {
         rank: Turn(step.phase, step.micro_step, event.unit.partition(".")[0])
@@ -61,13 +61,13 @@ def _turns(part: Part, step: Step) -> dict[int, Turn]:
     }
 
 
-def _goes_on(before: Part, part: Part) -> bool:
+def _goes_on(before: StepRange, part: StepRange) -> bool:
     if part.begins or not {*before.signs, *part.signs} <= {*_IN_TURNS}:
         return False
     return all(before.turns.get(rank, turn) == turn for rank, turn in part.turns.items())
 
 
-def _computing_first(part: Part) -> Part:
+def _computing_first(part: StepRange) -> StepRange:
     def is_sent(doing: Doing) -> bool:
         return doing.sign is Sign.SEND
 

@@ -16,11 +16,11 @@ gathers     of these, what gathers do; reductions; copying
 frames      the steps played on the holdings
 """
 
-from zerosim.analysis.frames.cuts import NotShown, Program
+from zerosim.analysis.frames.cuts import NotShown, ProgramUnits
 from zerosim.analysis.frames.find import steps
 from zerosim.analysis.frames.frames import Broken, Frames, play
 from zerosim.analysis.frames.holdings import Holdings, IllegalFrame, Piece, ShardState
-from zerosim.analysis.frames.layout import Band, Layout
+from zerosim.analysis.frames.layout import Band, ShardLayout
 from zerosim.analysis.frames.ledger import cell_number
 from zerosim.analysis.frames.programs import one_program, program_of
 from zerosim.analysis.frames.reductions import pieces_of
@@ -32,11 +32,11 @@ __all__ = [
     "Frames",
     "Holdings",
     "IllegalFrame",
-    "Layout",
     "Message",
     "NotShown",
     "Piece",
-    "Program",
+    "ProgramUnits",
+    "ShardLayout",
     "ShardState",
     "Step",
     "Steps",

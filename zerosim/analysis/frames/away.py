@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from zerosim.analysis.frames.layout import Layout
+from zerosim.analysis.frames.layout import ShardLayout
 from zerosim.base.tiers import Tier
 from zerosim.schema.memory import OPTIMIZER_STATES, Role
 
@@ -19,7 +19,7 @@ Spot = tuple[int, str, Role, Tier]
 
 
 @dataclass(slots=True)
-class Away:
+class OffloadedShards:
     """What lies on the host and on the disk.
 
     Attributes:
@@ -27,7 +27,7 @@ class Away:
         old: those with a value of before.
     """
 
-    layout: Layout
+    layout: ShardLayout
     held: dict[Spot, set[int]] = field(default_factory=dict)
     old: dict[Spot, set[int]] = field(default_factory=dict)
 

@@ -36,13 +36,13 @@ class NotShown(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class ProgramUnits:
     """What the strategies of a program say of its units.
 
     Attributes:
         units: in the order of forward.
         buckets: what is reduced together.
-        computed, gathered: as `Layout` has them.
+        computed, gathered: as `ShardLayout` has them.
         dtype: in which parameters are kept, as PyTorch names it; element_bytes: of one.
         begins_with_states: the optimizer has its states before the first update.
     """
@@ -58,7 +58,7 @@ class Program:
 
 
 @dataclass(slots=True)
-class Cut:
+class ParameterInUnit:
     """A parameter, and all that decides which unit it belongs to.
 
     Attributes:
@@ -105,17 +105,19 @@ class Cutting:
         """The strategies that divide the training along an axis."""
         return [one for name, one in self.systems.items() if axis_of(name) is axis]
 
-    def cut(self, parameters: Iterable[Parameter]) -> list[Cut]:
+    def cut(self, parameters: Iterable[Parameter]) -> list[ParameterInUnit]:
         """Each parameter with the innermost module that is computed and holds it."""
-        return [Cut(one, innermost(one.name, self.computations)) for one in parameters]
+        return [ParameterInUnit(one, innermost(one.name, self.computations)) for one in parameters]
 
-    def units(self, cuts: Sequence[Cut], padded: Mapping[str, int]) -> tuple[UnitLayout, ...]:
+    def units(
+        self, cuts: Sequence[ParameterInUnit], padded: Mapping[str, int]
+    ) -> tuple[UnitLayout, ...]:
         """The units, in the order in which they are computed.
 
         Args:
             padded: by parameter, elements of it that all ranks keep together.
         """
-        groups: dict[Key, list[Cut]] = defaultdict(list)
+        groups: dict[Key, list[ParameterInUnit]] = defaultdict(list)
         for one in cuts:
             groups[one.key].append(one)
         names = _names(groups)
@@ -150,7 +152,7 @@ class Cutting:
         buckets: Iterable[BucketLayout],
         division: Division,
         gathered: Mapping[str, Calls] | None = None,
-    ) -> Program:
+    ) -> ProgramUnits:
         """All of it together."""
         modules = {name: innermost(name, self.computations) for name in self.unit_of}
         computed = {
@@ -164,7 +166,7 @@ class Cutting:
             for name in self.computations
         }
         dtype = _dtype(self.systems.values())
-        return Program(
+        return ProgramUnits(
             units=units,
             buckets=tuple(buckets),
             division=division,
@@ -185,7 +187,7 @@ def innermost(name: str, modules: Iterable[str]) -> str:
 
 
 def _names(
-    groups: Mapping[Key, Sequence[Cut]],
+    groups: Mapping[Key, Sequence[ParameterInUnit]],
 ) -> dict[Key, str]:
     """What units are called: their module, where it is one unit; else what they have in common."""
     num_of_module = Counter((module, trains) for module, *_, trains in groups)

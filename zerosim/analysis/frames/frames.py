@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from zerosim.analysis.frames.holdings import IllegalFrame, ShardState
-from zerosim.analysis.frames.layout import Layout
+from zerosim.analysis.frames.layout import ShardLayout
 from zerosim.analysis.frames.ledger import Change
 from zerosim.analysis.frames.rules import Rules
 from zerosim.analysis.frames.step import Step
@@ -44,7 +44,7 @@ class Frames:
         broken: None if all laws were kept.
     """
 
-    layout: Layout
+    layout: ShardLayout
     initial: tuple[ShardState, ...]
     changes: tuple[tuple[Change, ...], ...]
     freed: dict[int, tuple[str, ...]]
@@ -59,7 +59,7 @@ class Frames:
         return tuple(cells)
 
 
-def play(layout: Layout, buckets: Sequence[BucketLayout], steps: Sequence[Step]) -> Frames:
+def play(layout: ShardLayout, buckets: Sequence[BucketLayout], steps: Sequence[Step]) -> Frames:
     """The frames of an iteration.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zerosim.analysis.frames.cuts import ROOT, Cut, Cutting, NotShown, Program
+from zerosim.analysis.frames.cuts import ROOT, Cutting, NotShown, ParameterInUnit, ProgramUnits
 from zerosim.analysis.frames.layout import Calls, Division
 from zerosim.analysis.frames.seats import divided, seats_of
 from zerosim.schema.manifest import BucketLayout
@@ -13,8 +13,8 @@ from zerosim.theory.programs.options import flag, text
 
 
 def fully_sharded(
-    made: Cutting, strategy: Strategy, cuts: Sequence[Cut], padded: dict[str, int]
-) -> Program:
+    made: Cutting, strategy: Strategy, cuts: Sequence[ParameterInUnit], padded: dict[str, int]
+) -> ProgramUnits:
     """What each rank keeps of a bundle is gathered for its module, and freed after it."""
     bundle_of = {one.name: bundle.name for bundle in strategy.bundles for one in bundle.parameters}
     for bundle in strategy.bundles:

@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from zerosim.analysis.frames.away import Away
-from zerosim.analysis.frames.layout import Band, Layout, Place
+from zerosim.analysis.frames.away import OffloadedShards
+from zerosim.analysis.frames.layout import Band, Place, ShardLayout
 from zerosim.base.tiers import Tier
 from zerosim.schema.memory import Role
 
@@ -79,7 +79,7 @@ class Holdings:
         arriving: shards on their way: rank, unit, role, shard, tier that they come to.
     """
 
-    layout: Layout
+    layout: ShardLayout
     parameters: dict[Place, set[int]] = field(default_factory=dict)
     stale: dict[Place, set[int]] = field(default_factory=dict)
     gradients: dict[tuple[int, Piece], dict[int, Summed]] = field(default_factory=dict)
@@ -90,12 +90,12 @@ class Holdings:
     unreduced: dict[Place, set[Piece]] = field(default_factory=dict)
     offloaded: dict[Place, set[Piece]] = field(default_factory=dict)
     secondary: dict[Place, set[int]] = field(default_factory=dict)
-    away: Away = field(init=False)
+    away: OffloadedShards = field(init=False)
     arriving: set[tuple[int, str, Role, int, Tier]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         layout = self.layout
-        self.away = Away(layout)
+        self.away = OffloadedShards(layout)
         for rank in layout.ranks:
             for unit, trainable in layout.trainable.items():
                 persists = unit in layout.divided.persists

@@ -27,7 +27,7 @@ Place = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class ShardDuties:
     """What one rank has to do with one unit, as shards of it.
 
     Attributes:
@@ -76,7 +76,7 @@ class Division:
     calls_within: bool = False
     frees_gradients: bool = False
     num_shards: int = 0
-    parts: Mapping[Place, Part] = field(default_factory=dict)
+    parts: Mapping[Place, ShardDuties] = field(default_factory=dict)
     persists: frozenset[str] = frozenset()
     frees_last: frozenset[str] = frozenset()
     frees_for_next: bool = False
@@ -95,7 +95,7 @@ Calls = tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class ShardLayout:
     """What decides who holds what.
 
     Attributes:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from zerosim.analysis.frames.holdings import Holdings, ShardState
-from zerosim.analysis.frames.layout import Band, Layout
+from zerosim.analysis.frames.layout import Band, ShardLayout
 from zerosim.analysis.frames.step import Step
 from zerosim.schema.events import Kind, Op
 from zerosim.schema.memory import Role
@@ -17,7 +17,7 @@ Spot = tuple[int, Band, str, int]
 """A rank, a state in a tier, a unit, a shard."""
 
 
-def cell_number(layout: Layout, place: int, band: Band, unit: int, shard: int) -> int:
+def cell_number(layout: ShardLayout, place: int, band: Band, unit: int, shard: int) -> int:
     """Number of a cell: rank by rank, state by state, unit by unit, shard by shard.
 
     Args:
@@ -37,7 +37,7 @@ class Ledger:
         cells: as they were when they were last asked for.
     """
 
-    layout: Layout
+    layout: ShardLayout
     holdings: Holdings
     cells: list[ShardState] = field(default_factory=list)
     touched: set[Spot] = field(default_factory=set)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from zerosim.analysis.frames.cuts import Cutting, NotShown, Program
+from zerosim.analysis.frames.cuts import Cutting, NotShown, ProgramUnits
 from zerosim.analysis.frames.stages import read_stages, require_stages
 from zerosim.schema.strategies import Strategy
 from zerosim.systems.registry import Axis, axis_of, reader_of
@@ -13,7 +13,7 @@ from zerosim.systems.registry import Axis, axis_of, reader_of
 
 def program_of(
     held: Mapping[int, Sequence[Strategy]], num_ranks: int, computations: Sequence[str]
-) -> Program:
+) -> ProgramUnits:
     """The units of a program, and what is divided of them.
 
     Args:
@@ -39,17 +39,17 @@ def program_of(
 
 def _read(
     held: Mapping[int, Mapping[str, Strategy]], num_ranks: int, computations: Sequence[str]
-) -> Program:
+) -> ProgramUnits:
     made = Cutting(held, num_ranks, computations)
     part = reader_of(made.systems, "frames")
     if part is None:
         names = " and ".join(str(one) for one in made.systems)
         raise NotShown(f"what each rank holds of a unit is not shown for {names}")
-    found: Program = part.read(made)
+    found: ProgramUnits = part.read(made)
     return found
 
 
-def one_program(micro_steps: Iterable[Program]) -> Program:
+def one_program(micro_steps: Iterable[ProgramUnits]) -> ProgramUnits:
     """What holds in all micro-steps of an iteration; what all but the last keep stays until that.
 
     Raises:
@@ -65,5 +65,5 @@ def one_program(micro_steps: Iterable[Program]) -> Program:
     return found
 
 
-def _until_the_last(program: Program, units: frozenset[str]) -> Program:
+def _until_the_last(program: ProgramUnits, units: frozenset[str]) -> ProgramUnits:
     return replace(program, division=replace(program.division, frees_last=units))

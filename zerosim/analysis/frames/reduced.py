@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from zerosim.analysis.frames.cuts import Cutting, NotShown
-from zerosim.analysis.frames.layout import Division, Part
+from zerosim.analysis.frames.layout import Division, ShardDuties
 from zerosim.schema.manifest import BucketLayout, UnitLayout
 from zerosim.schema.strategies import Strategy
 from zerosim.theory.programs.options import flag, name_lists, text
@@ -40,7 +40,7 @@ def reduced_buckets(made: Cutting, strategy: Strategy) -> Iterator[BucketLayout]
 def each_alone(ranks: Iterable[int], units: Sequence[UnitLayout]) -> Division:
     """Of ranks that keep everything and add up no gradients with each other."""
     one = frozenset({0})
-    whole = Part(computes=one, keeps=one, updates=one, makes=one)
+    whole = ShardDuties(computes=one, keeps=one, updates=one, makes=one)
     return replace(
         EVERYTHING,
         num_shards=1,

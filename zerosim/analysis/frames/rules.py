@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from zerosim.analysis.frames.copying import Copying
 from zerosim.analysis.frames.gathers import Gathers
 from zerosim.analysis.frames.holdings import Holdings
-from zerosim.analysis.frames.layout import FROZEN, Layout
+from zerosim.analysis.frames.layout import FROZEN, ShardLayout
 from zerosim.analysis.frames.ledger import Ledger
 from zerosim.analysis.frames.reductions import Reductions
 from zerosim.analysis.frames.step import Step
@@ -26,7 +26,7 @@ class Rules:
     """
 
     def __init__(
-        self, layout: Layout, buckets: Sequence[BucketLayout], steps: Sequence[Step]
+        self, layout: ShardLayout, buckets: Sequence[BucketLayout], steps: Sequence[Step]
     ) -> None:
         """Begin with what the layout says."""
         self.layout = layout
@@ -271,7 +271,7 @@ class Rules:
             self.ledger.touch(rank, band.role, unit)
 
 
-def _units_of_gathers(layout: Layout, steps: Sequence[Step]) -> dict[int, tuple[str, ...]]:
+def _units_of_gathers(layout: ShardLayout, steps: Sequence[Step]) -> dict[int, tuple[str, ...]]:
     """By collective, the units that it gathers, where calls of a name gather several in turn."""
     seen: Counter[str] = Counter()
     found: dict[int, tuple[str, ...]] = {}

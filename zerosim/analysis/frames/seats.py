@@ -20,7 +20,7 @@ from zerosim.analysis.frames.cuts import (
     NotShown,
     parameters_in,
 )
-from zerosim.analysis.frames.layout import Division, Part
+from zerosim.analysis.frames.layout import Division, ShardDuties
 from zerosim.schema.memory import Role
 from zerosim.schema.strategies import Strategy
 from zerosim.systems.registry import Axis, axis_of, find
@@ -52,14 +52,14 @@ class Seat:
         """Of every unit."""
         return self.num_rows * len(self.columns)
 
-    def part(self, sort: str) -> Part:
+    def part(self, sort: str) -> ShardDuties:
         """What the rank has of a unit whose parameters are of this sort."""
         count = len(self.columns)
         everywhere = frozenset(range(self.num_shards))
         column = self.columns.index(self.rank)
         mine = everywhere if sort not in (CUT, WHOLE_GRADIENT) else _of(column, count, everywhere)
         keeps = frozenset(one for one in mine if one // count == self.row)
-        return Part(
+        return ShardDuties(
             computes=mine,
             keeps=keeps,
             updates=keeps,

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from zerosim.analysis.frames.cuts import OPTIMIZER, Cutting, NotShown, Program
-from zerosim.analysis.frames.layout import Calls, Part
+from zerosim.analysis.frames.cuts import OPTIMIZER, Cutting, NotShown, ProgramUnits
+from zerosim.analysis.frames.layout import Calls, ShardDuties
 from zerosim.analysis.frames.reduced import each_alone
 from zerosim.schema.events import Event, Purpose
 from zerosim.schema.manifest import BucketLayout
@@ -22,7 +22,7 @@ from zerosim.systems.registry import Axis, axis_of
 from zerosim.theory.programs.options import parameters_of, text, text_map
 
 Held = Mapping[int, Mapping[str, Strategy]]
-Reader = Callable[[Held, int, Sequence[str]], Program]
+Reader = Callable[[Held, int, Sequence[str]], ProgramUnits]
 
 Stages = Mapping[str, str]
 """The stages of a rank: by the label that tells their modules apart; that of one alone is ""."""
@@ -71,9 +71,9 @@ def require_stages(held: Held) -> dict[int, tuple[str, ...]]:
 
 def read_stages(
     held: Held, stages: Mapping[int, Collection[str]], computations: Sequence[str], read: Reader
-) -> Program:
+) -> ProgramUnits:
     """A pipeline: what each stage is, as what divides it beside says, or whole on its rank."""
-    programs: dict[str, Program] = {}
+    programs: dict[str, ProgramUnits] = {}
     for stage in sorted({stage for own in stages.values() for stage in own}, key=_number):
         own = {rank: held[rank] for rank in held if stage in stages[rank]}
         prefix = f"{stage}."
@@ -105,7 +105,7 @@ def _part_of(pipeline: Strategy, stage: str) -> Strategy:
     return replace(pipeline, bundles=bundles, options={**pipeline.options, "classes": classes})
 
 
-def _whole(stage: str, held: Held, computations: Sequence[str]) -> Program:
+def _whole(stage: str, held: Held, computations: Sequence[str]) -> ProgramUnits:
     """A stage that nobody divides."""
     own = {
         rank: {
@@ -125,7 +125,7 @@ def _whole(stage: str, held: Held, computations: Sequence[str]) -> Program:
     return made.program(units, (), each_alone(held, units))
 
 
-def _with_parts(program: Program, ranks: tuple[int, ...]) -> Program:
+def _with_parts(program: ProgramUnits, ranks: tuple[int, ...]) -> ProgramUnits:
     """A program that says what each rank has of each unit."""
     division, count = program.division, len(ranks)
     if division.parts:
@@ -133,7 +133,7 @@ def _with_parts(program: Program, ranks: tuple[int, ...]) -> Program:
     everything = frozenset(range(count))
     mine = {rank: frozenset({place}) for place, rank in enumerate(ranks)}
     parts = {
-        (rank, unit.name): Part(
+        (rank, unit.name): ShardDuties(
             computes=everything,
             keeps=mine[rank] if division.parameters else everything,
             updates=mine[rank] if division.states else everything,
@@ -146,7 +146,7 @@ def _with_parts(program: Program, ranks: tuple[int, ...]) -> Program:
     return replace(program, division=replace(division, num_shards=count, parts=parts))
 
 
-def _named(stage: str, program: Program) -> Program:
+def _named(stage: str, program: ProgramUnits) -> ProgramUnits:
     """A program whose units are called after their stage as well."""
 
     def all_of(names: Iterable[str]) -> tuple[str, ...]:
@@ -186,7 +186,7 @@ def _named(stage: str, program: Program) -> Program:
     )
 
 
-def _joined(programs: Mapping[str, Program], ranks: tuple[int, ...]) -> Program:
+def _joined(programs: Mapping[str, ProgramUnits], ranks: tuple[int, ...]) -> ProgramUnits:
     """The stages one after another; a rank has nothing to do with the units of others.
 
     Raises:
@@ -201,7 +201,7 @@ def _joined(programs: Mapping[str, Program], ranks: tuple[int, ...]) -> Program:
     if len(kinds) > 1:
         raise NotShown("stages of the pipeline are not divided alike")
     units = tuple(unit for one in every for unit in one.units)
-    nothing = {(rank, unit.name): Part() for rank in ranks for unit in units}
+    nothing = {(rank, unit.name): ShardDuties() for rank in ranks for unit in units}
     computed: dict[str, tuple[str, ...]] = {}
     gathered: dict[str, Calls] = {}
     modules: dict[str, str] = {}

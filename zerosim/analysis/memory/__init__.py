@@ -15,7 +15,7 @@ from zerosim.analysis.memory.line import (
     timeline,
 )
 from zerosim.analysis.memory.peaks import (
-    Disagreement,
+    AllocatorGap,
     Peak,
     disagreement,
     peak,
@@ -33,8 +33,8 @@ from zerosim.analysis.memory.samples import (
 __all__ = [
     "NOT_MEASURED",
     "ROLES",
+    "AllocatorGap",
     "Bytes",
-    "Disagreement",
     "Holders",
     "Peak",
     "Timeline",

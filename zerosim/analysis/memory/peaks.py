@@ -53,7 +53,7 @@ def peak_between(line: Timeline, positions: Bytes) -> Peak | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Disagreement:
+class AllocatorGap:
     """How far the roles and the allocator are apart.
 
     Attributes:
@@ -69,11 +69,11 @@ class Disagreement:
     least_bytes: int
 
 
-def disagreement(line: Timeline) -> Disagreement | None:
+def disagreement(line: Timeline) -> AllocatorGap | None:
     """Where the roles and the allocator disagree most; None if the allocator was not asked."""
     measured = np.flatnonzero(line.allocated != NOT_MEASURED)
     if not len(measured):
         return None
     other = line.allocated[measured] - line.known[measured]
     worst = int(np.abs(other).argmax())
-    return Disagreement(len(measured), int(measured[worst]), int(other[worst]), int(other.min()))
+    return AllocatorGap(len(measured), int(measured[worst]), int(other[worst]), int(other.min()))

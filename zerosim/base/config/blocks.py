@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Cutting(StrEnum):
+class MatrixCut(StrEnum):
     """How tensor parallel ranks divide a matrix (M. Shoeybi et al., arXiv 1909.08053)."""
 
     COLUMNS = "columns"
@@ -27,7 +27,7 @@ class Matrix:
 
     inputs: int
     outputs: int
-    cut: Cutting = Cutting.COLUMNS
+    cut: MatrixCut = MatrixCut.COLUMNS
     has_bias: bool = False
     count: int = 1
 
@@ -37,9 +37,9 @@ class Matrix:
         weights = self.count * self.inputs * self.outputs
         biases = self.count * self.outputs if self.has_bias else 0
         match self.cut:
-            case Cutting.COLUMNS:
+            case MatrixCut.COLUMNS:
                 return weights + biases, 0
-            case Cutting.ROWS:
+            case MatrixCut.ROWS:
                 return weights, biases
         return 0, weights + biases
 
@@ -67,7 +67,7 @@ class Experts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+class BlockShape:
     """One block.
 
     Attributes:
@@ -181,7 +181,7 @@ class Architecture:
     key_heads: int
     context: int
     vocabulary: int
-    blocks: tuple[Block, ...]
+    blocks: tuple[BlockShape, ...]
     ends: Ends
     left_out: tuple[str, ...] = ()
 
@@ -197,7 +197,7 @@ class Architecture:
 
 
 def count_parameters(
-    blocks: tuple[Block, ...], ends: Ends, vocabulary: int, width: int, *, active: bool = False
+    blocks: tuple[BlockShape, ...], ends: Ends, vocabulary: int, width: int, *, active: bool = False
 ) -> int:
     """Of a model; `active`: those that one token goes through."""
     tables = vocabulary * width * (1 if ends.tied else 2)

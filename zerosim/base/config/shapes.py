@@ -15,10 +15,10 @@ from typing import Any
 
 from zerosim.base.config.blocks import (
     Architecture,
-    Block,
-    Cutting,
+    BlockShape,
     Ends,
     Matrix,
+    MatrixCut,
     count_parameters,
 )
 from zerosim.base.config.choices import ModelName
@@ -60,7 +60,7 @@ class GPTConfig:
         return self.heads
 
     @property
-    def blocks(self) -> tuple[Block, ...]:
+    def blocks(self) -> tuple[BlockShape, ...]:
         """All alike."""
         return _gpt_blocks(self)
 
@@ -101,7 +101,7 @@ class LlamaConfig:
         return count_parameters(self.blocks, self.ends, self.vocabulary, self.width)
 
     @property
-    def blocks(self) -> tuple[Block, ...]:
+    def blocks(self) -> tuple[BlockShape, ...]:
         """All alike."""
         return _llama_blocks(self)
 
@@ -112,15 +112,15 @@ class LlamaConfig:
 
 
 @lru_cache(maxsize=256)
-def _gpt_blocks(shape: GPTConfig) -> tuple[Block, ...]:
+def _gpt_blocks(shape: GPTConfig) -> tuple[BlockShape, ...]:
     h = shape.width
     matrices = (
         Matrix(h, 3 * h, has_bias=True),
-        Matrix(h, h, Cutting.ROWS, has_bias=True),
+        Matrix(h, h, MatrixCut.ROWS, has_bias=True),
         Matrix(h, 4 * h, has_bias=True),
-        Matrix(4 * h, h, Cutting.ROWS, has_bias=True),
+        Matrix(4 * h, h, MatrixCut.ROWS, has_bias=True),
     )
-    block = Block(
+    block = BlockShape(
         matrices=matrices,
         heads=shape.heads,
         norms=2,
@@ -139,17 +139,17 @@ def _gpt_blocks(shape: GPTConfig) -> tuple[Block, ...]:
 
 
 @lru_cache(maxsize=256)
-def _llama_blocks(shape: LlamaConfig) -> tuple[Block, ...]:
+def _llama_blocks(shape: LlamaConfig) -> tuple[BlockShape, ...]:
     h, f = shape.width, shape.hidden
     keys = h // shape.heads * shape.key_heads
     matrices = (
         Matrix(h, h),
         Matrix(h, keys, count=2),
-        Matrix(h, h, Cutting.ROWS),
+        Matrix(h, h, MatrixCut.ROWS),
         Matrix(h, f, count=2),
-        Matrix(f, h, Cutting.ROWS),
+        Matrix(f, h, MatrixCut.ROWS),
     )
-    block = Block(
+    block = BlockShape(
         matrices=matrices,
         heads=shape.heads,
         norms=2,

@@ -21,7 +21,7 @@ from zerosim.predict.placement.machine import Machine
 _FOLDER = "software"
 
 
-class System(StrEnum):
+class SoftwareSystem(StrEnum):
     """Which kind of software divides a training so."""
 
     SHARDED = "sharded"
@@ -58,7 +58,7 @@ class Software:
     name: str
     title: str
     gpus: tuple[str, ...]
-    systems: tuple[System, ...]
+    systems: tuple[SoftwareSystem, ...]
     constants: tuple[tuple[str, float], ...]
     record: Record | None
 
@@ -86,13 +86,13 @@ def load_software(name: str) -> Software:
         name=name,
         title=values.pop("title"),
         gpus=tuple(values.pop("gpus", ())),
-        systems=tuple(map(System, values.pop("systems", ()))),
+        systems=tuple(map(SoftwareSystem, values.pop("systems", ()))),
         constants=tuple((key, float(value["value"])) for key, value in values.items()),
         record=None if record is None else Record(**record),
     )
 
 
-def usual_software(machine: Machine, system: System) -> Software | None:
+def usual_software(machine: Machine, system: SoftwareSystem) -> Software | None:
     """What plans of a machine stand on; None if nothing was measured on such GPUs.
 
     A machine that has constants of its own, of a named software or of runs of yours, keeps them.

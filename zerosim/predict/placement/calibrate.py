@@ -11,12 +11,12 @@ import numpy as np
 from zerosim.analysis.graph import build_graph
 from zerosim.base.errors import ConfigError
 from zerosim.base.tiers import Link
-from zerosim.predict.placement.computing import Computing, fit_computing
+from zerosim.predict.placement.computing import ComputeRates, fit_computing
 from zerosim.predict.placement.durations import durations
-from zerosim.predict.placement.fitting import Line, fit_line
+from zerosim.predict.placement.fitting import FittedLine, fit_line
 from zerosim.predict.placement.modelled import Work
 from zerosim.predict.placement.network import make_network
-from zerosim.predict.placement.seen import Points, Seen
+from zerosim.predict.placement.seen import CostSurvey, Points
 from zerosim.record import Trace
 
 
@@ -31,12 +31,12 @@ class Calibration:
         program_ns, handover_ns, wake_ns, post_ns: as `Machine` names them.
     """
 
-    computing: Computing
-    message: Line | None
-    native: Line | None
-    bus: Line | None
-    storage: Line | None
-    ask: Line | None
+    computing: ComputeRates
+    message: FittedLine | None
+    native: FittedLine | None
+    bus: FittedLine | None
+    storage: FittedLine | None
+    ask: FittedLine | None
     program_ns: float
     handover_ns: float
     wake_ns: float
@@ -52,7 +52,7 @@ def calibrate(runs: Sequence[tuple[Trace, Work]]) -> Calibration:
     Raises:
         ConfigError: nothing was computed in them.
     """
-    seen = Seen()
+    seen = CostSurvey()
     for trace, work in runs:
         network = make_network(build_graph(trace))
         seen.work = work
@@ -78,7 +78,7 @@ def _mean(times: Sequence[int]) -> float:
     return float(np.mean(times)) if times else 0.0
 
 
-def _line(points: Points) -> Line | None:
+def _line(points: Points) -> FittedLine | None:
     if not points:
         return None
     sizes, times = (np.array(column) for column in zip(*points, strict=True))

@@ -17,7 +17,7 @@ _BETTER = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Computing:
+class ComputeRates:
     """How fast computations go.
 
     Attributes:
@@ -37,7 +37,7 @@ class Computing:
     count: int
 
 
-def fit_computing(computed: Sequence[Computed]) -> Computing:
+def fit_computing(computed: Sequence[Computed]) -> ComputeRates:
     """Fit the means of computations that are alike.
 
     What these are off counts in proportion, and by how much time they take in all: a step is their
@@ -56,7 +56,7 @@ def fit_computing(computed: Sequence[Computed]) -> Computing:
     times = np.array([one.time_ns for one in computed], np.float64)
     residual = float(np.median(np.abs(times / fitted - 1)))
     flops, wide, moved = (1e9 / cost if cost else None for cost in costs[:3].tolist())
-    return Computing(flops, wide, moved, float(costs[3]), residual, len(computed))
+    return ComputeRates(flops, wide, moved, float(costs[3]), residual, len(computed))
 
 
 def _parts(one: Computed) -> tuple[int, int, int, int]:

@@ -30,7 +30,7 @@ class Durations:
 
 def durations(network: Network, costs: Costs) -> Durations:
     """Ask a cost model for all that takes time."""
-    asked = _Asked(network, costs)
+    asked = _DurationFiller(network, costs)
     asked.computations()
     asked.messages()
     asked.copies()
@@ -38,7 +38,7 @@ def durations(network: Network, costs: Costs) -> Durations:
     return Durations(weight=asked.offset, lag=asked.lag, sharing=asked.sharing())
 
 
-class _Asked:
+class _DurationFiller:
     """Fills in what a model says."""
 
     def __init__(self, network: Network, costs: Costs) -> None:

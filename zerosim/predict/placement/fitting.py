@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class FittedLine:
     """Time by bytes.
 
     Attributes:
@@ -38,14 +38,14 @@ class Line:
 
 def fit_line(
     payload_bytes: Ints, recorded_ns: Ints, middle: Callable[[Ints], Any] = np.median
-) -> Line:
+) -> FittedLine:
     """Fit the medians of each size, or other middles, so that none is far off in proportion.
 
     Neither latency nor time by byte is ever below 0: a line that would have it so goes through the
     other alone.
     """
     if not len(payload_bytes):
-        return Line(0.0, 0.0, 0.0, 0)
+        return FittedLine(0.0, 0.0, 0.0, 0)
     sizes, which = np.unique(payload_bytes, return_inverse=True)
     medians = np.array([middle(recorded_ns[which == one]) for one in range(len(sizes))])
     medians = np.maximum(medians, 1.0)
@@ -53,7 +53,7 @@ def fit_line(
     latency, per_byte = _solve(sizes.astype(np.float64), medians, np.sqrt(counts * medians))
     fitted = np.maximum(latency + per_byte * payload_bytes, 1.0)
     residual = float(np.median(np.abs(recorded_ns - fitted) / fitted))
-    return Line(latency, per_byte, residual, len(payload_bytes))
+    return FittedLine(latency, per_byte, residual, len(payload_bytes))
 
 
 def _solve(sizes: Floats, medians: Floats, weights: Floats) -> tuple[float, float]:

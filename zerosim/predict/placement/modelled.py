@@ -17,14 +17,14 @@ from zerosim.analysis.graph import NodeKind
 from zerosim.analysis.graph.table import Ints
 from zerosim.base.errors import ConfigError
 from zerosim.base.tiers import Link, Tier, link_of_copy, link_of_message
+from zerosim.predict.placement.collective_steps import hierarchical, steps
 from zerosim.predict.placement.costs import Tasks
 from zerosim.predict.placement.fitting import Floats
 from zerosim.predict.placement.machine import Machine
-from zerosim.predict.placement.nccl import Layout, nccl_time
+from zerosim.predict.placement.nccl import RanksOnNodes, nccl_time
 from zerosim.predict.placement.network import Network
 from zerosim.predict.placement.owncode import OwnCode
 from zerosim.predict.placement.sharing import Needs, Resource
-from zerosim.predict.placement.steps import hierarchical, steps
 from zerosim.record import Trace, ranks_per_node
 from zerosim.schema.events import Algorithm, Op
 
@@ -102,7 +102,7 @@ def computation_ns(
 
 
 def collective_ns(
-    machine: Machine, op: Op, algorithm: Algorithm, payload_bytes: int, layout: Layout
+    machine: Machine, op: Op, algorithm: Algorithm, payload_bytes: int, layout: RanksOnNodes
 ) -> float:
     """NCCL's by its model, over nodes in levels, others by their steps, ns."""
     if layout.num_ranks < 2:
@@ -223,9 +223,9 @@ class Modelled:
         return None
 
 
-def layout_of(ranks: tuple[int, ...], size: int) -> Layout:
+def layout_of(ranks: tuple[int, ...], size: int) -> RanksOnNodes:
     """On how many nodes of `size` ranks each these ranks are."""
-    return Layout(len(ranks), len({rank // size for rank in ranks}) or 1)
+    return RanksOnNodes(len(ranks), len({rank // size for rank in ranks}) or 1)
 
 
 def _link_of(ranks: tuple[int, ...], size: int) -> Link:

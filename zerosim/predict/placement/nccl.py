@@ -26,7 +26,7 @@ _PLATEAU = 1.4
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class RanksOnNodes:
     """How the ranks of a group lie on nodes.
 
     Attributes:
@@ -39,7 +39,7 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class AlgorithmChoice:
     """One algorithm with one protocol, and how long it takes, µs."""
 
     algorithm: str
@@ -47,7 +47,9 @@ class Choice:
     time_us: float
 
 
-def nccl_time(machine: Machine, op: Op, layout: Layout, payload_bytes: int) -> Choice:
+def nccl_time(
+    machine: Machine, op: Op, layout: RanksOnNodes, payload_bytes: int
+) -> AlgorithmChoice:
     """What NCCL would choose, and how long that takes.
 
     Args:
@@ -64,7 +66,9 @@ def _tables() -> dict[str, Any]:
     return tomllib.loads(text)
 
 
-def choices(machine: Machine, op: Op, layout: Layout, payload_bytes: int) -> Iterator[Choice]:
+def choices(
+    machine: Machine, op: Op, layout: RanksOnNodes, payload_bytes: int
+) -> Iterator[AlgorithmChoice]:
     """All that NCCL would choose from, with what its model expects of each.
 
     Args:
@@ -75,18 +79,18 @@ def choices(machine: Machine, op: Op, layout: Layout, payload_bytes: int) -> Ite
         if protocol == _LL128 and layout.num_nodes > 1:
             continue  # its path between nodes is seldom short enough for NCCL to allow it
         ring = model.ring(protocol, payload_bytes)
-        yield Choice("ring", protocol, ring)
+        yield AlgorithmChoice("ring", protocol, ring)
         if op is Op.ALL_REDUCE:
-            yield Choice("tree", protocol, model.tree(protocol, payload_bytes))
+            yield AlgorithmChoice("tree", protocol, model.tree(protocol, payload_bytes))
     nvls = model.nvls(payload_bytes)
     if nvls is not None:
-        yield Choice("nvls", _SIMPLE, nvls)
+        yield AlgorithmChoice("nvls", _SIMPLE, nvls)
 
 
 class _Model:
     """The formulas of one collective; bandwidths in GB/s, latencies in µs."""
 
-    def __init__(self, machine: Machine, op: Op, layout: Layout) -> None:
+    def __init__(self, machine: Machine, op: Op, layout: RanksOnNodes) -> None:
         self.machine, self.op, self.layout = machine, op, layout
         self.tables = _tables()
         self.own = self.tables[machine.generation]

@@ -20,7 +20,7 @@ from zerosim.analysis.graph import EventGraph, NodeKind, Reason
 from zerosim.analysis.graph.collectives import SYMMETRIC
 from zerosim.analysis.graph.kinds import NODE_CODES, REASON_CODES
 from zerosim.analysis.graph.table import NONE, Codes, Ints, Mask
-from zerosim.predict.placement.messages import Messages, Moments
+from zerosim.predict.placement.message_edges import GraphMessages, Moments
 
 _LEAST = np.iinfo(np.int64).min
 
@@ -79,10 +79,10 @@ class Network:
 
 def make_network(graph: EventGraph) -> Network:
     """Take a graph apart into moments; linear in its size after sorting."""
-    return _Maker(graph).network()
+    return _NetworkMaker(graph).network()
 
 
-class _Maker:
+class _NetworkMaker:
     """Numbers the moments, and collects the edges between them with when they were ready."""
 
     def __init__(self, graph: EventGraph) -> None:
@@ -106,7 +106,7 @@ class _Maker:
     def network(self) -> Network:
         graph = self.graph
         self._add_graph_edges()
-        messages = Messages(graph, self.parent)
+        messages = GraphMessages(graph, self.parent)
         for edge in messages.edges():
             begins = np.full(len(edge.ready), edge.is_posting)
             self._add(

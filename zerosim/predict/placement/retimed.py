@@ -36,7 +36,7 @@ def retimed(network: Network, found: Durations, time: Ints) -> Trace:
     for place, rank in enumerate(graph.trace.ranks):
         rows = slice(int(network.base[place]), int(network.base[place + 1]))
         shift = graph.clocks.offset_ns(rank.rank)
-        clock = _Clock.of_rank(network, time, place, lanes[place])
+        clock = _RetimedClock.of_rank(network, time, place, lanes[place])
         ranks.append(_rank(rank, [one[rows] - shift for one in times], clock))
     return replace(graph.trace, ranks=tuple(ranks))
 
@@ -92,14 +92,14 @@ def _lanes(network: Network) -> list[Ints]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Clock:
+class _RetimedClock:
     """What a rank's times become: those of its main thread, and in between in proportion."""
 
     before: Ints
     after: Ints
 
     @classmethod
-    def of_rank(cls, network: Network, time: Ints, place: int, own: Ints) -> _Clock:
+    def of_rank(cls, network: Network, time: Ints, place: int, own: Ints) -> _RetimedClock:
         graph = network.graph
         shift = graph.clocks.offset_ns(graph.trace.ranks[place].rank)
         ends = network.piece_end[own]
@@ -121,7 +121,7 @@ class _Clock:
         return begin + (time_ns - low) * (end - begin) // (high - low)
 
 
-def _rank(rank: RankTrace, times: list[Ints], clock: _Clock) -> RankTrace:
+def _rank(rank: RankTrace, times: list[Ints], clock: _RetimedClock) -> RankTrace:
     issue, start, end = (one.tolist() for one in times)
 
     def shown(rows: Iterable[Any]) -> tuple[Any, ...]:

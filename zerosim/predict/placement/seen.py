@@ -10,11 +10,11 @@ import numpy as np
 from zerosim.analysis.graph import EventGraph, NodeKind
 from zerosim.analysis.graph.table import Ints, Mask
 from zerosim.base.tiers import Link, link_of_copy
+from zerosim.predict.placement.collective_steps import steps
 from zerosim.predict.placement.costs import Recorded, Tasks
 from zerosim.predict.placement.modelled import Work, computes_wide
 from zerosim.predict.placement.network import Network
 from zerosim.predict.placement.owncode import OwnCode
-from zerosim.predict.placement.steps import steps
 from zerosim.schema.events import Op
 
 Points = list[tuple[float, float]]
@@ -36,7 +36,7 @@ class Computed:
     time_ns: int
 
 
-class Seen(Recorded):
+class CostSurvey(Recorded):
     """Looks at all that takes time in typical iterations of a run, and changes none of it.
 
     Attributes:

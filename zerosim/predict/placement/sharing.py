@@ -52,7 +52,7 @@ class Sharing:
 
 
 @dataclass(slots=True)
-class _Use:
+class _LinkUse:
     """Something that takes place: what is left of it at which time, and how fast it goes."""
 
     needs: Needs
@@ -66,14 +66,14 @@ class _Use:
 class Underway:
     """What takes place with resources, in the order of time."""
 
-    _uses: dict[int, _Use] = field(default_factory=dict)
+    _uses: dict[int, _LinkUse] = field(default_factory=dict)
     _users: Counter[Resource] = field(default_factory=Counter)
     _who: dict[Resource, set[int]] = field(default_factory=dict)
     _ends: list[tuple[float, int, int]] = field(default_factory=list)
 
     def begin(self, moment: int, now: float, lasts_ns: float, needs: Needs) -> None:
         """One more begins; of others that need the same it is the latest."""
-        self._uses[moment] = _Use(needs, lasts_ns, now)
+        self._uses[moment] = _LinkUse(needs, lasts_ns, now)
         for resource in needs:
             self._users[resource] += 1
             self._who.setdefault(resource, set()).add(moment)

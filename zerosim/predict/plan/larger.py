@@ -20,8 +20,8 @@ from zerosim.predict.plan.published import flops, gpt, published_table, step_s, 
 from zerosim.schema.memory import Role
 from zerosim.theory.footprint import footprints
 from zerosim.theory.layout import Layout
-from zerosim.theory.saved import Keeping, Recompute
-from zerosim.theory.transformer import Cut
+from zerosim.theory.saved import KeptActivations, Recompute
+from zerosim.theory.transformer import LayerCut
 
 _ZERO = "Rajbhandari et al. 2020 (arXiv 1910.02054)"
 _FROM_MEMORY = "its configurations (layers, width, heads, batches) are cited from memory"
@@ -55,11 +55,11 @@ def _layout(shape: GPTConfig, gpus: int, tensor: int, batch: int, stage: int = 2
         shape=shape,
         config=EngineConfig(stage=stage, dtype=DType.BF16, checkpoint_activations=True),
         data=gpus // tensor,
-        cut=Cut(tensor),
+        cut=LayerCut(tensor),
         batch=batch,
         sequence=shape.context,
         ranks_per_node=16,
-        keeping=Keeping(Recompute.FULL, has_scores=True, has_dropout=True),
+        keeping=KeptActivations(Recompute.FULL, has_scores=True, has_dropout=True),
     )
 
 
@@ -220,7 +220,7 @@ def prefetching() -> Table:
                 batch=1,
                 sequence=2048,
                 ranks_per_node=8,
-                keeping=Keeping(Recompute.FULL),
+                keeping=KeptActivations(Recompute.FULL),
             )
             seconds[ahead] = step_s(Prices(machine), layout)
         without = (seconds[0] + seconds[1]) / 2

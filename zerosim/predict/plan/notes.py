@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from zerosim.base.quantities import format_exact
 from zerosim.base.tiers import Link
 from zerosim.predict.placement.machine import Machine
-from zerosim.predict.plan.predict import Predicted
+from zerosim.predict.plan.predict import PredictedLayout
 from zerosim.theory.transformer import BLOCK, Operator
 
 
-def notes_on(predicted: Predicted) -> tuple[str, ...]:
+def notes_on(predicted: PredictedLayout) -> tuple[str, ...]:
     """Of one layout, in whole sentences."""
     return tuple(_notes(predicted))
 
 
-def basis_of(predicted: Predicted) -> str:
+def basis_of(predicted: PredictedLayout) -> str:
     """Whose speed a prediction has, how far that was off, and what the machine could do."""
     software, bound = predicted.software, predicted.bound_s
     could = f"the machine could do it in {bound:,.3f} s (--ideal)"
@@ -40,7 +40,7 @@ def _runs(count: int) -> str:
     return "1 published run" if count == 1 else f"{count} published runs"
 
 
-def _notes(predicted: Predicted) -> Iterator[str]:
+def _notes(predicted: PredictedLayout) -> Iterator[str]:
     layout, machine = predicted.layout, predicted.question.machine
     yield from _calibrated(predicted, machine)
     config = layout.config
@@ -59,7 +59,7 @@ def _notes(predicted: Predicted) -> Iterator[str]:
         yield "No published run with these options is among those that it is held against."
 
 
-def _calibrated(predicted: Predicted, machine: Machine) -> Iterator[str]:
+def _calibrated(predicted: PredictedLayout, machine: Machine) -> Iterator[str]:
     """What of the prediction lies outside of what was fitted."""
     software = predicted.software
     if software is not None:
@@ -94,5 +94,5 @@ _MEASURED_ON = ("h100", "a100-80")
 _MEASURED_BY = {"h200": "H100", "b200": "H100", "a100-40": "A100-80"}
 
 
-def _operators(predicted: Predicted) -> tuple[Operator, ...]:
+def _operators(predicted: PredictedLayout) -> tuple[Operator, ...]:
     return predicted.layout.computing.forward(BLOCK)

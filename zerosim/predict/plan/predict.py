@@ -7,8 +7,8 @@ from functools import cached_property
 
 from zerosim.predict.placement.belief import Software
 from zerosim.predict.plan.prices import Beliefs, Prices
-from zerosim.predict.plan.question import Question
-from zerosim.predict.plan.schedule import Cause, Times, step_times
+from zerosim.predict.plan.question import PlanQuestion
+from zerosim.predict.plan.schedule import TimeCategory, Times, step_times
 from zerosim.theory.footprint import Footprint, peak
 from zerosim.theory.layout import Layout
 from zerosim.theory.transformer import BLOCK, model_flops
@@ -16,21 +16,21 @@ from zerosim.theory.transformer import BLOCK, model_flops
 _NS = 1e9
 _DAY_S = 86_400
 _LIMITS = {
-    Cause.COMPUTE: "compute",
-    Cause.AGAIN: "computing again, for memory",
-    Cause.UPDATE: "the update",
-    Cause.NODE: "network in the node",
-    Cause.NETWORK: "network between nodes",
-    Cause.BUS: "device and host",
-    Cause.STORAGE: "the disk",
-    Cause.BUBBLE: "pipeline bubble",
+    TimeCategory.COMPUTE: "compute",
+    TimeCategory.AGAIN: "computing again, for memory",
+    TimeCategory.UPDATE: "the update",
+    TimeCategory.NODE: "network in the node",
+    TimeCategory.NETWORK: "network between nodes",
+    TimeCategory.BUS: "device and host",
+    TimeCategory.STORAGE: "the disk",
+    TimeCategory.BUBBLE: "pipeline bubble",
 }
 _MUCH = 0.25
 """What takes so much of a step beside computing is its limit."""
 
 
 @dataclass(frozen=True)
-class Predicted:
+class PredictedLayout:
     """One layout, with all that is predicted of it.
 
     Attributes:
@@ -38,7 +38,7 @@ class Predicted:
         footprint: a rank's peak, the margin included.
     """
 
-    question: Question
+    question: PlanQuestion
     layout: Layout
     beliefs: Beliefs
     footprint: Footprint
@@ -93,15 +93,17 @@ class Predicted:
     @property
     def limit(self) -> str:
         """What takes most beside computing, if that is much; else computing."""
-        beside = [(ns, cause) for cause, ns in self.times.items() if cause is not Cause.COMPUTE]
-        most, cause = max(beside, default=(0.0, Cause.COMPUTE))
+        beside = [
+            (ns, cause) for cause, ns in self.times.items() if cause is not TimeCategory.COMPUTE
+        ]
+        most, cause = max(beside, default=(0.0, TimeCategory.COMPUTE))
         is_much = most >= _MUCH * sum(self.times.values())
-        return _LIMITS[cause if is_much else Cause.COMPUTE]
+        return _LIMITS[cause if is_much else TimeCategory.COMPUTE]
 
 
-def predict(beliefs: Beliefs, question: Question, layout: Layout) -> Predicted:
+def predict(beliefs: Beliefs, question: PlanQuestion, layout: Layout) -> PredictedLayout:
     """All that is predicted of a layout."""
-    return Predicted(question, layout, beliefs, peak(layout, question.margin))
+    return PredictedLayout(question, layout, beliefs, peak(layout, question.margin))
 
 
 def tokens_that_hide(prices: Prices, layout: Layout) -> float | None:

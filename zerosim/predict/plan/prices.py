@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from zerosim.base.tiers import Link
-from zerosim.predict.placement.belief import Software, System, believed, usual_software
+from zerosim.predict.placement.belief import Software, SoftwareSystem, believed, usual_software
 from zerosim.predict.placement.machine import Machine
 from zerosim.predict.placement.modelled import (
     collective_ns,
@@ -19,7 +19,7 @@ from zerosim.predict.placement.modelled import (
     layout_of,
     transfer_ns,
 )
-from zerosim.predict.placement.nccl import Layout as OnNodes
+from zerosim.predict.placement.nccl import RanksOnNodes
 from zerosim.schema.events import Algorithm, Op, Phase, Purpose
 from zerosim.theory.layout import Layout
 from zerosim.theory.movement import Movement
@@ -45,19 +45,19 @@ _Why = tuple[str, Phase, Purpose]
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class LinkTime:
     """What takes a link, and how long."""
 
     ns: float
     link: Link
 
-    def times(self, factor: float) -> Moved:
+    def times(self, factor: float) -> LinkTime:
         """So many times that."""
-        return Moved(self.ns * factor, self.link)
+        return LinkTime(self.ns * factor, self.link)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unit:
+class UnitPrices:
     """What one unit takes in a micro-batch, and in the update.
 
     Attributes:
@@ -80,17 +80,17 @@ class Unit:
     forward: float
     backward: float
     again: float
-    sums_forward: tuple[Moved, ...]
-    sums_backward: tuple[Moved, ...]
-    fetch: tuple[Moved, ...]
-    gather_forward: Moved | None
-    gather_backward: Moved | None
-    reduce: tuple[Moved, ...]
-    offload: tuple[Moved, ...]
+    sums_forward: tuple[LinkTime, ...]
+    sums_backward: tuple[LinkTime, ...]
+    fetch: tuple[LinkTime, ...]
+    gather_forward: LinkTime | None
+    gather_backward: LinkTime | None
+    reduce: tuple[LinkTime, ...]
+    offload: tuple[LinkTime, ...]
     update: float
-    states: tuple[Moved, ...]
-    returned: tuple[Moved, ...]
-    share: Moved | None
+    states: tuple[LinkTime, ...]
+    returned: tuple[LinkTime, ...]
+    share: LinkTime | None
 
 
 class Prices:
@@ -100,12 +100,12 @@ class Prices:
         """`machine` is what the ranks run on; `software`: whose constants it has beside its own."""
         self.machine = machine if software is None else believed(machine, software)
         self.software = software
-        self._collectives: dict[tuple[Op, int, OnNodes], float] = {}
+        self._collectives: dict[tuple[Op, int, RanksOnNodes], float] = {}
         self._computations: dict[tuple[Operator, ...], float] = {}
         self._of_computing: dict[tuple[object, str], tuple[float, float]] = {}
-        self._on_nodes: dict[tuple[tuple[int, ...], int], OnNodes] = {}
-        self._units: dict[object, tuple[Unit, ...]] = {}
-        self._each: dict[object, Unit] = {}
+        self._on_nodes: dict[tuple[tuple[int, ...], int], RanksOnNodes] = {}
+        self._units: dict[object, tuple[UnitPrices, ...]] = {}
+        self._each: dict[object, UnitPrices] = {}
         self._made_again: dict[object, float] = {}
         self._planned: dict[Workload, dict[_Why, list[Movement]]] = {}
         self.algorithm = Algorithm.NCCL if machine.generation else Algorithm.GLOO
@@ -117,27 +117,27 @@ class Prices:
             found = self._computations[operators] = computation_ns(self.machine, operators)
         return found
 
-    def collective(self, op: Op, payload_bytes: int, where: OnNodes) -> Moved:
+    def collective(self, op: Op, payload_bytes: int, where: RanksOnNodes) -> LinkTime:
         """A collective of ranks that lie so on nodes."""
         asked = (op, payload_bytes, where)
         found = self._collectives.get(asked)
         if found is None:
             found = collective_ns(self.machine, op, self.algorithm, payload_bytes, where)
             self._collectives[asked] = found
-        return Moved(found, Link.NODE if where.num_nodes == 1 else Link.NETWORK)
+        return LinkTime(found, Link.NODE if where.num_nodes == 1 else Link.NETWORK)
 
-    def copy(self, payload_bytes: int, link: Link) -> Moved:
+    def copy(self, payload_bytes: int, link: Link) -> LinkTime:
         """A copy between tiers, or a message."""
-        return Moved(transfer_ns(self.machine, payload_bytes, link), link)
+        return LinkTime(transfer_ns(self.machine, payload_bytes, link), link)
 
-    def on_nodes(self, ranks: tuple[int, ...], size: int) -> OnNodes:
+    def on_nodes(self, ranks: tuple[int, ...], size: int) -> RanksOnNodes:
         """How ranks lie on nodes of `size`."""
         found = self._on_nodes.get((ranks, size))
         if found is None:
             found = self._on_nodes[ranks, size] = layout_of(ranks, size)
         return found
 
-    def units(self, layout: Layout, place: str) -> tuple[Unit, ...]:
+    def units(self, layout: Layout, place: str) -> tuple[UnitPrices, ...]:
         """The kinds of units of one stage of a layout's pipeline, in forward order."""
         workload = layout.workload(place)
         asked = (
@@ -206,8 +206,8 @@ class Beliefs:
     def __init__(self, machine: Machine, *, is_ideal: bool = False) -> None:
         """`is_ideal`: all layouts at the bound."""
         self.bound = Prices(machine)
-        self._measured: dict[System, Prices] = {}
-        for system in () if is_ideal else System:
+        self._measured: dict[SoftwareSystem, Prices] = {}
+        for system in () if is_ideal else SoftwareSystem:
             software = usual_software(machine, system)
             if software is not None:
                 self._measured[system] = Prices(machine, software)
@@ -217,10 +217,10 @@ class Beliefs:
         return self._measured.get(system_of(layout), self.bound)
 
 
-def system_of(layout: Layout) -> System:
+def system_of(layout: Layout) -> SoftwareSystem:
     """Which kind of software does a layout."""
     divides = layout.pipeline > 1 or (layout.cut.tensor > 1 and layout.config.stage < 2)
-    return System.TENSOR if divides else System.SHARDED
+    return SoftwareSystem.TENSOR if divides else SoftwareSystem.SHARDED
 
 
 class _Pricing:
@@ -237,7 +237,7 @@ class _Pricing:
     def _moves(self) -> dict[_Why, list[Movement]]:
         return self._prices.planned(self._layout.workload(self._place))
 
-    def unit(self, name: str, elements: int) -> Unit:
+    def unit(self, name: str, elements: int) -> UnitPrices:
         """One of them."""
         layout, prices, config = self._layout, self._prices, self._layout.config
         bits = prices.computing(quantized_operators(elements)) if config.quantizes else 0.0
@@ -257,7 +257,7 @@ class _Pricing:
         backward += self._copied(whole * machine.gather_bytes * (gather_backward is not None))
         if config.stage > 1 and reduced:
             backward += self._copied(whole * machine.reduce_bytes)
-        return Unit(
+        return UnitPrices(
             name=name,
             elements=elements,
             forward=forward + bits * config.quantize_weights,
@@ -317,29 +317,29 @@ class _Pricing:
                 return prices.half_again(computing, name)
         return 0.0
 
-    def _priced(self, one: Movement) -> Moved:
+    def _priced(self, one: Movement) -> LinkTime:
         if one.op is None:
             assert one.link is not None, "a copy leads from one tier to another"
             return self._prices.copy(one.buffer_bytes, one.link)
         where = self._prices.on_nodes(one.ranks, self._size)
         return self._prices.collective(one.op, one.buffer_bytes, where)
 
-    def _all(self, *of: *tuple[str, Phase, Purpose]) -> tuple[Moved, ...]:
+    def _all(self, *of: *tuple[str, Phase, Purpose]) -> tuple[LinkTime, ...]:
         return tuple(self._priced(one) for one in self._moves.get(of, ()))
 
-    def _rest(self, *of: *tuple[str, Phase, Purpose]) -> tuple[Moved, ...]:
+    def _rest(self, *of: *tuple[str, Phase, Purpose]) -> tuple[LinkTime, ...]:
         """Of the experts that a unit has beside its own."""
         return tuple(self._priced(one) for one in self._of_experts.get(of, ()))
 
-    def _one(self, *of: *tuple[str, Phase, Purpose]) -> Moved | None:
+    def _one(self, *of: *tuple[str, Phase, Purpose]) -> LinkTime | None:
         """A unit's own, and its experts' after it."""
         found = [*self._all(*of)[:1], *self._rest(*of)[:1]]
         if not found:
             return None
         slower = max(found, key=lambda one: one.link is Link.NETWORK)
-        return Moved(sum(one.ns for one in found), slower.link)
+        return LinkTime(sum(one.ns for one in found), slower.link)
 
-    def _reduced(self, name: str, elements: int) -> tuple[Moved, ...]:
+    def _reduced(self, name: str, elements: int) -> tuple[LinkTime, ...]:
         """A unit's gradient at once; or one bucket of it, as many times as it fills."""
         bucket = self._layout.config.bucket_elements
         found = []
@@ -355,7 +355,7 @@ class _Pricing:
             found.append(self._among_replicas(bucket or elements))
         return tuple(found)
 
-    def _among_replicas(self, elements: int) -> Moved:
+    def _among_replicas(self, elements: int) -> LinkTime:
         """HSDP: a rank's part of the gradients is added up over the groups that have all states."""
         layout = self._layout
         apart = layout.cut.tensor * layout.shards
@@ -364,12 +364,12 @@ class _Pricing:
         where = self._prices.on_nodes(ranks, self._size)
         return self._prices.collective(Op.ALL_REDUCE, part, where)
 
-    def _sums(self, name: str) -> list[Moved]:
+    def _sums(self, name: str) -> list[LinkTime]:
         """What one pass of a unit waits for beside its parameters."""
         found = [self._of_tensor(name), self._of_context(name), self._of_tokens(name)]
         return [one for one in found if one is not None and one.ns]
 
-    def _of_tensor(self, name: str) -> Moved | None:
+    def _of_tensor(self, name: str) -> LinkTime | None:
         """Of a block two in each direction; of a table that is cut one, in one direction.
 
         With sequence parallelism each is a reduce-scatter and an all-gather (Korthikanti et al.
@@ -387,9 +387,9 @@ class _Pricing:
             sizes = {Op.REDUCE_SCATTER: size, Op.ALL_GATHER: size // (2 if layout.float8 else 1)}
         parts = [self._prices.collective(op, each, group) for op, each in sizes.items()]
         copied = len(parts) * self._copied(elements * self._prices.machine.sum_bytes)
-        return Moved(count * (sum(one.ns for one in parts) + copied), parts[0].link)
+        return LinkTime(count * (sum(one.ns for one in parts) + copied), parts[0].link)
 
-    def _of_context(self, name: str) -> Moved | None:
+    def _of_context(self, name: str) -> LinkTime | None:
         """Keys and values of all ranks that share a sequence, or in backward their gradients.
 
         Source: Llama 3 (arXiv 2407.21783, section 3.3.2): they are gathered before attention.
@@ -404,7 +404,7 @@ class _Pricing:
         group = self._group(cut.context, cut.tensor)
         return self._prices.collective(Op.ALL_GATHER, size, group)
 
-    def _of_tokens(self, name: str) -> Moved | None:
+    def _of_tokens(self, name: str) -> LinkTime | None:
         """Tokens to the ranks of their experts and back: two all-to-alls of k b s h elements.
 
         Source: D. Lepikhin et al., "GShard" (arXiv 2006.16668), section 3.2.
@@ -420,13 +420,13 @@ class _Pricing:
         group = self._group(cut.experts, cut.tensor)
         return self._prices.collective(Op.ALL_TO_ALL, size, group).times(2)
 
-    def _group(self, count: int, apart: int) -> OnNodes:
+    def _group(self, count: int, apart: int) -> RanksOnNodes:
         """So many ranks, of which each is so far from the one before."""
         ranks = tuple(apart * number for number in range(count))
         return self._prices.on_nodes(ranks, self._size)
 
 
-def sent_between_stages(prices: Prices, layout: Layout) -> Moved:
+def sent_between_stages(prices: Prices, layout: Layout) -> LinkTime:
     """Activations from one stage to the next, in one direction.
 
     Tensor parallel ranks send a part each, and gather it over there (Narayanan et al. 2021, 4.1).
@@ -440,7 +440,7 @@ def sent_between_stages(prices: Prices, layout: Layout) -> Moved:
     return prices.copy(size, link).times(1 - prices.machine.hidden_messages)
 
 
-def number(prices: Prices, layout: Layout) -> Moved:
+def number(prices: Prices, layout: Layout) -> LinkTime:
     """What the ranks agree on in an update: one number each."""
     moves = [
         one
@@ -449,6 +449,6 @@ def number(prices: Prices, layout: Layout) -> Moved:
         for one in found
     ]
     if not moves or moves[0].op is None:
-        return Moved(0.0, Link.NODE)
+        return LinkTime(0.0, Link.NODE)
     where = prices.on_nodes(moves[0].ranks, layout.ranks_per_node or layout.num_ranks)
     return prices.collective(moves[0].op, moves[0].buffer_bytes, where)

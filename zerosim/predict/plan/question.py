@@ -25,7 +25,7 @@ _TIMES = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9, "t": 10**12}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class PlanQuestion:
     """What a plan is made for.
 
     Attributes:
@@ -74,7 +74,7 @@ def ask(
     sequence: int | None = None,
     margin: Fraction = MARGIN,
     is_ideal: bool = False,
-) -> Question:
+) -> PlanQuestion:
     """See that a plan can be made.
 
     Args:
@@ -103,7 +103,7 @@ def ask(
             f"{format_exact(length)} tokens"
         )
     costs = system_of(machine, gpus)
-    return Question(
+    return PlanQuestion(
         model=model,
         shape=shape,
         machine=costs,

@@ -21,8 +21,8 @@ from zerosim.predict.plan.prices import Prices
 from zerosim.predict.plan.published import flops, gpt, published_table, step_s, with_network
 from zerosim.theory import law, law_bytes
 from zerosim.theory.layout import Layout
-from zerosim.theory.saved import Keeping, Recompute, block_bytes
-from zerosim.theory.transformer import BLOCK, Computing, Cut
+from zerosim.theory.saved import KeptActivations, Recompute, block_bytes
+from zerosim.theory.transformer import BLOCK, Computing, LayerCut
 
 _CONTEXT = 2048
 
@@ -56,8 +56,8 @@ def activations() -> Table:
 
     def kept(model: str, sequence: bool, recompute: Recompute) -> int:
         batch = 4 if model == "22B" else 1
-        computing = Computing(_GPTS[model], batch, _CONTEXT, Cut(8, sequence))
-        return block_bytes(computing, Keeping(recompute, has_scores=True, has_dropout=True))
+        computing = Computing(_GPTS[model], batch, _CONTEXT, LayerCut(8, sequence))
+        return block_bytes(computing, KeptActivations(recompute, has_scores=True, has_dropout=True))
 
     rows = [
         (model, words, printed, 100 * kept(model, sequence, recompute) / kept(model, *_WITHOUT))
@@ -249,7 +249,7 @@ def _stage_3(model: str, gpus: int, batch: int, sequence: int, *, again: bool) -
         batch=batch,
         sequence=sequence,
         ranks_per_node=size,
-        keeping=Keeping(Recompute.FULL if again else Recompute.NONE),
+        keeping=KeptActivations(Recompute.FULL if again else Recompute.NONE),
     )
 
 

@@ -19,12 +19,12 @@ from enum import StrEnum
 from functools import partial
 
 from zerosim.base.tiers import Link
-from zerosim.predict.plan.prices import Moved, Prices, Unit, number, sent_between_stages
+from zerosim.predict.plan.prices import LinkTime, Prices, UnitPrices, number, sent_between_stages
 from zerosim.theory.layout import LAST, MIDDLE, Layout
 from zerosim.theory.transformer import BLOCK, ROOT
 
 
-class Cause(StrEnum):
+class TimeCategory(StrEnum):
     """What a step's time goes to; each moment has one."""
 
     COMPUTE = "computing"
@@ -38,12 +38,12 @@ class Cause(StrEnum):
 
 
 WAITS = {
-    Link.NODE: Cause.NODE,
-    Link.NETWORK: Cause.NETWORK,
-    Link.BUS: Cause.BUS,
-    Link.STORAGE: Cause.STORAGE,
+    Link.NODE: TimeCategory.NODE,
+    Link.NETWORK: TimeCategory.NETWORK,
+    Link.BUS: TimeCategory.BUS,
+    Link.STORAGE: TimeCategory.STORAGE,
 }
-Times = dict[Cause, float]
+Times = dict[TimeCategory, float]
 """ns by cause."""
 _ZERO_BUBBLE = 1 / 3
 """Of the bubble of 1F1B, where forward, gradients of inputs and of weights take equally long.
@@ -54,24 +54,24 @@ _SETTLES = 3
 
 
 @dataclass(slots=True)
-class _Clock:
+class _StepClock:
     """When each of the three is free, ns, and what the program waited for."""
 
     now: float = 0.0
     talks: float = 0.0
     copies: float = 0.0
-    spent: defaultdict[Cause, float] = field(default_factory=lambda: defaultdict(float))
+    spent: defaultdict[TimeCategory, float] = field(default_factory=lambda: defaultdict(float))
 
-    def compute(self, ns: float, cause: Cause = Cause.COMPUTE) -> None:
+    def compute(self, ns: float, cause: TimeCategory = TimeCategory.COMPUTE) -> None:
         self.now += ns
         self.spent[cause] += ns
 
-    def ask(self, moved: Moved, since: float = 0.0) -> float:
+    def ask(self, moved: LinkTime, since: float = 0.0) -> float:
         """A collective is asked for; when it is over."""
         self.talks = max(self.now, self.talks, since) + moved.ns
         return self.talks
 
-    def copy(self, moved: Moved, since: float = 0.0) -> float:
+    def copy(self, moved: LinkTime, since: float = 0.0) -> float:
         """Likewise a copy."""
         self.copies = max(self.now, self.copies, since) + moved.ns
         return self.copies
@@ -81,7 +81,7 @@ class _Clock:
             self.spent[WAITS[link]] += until - self.now
             self.now = until
 
-    def skip(self, other: _Clock, times: float) -> None:
+    def skip(self, other: _StepClock, times: float) -> None:
         """As much again, so many times, as went by since `other`."""
         self.now += times * (self.now - other.now)
         self.talks += times * (self.talks - other.talks)
@@ -89,8 +89,8 @@ class _Clock:
         for cause, ns in self.spent.items():
             self.spent[cause] = ns + times * (ns - other.spent.get(cause, 0.0))
 
-    def copied(self) -> _Clock:
-        return _Clock(self.now, self.talks, self.copies, self.spent.copy())
+    def copied(self) -> _StepClock:
+        return _StepClock(self.now, self.talks, self.copies, self.spent.copy())
 
 
 def step_times(prices: Prices, layout: Layout) -> Times:
@@ -99,14 +99,14 @@ def step_times(prices: Prices, layout: Layout) -> Times:
     Of a pipeline the stage that takes longest: the one that has the head, or where layers cannot be
     shared evenly one that has a layer more.
     """
-    last = _Step(prices, layout, LAST).times()
+    last = _StageStep(prices, layout, LAST).times()
     if layout.blocks_of(MIDDLE) == layout.blocks_of(LAST):
         return last
-    middle = _Step(prices, layout, MIDDLE).times()
+    middle = _StageStep(prices, layout, MIDDLE).times()
     return max(last, middle, key=lambda one: sum(one.values()))
 
 
-class _Step:
+class _StageStep:
     """One optimizer step of one stage."""
 
     def __init__(self, prices: Prices, layout: Layout, place: str) -> None:
@@ -120,7 +120,7 @@ class _Step:
         self._shown = min(self._blocks, 2 * (_SETTLES + self._ahead) + 1)
         if self._config.bucket_elements:  # several blocks together may fill one
             self._shown = self._blocks
-        self._units: list[Unit] = []
+        self._units: list[UnitPrices] = []
         for name, unit in units.items():
             if name != ROOT:
                 self._units += [unit] * (self._shown if name == BLOCK else times[name])
@@ -132,7 +132,7 @@ class _Step:
 
     def times(self) -> Times:
         """By cause."""
-        clock, layout = _Clock(), self._layout
+        clock, layout = _StepClock(), self._layout
         count = layout.micro_batches
         middle = count - 1
         if middle:
@@ -143,17 +143,17 @@ class _Step:
                 clock.wait(ends.reduced, ends.link)
             clock.skip(before, max(0, middle - 2))
         if layout.pipeline > 1:
-            alone = _Clock()  # what is waited for are stages without a head
-            _Step(self._prices, layout, MIDDLE).micro_batch(alone, reduces=False)
+            alone = _StepClock()  # what is waited for are stages without a head
+            _StageStep(self._prices, layout, MIDDLE).micro_batch(alone, reduces=False)
             idle = (layout.pipeline - 1) * alone.now / layout.chunks
             if layout.zero_bubble:
                 idle *= _ZERO_BUBBLE
-            clock.compute(idle, Cause.BUBBLE)
+            clock.compute(idle, TimeCategory.BUBBLE)
         ends = self.micro_batch(clock, reduces=True)
         self._update(clock, ends)
         return dict(clock.spent)
 
-    def micro_batch(self, clock: _Clock, *, reduces: bool) -> _Ends:
+    def micro_batch(self, clock: _StepClock, *, reduces: bool) -> _Ends:
         """Forward and backward of one, with what is received and handed on."""
         if self._message:
             clock.wait(clock.now + self._message.ns, self._message.link)
@@ -165,7 +165,7 @@ class _Step:
 
     # ------------------------------------------------------------------- forward and backward
 
-    def _forward(self, clock: _Clock) -> None:
+    def _forward(self, clock: _StepClock) -> None:
         units, ask = self._units, partial(self._gather, clock)
         gathers = _Gathers(clock, units, [one.gather_forward for one in units], ask)
         if self._root and self._root.gather_forward:
@@ -174,7 +174,7 @@ class _Step:
             clock.wait(until, self._root.gather_forward.link)
         self._through(clock, gathers, is_forward=True)
 
-    def _backward(self, clock: _Clock, *, reduces: bool) -> _Ends:
+    def _backward(self, clock: _StepClock, *, reduces: bool) -> _Ends:
         units, ask = self._units[::-1], partial(self._gather, clock)
         gathers = _Gathers(clock, units, [one.gather_backward for one in units], ask)
         if self._root and self._root.gather_backward:
@@ -187,14 +187,14 @@ class _Step:
         self._rest(clock, ends)
         return ends
 
-    def _gather(self, clock: _Clock, unit: Unit, moved: Moved) -> float:
+    def _gather(self, clock: _StepClock, unit: UnitPrices, moved: LinkTime) -> float:
         """A unit's own part is fetched first, if it is elsewhere."""
         since = 0.0
         for way in unit.fetch:
             since = clock.copy(way, since)
         return self._talk(clock, moved, since)
 
-    def _talk(self, clock: _Clock, moved: Moved, since: float = 0.0) -> float:
+    def _talk(self, clock: _StepClock, moved: LinkTime, since: float = 0.0) -> float:
         """A collective is asked for; without overlap the program waits for it at once."""
         until = clock.ask(moved, since)
         if not self._config.overlap:
@@ -202,7 +202,7 @@ class _Step:
         return until
 
     def _through(
-        self, clock: _Clock, gathers: _Gathers, *, is_forward: bool, ends: _Ends | None = None
+        self, clock: _StepClock, gathers: _Gathers, *, is_forward: bool, ends: _Ends | None = None
     ) -> None:
         """All units in order; of blocks that are not shown, as much again as the last one took."""
         settled = _SETTLES + self._ahead
@@ -220,7 +220,7 @@ class _Step:
 
     def _turn(
         self,
-        clock: _Clock,
+        clock: _StepClock,
         gathers: _Gathers,
         place: int,
         *,
@@ -236,19 +236,19 @@ class _Step:
             clock.compute(unit.forward)
             return
         if unit.again:
-            clock.compute(unit.again, Cause.AGAIN)
+            clock.compute(unit.again, TimeCategory.AGAIN)
         clock.compute(unit.backward - unit.again)
         if ends is not None:
             self._reduce(clock, unit, ends)
 
-    def _reduce(self, clock: _Clock, unit: Unit, ends: _Ends) -> None:
+    def _reduce(self, clock: _StepClock, unit: UnitPrices, ends: _Ends) -> None:
         for moved in unit.reduce:
             for part in self._full(moved, unit, ends):
                 ends.reduced, ends.link = self._talk(clock, part), part.link
         for moved in unit.offload:
             ends.offloaded = clock.copy(moved, ends.reduced)
 
-    def _full(self, moved: Moved, unit: Unit, ends: _Ends) -> Iterator[Moved]:
+    def _full(self, moved: LinkTime, unit: UnitPrices, ends: _Ends) -> Iterator[LinkTime]:
         """A bucket each time that one is full; without buckets the unit itself."""
         size = self._config.bucket_elements
         if size is None:
@@ -260,7 +260,7 @@ class _Step:
             ends.filled -= size
             yield moved
 
-    def _rest(self, clock: _Clock, ends: _Ends) -> None:
+    def _rest(self, clock: _StepClock, ends: _Ends) -> None:
         """What is left in the last bucket."""
         size = self._config.bucket_elements
         if size and ends.bucket and ends.filled:
@@ -268,7 +268,7 @@ class _Step:
 
     # ------------------------------------------------------------------- the update
 
-    def _update(self, clock: _Clock, ends: _Ends) -> None:
+    def _update(self, clock: _StepClock, ends: _Ends) -> None:
         """Unit after unit: states are fetched, updated, handed on, while the next is updated."""
         clock.wait(ends.reduced, ends.link)
         clock.wait(ends.offloaded, Link.BUS)
@@ -279,7 +279,7 @@ class _Step:
             times = count if unit is self._block else 1
             for moved in unit.states:
                 returned, links = clock.copy(moved.times(times)), (links[0], moved.link)
-            clock.compute(times * unit.update, Cause.UPDATE)
+            clock.compute(times * unit.update, TimeCategory.UPDATE)
             for moved in unit.returned:
                 returned = clock.copy(moved.times(times))
             if unit.share:
@@ -288,7 +288,7 @@ class _Step:
         clock.wait(shared, links[0])
         clock.wait(returned, links[1])
         clock.wait(clock.now + agreed.ns, agreed.link)
-        clock.compute(self._prices.machine.step_ns, Cause.UPDATE)
+        clock.compute(self._prices.machine.step_ns, TimeCategory.UPDATE)
 
 
 @dataclass(slots=True)
@@ -304,7 +304,7 @@ class _Ends:
     link: Link = Link.NODE
     offloaded: float = 0.0
     filled: int = 0
-    bucket: Moved | None = None
+    bucket: LinkTime | None = None
 
 
 class _Gathers:
@@ -312,10 +312,10 @@ class _Gathers:
 
     def __init__(
         self,
-        clock: _Clock,
-        units: Sequence[Unit],
-        moved: Sequence[Moved | None],
-        ask: Callable[[Unit, Moved], float],
+        clock: _StepClock,
+        units: Sequence[UnitPrices],
+        moved: Sequence[LinkTime | None],
+        ask: Callable[[UnitPrices, LinkTime], float],
     ) -> None:
         self.units = units
         self._clock, self._moved, self._ask = clock, moved, ask

@@ -19,12 +19,12 @@ from zerosim.base.config import STAGE_NAMES, STAGES, EngineConfig, Offload
 from zerosim.base.errors import ConfigError
 from zerosim.base.quantities import format_bytes, format_exact
 from zerosim.base.tiers import Link
-from zerosim.predict.plan.predict import Predicted, predict
+from zerosim.predict.plan.predict import PredictedLayout, predict
 from zerosim.predict.plan.prices import Beliefs
-from zerosim.predict.plan.question import Question
+from zerosim.predict.plan.question import PlanQuestion
 from zerosim.theory.layout import Layout, native
-from zerosim.theory.saved import Keeping, Recompute
-from zerosim.theory.transformer import Cut, require_cut
+from zerosim.theory.saved import KeptActivations, Recompute
+from zerosim.theory.transformer import LayerCut, require_cut
 
 LARGEST_BATCH = 16
 """Sequences of a micro-batch."""
@@ -87,7 +87,7 @@ class Fixed:
 FREE = Fixed()
 
 
-def layouts(question: Question, fixed: Fixed = FREE) -> Iterator[Layout]:
+def layouts(question: PlanQuestion, fixed: Fixed = FREE) -> Iterator[Layout]:
     """All that is tried, in no order of their worth."""
     for tensor, pipeline, data in _grids(question, fixed):
         share, left = divmod(question.sequences * fixed.context, data)
@@ -112,7 +112,7 @@ def layouts(question: Question, fixed: Fixed = FREE) -> Iterator[Layout]:
                         batch=batch,
                         sequence=question.sequence,
                         ranks_per_node=question.node,
-                        keeping=Keeping(recompute),
+                        keeping=KeptActivations(recompute),
                         chunks=chunks,
                         replicas=replicas,
                         float8=fixed.float8,
@@ -123,7 +123,7 @@ _RECOMPUTES = (Recompute.NONE, Recompute.OPERATORS, Recompute.FULL)
 """Attention keeps no scores here, so that there is nothing for a selective one to leave out."""
 
 
-def _cuts(question: Question, fixed: Fixed, tensor: int, data: int) -> list[Cut]:
+def _cuts(question: PlanQuestion, fixed: Fixed, tensor: int, data: int) -> list[LayerCut]:
     """With the experts on one rank, or divided within a node as far as they go."""
     counts = [one.experts.count for one in question.shape.blocks if one.experts]
     shares = [1]
@@ -133,7 +133,7 @@ def _cuts(question: Question, fixed: Fixed, tensor: int, data: int) -> list[Cut]
         most = min(question.node // tensor, data)
         shares = sorted({1, gcd(most, data, *counts)})
     return [
-        Cut(tensor, sequence=tensor > 1, context=fixed.context, experts=one)
+        LayerCut(tensor, sequence=tensor > 1, context=fixed.context, experts=one)
         for one in shares
         if data % one == 0
     ]
@@ -142,7 +142,7 @@ def _cuts(question: Question, fixed: Fixed, tensor: int, data: int) -> list[Cut]
 _MOST_CHUNKS = 8
 
 
-def _chunks(question: Question, fixed: Fixed, pipeline: int, steps: int) -> list[int]:
+def _chunks(question: PlanQuestion, fixed: Fixed, pipeline: int, steps: int) -> list[int]:
     """One, or as many as go into a stage's layers: of interleaving more is always faster."""
     layers = -(-question.shape.layers // pipeline)
     goes = pipeline > 1 and steps % pipeline == 0
@@ -155,7 +155,7 @@ def _chunks(question: Question, fixed: Fixed, pipeline: int, steps: int) -> list
     return sorted({1, most})
 
 
-def _grids(question: Question, fixed: Fixed) -> Iterator[tuple[int, int, int]]:
+def _grids(question: PlanQuestion, fixed: Fixed) -> Iterator[tuple[int, int, int]]:
     """Tensor x pipeline x data parallel."""
     gpus, shape = question.gpus, question.shape
     heads = shape.key_heads
@@ -181,7 +181,7 @@ def _batches(share: int, fixed: Fixed) -> list[int]:
 
 
 def _configs(
-    question: Question, fixed: Fixed, tensor: int, pipeline: int, data: int
+    question: PlanQuestion, fixed: Fixed, tensor: int, pipeline: int, data: int
 ) -> Iterator[tuple[EngineConfig, int]]:
     """Stages with what is built on them, and how many groups have all states."""
     if fixed.config is not None:
@@ -202,7 +202,7 @@ def _configs(
                 yield _config(stage, bucket, question.node, tuple(values.items())), replicas
 
 
-def _goes(question: Question, variant: Variant, stage: int, data: int) -> bool:
+def _goes(question: PlanQuestion, variant: Variant, stage: int, data: int) -> bool:
     """Whether a stage has this, and the machine what it needs."""
     if variant in {Variant.PLUS, Variant.HSDP}:
         return stage == 3 and data > question.node > 1
@@ -227,25 +227,25 @@ def _engine(config: EngineConfig, steps: int, recompute: Recompute) -> EngineCon
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LayoutSearch:
     """All that was tried, the fastest that fits first, then what does not fit by its peak.
 
     Attributes:
         fixed: what was not to be chosen.
     """
 
-    question: Question
+    question: PlanQuestion
     fixed: Fixed
-    tried: tuple[Predicted, ...]
+    tried: tuple[PredictedLayout, ...]
 
     @property
-    def fitting(self) -> tuple[Predicted, ...]:
+    def fitting(self) -> tuple[PredictedLayout, ...]:
         """Those that fit, the fastest first."""
         return tuple(one for one in self.tried if one.fits)
 
-    def fastest(self, count: int) -> tuple[Predicted, ...]:
+    def fastest(self, count: int) -> tuple[PredictedLayout, ...]:
         """So many of those that fit; of layouts that differ in their buckets alone, the first."""
-        found: dict[Layout, Predicted] = {}
+        found: dict[Layout, PredictedLayout] = {}
         for one in self.fitting:
             config = replace(one.layout.config, bucket_elements=None)
             found.setdefault(replace(one.layout, config=config), one)
@@ -254,7 +254,7 @@ class Plan:
         return tuple(found.values())
 
     @property
-    def best(self) -> Predicted:
+    def best(self) -> PredictedLayout:
         """The fastest that fits.
 
         Raises:
@@ -272,22 +272,22 @@ class Plan:
         )
 
     @property
-    def fastest_too_large(self) -> Predicted | None:
+    def fastest_too_large(self) -> PredictedLayout | None:
         """What would be faster than the best, if there were more memory."""
         if not self.tried[0].fits:
             return None
         faster = [one for one in self.tried if not one.fits and one.step_s < self.tried[0].step_s]
         return min(faster, key=lambda one: one.step_s, default=None)
 
-    def kinds(self) -> dict[str, Predicted]:
+    def kinds(self) -> dict[str, PredictedLayout]:
         """Of each kind of layout the fastest that fits, or the one that needs least."""
-        found: dict[str, Predicted] = {}
+        found: dict[str, PredictedLayout] = {}
         for one in self.tried:
             found.setdefault(kind_of(one.layout), one)
         return {kind: found[kind] for kind in KINDS if kind in found}
 
 
-def make_plan(question: Question, fixed: Fixed = FREE) -> Plan:
+def make_plan(question: PlanQuestion, fixed: Fixed = FREE) -> LayoutSearch:
     """Try all layouts.
 
     Raises:
@@ -295,17 +295,17 @@ def make_plan(question: Question, fixed: Fixed = FREE) -> Plan:
     """
     require_possible(question, fixed)
     beliefs = Beliefs(question.machine, is_ideal=question.is_ideal)
-    tried: list[Predicted] = []
+    tried: list[PredictedLayout] = []
     for layout in layouts(question, fixed):
         again = layout.recompute is not Recompute.NONE and not fixed.recompute
         if not (fixed.needed and again and tried[-1].fits):
             tried.append(predict(beliefs, question, layout))
     if not tried:
         raise ConfigError(_nothing(question, fixed))
-    return Plan(question, fixed, ordered(tried))
+    return LayoutSearch(question, fixed, ordered(tried))
 
 
-def narrowed(plan: Plan, fixed: Fixed) -> Plan:
+def narrowed(plan: LayoutSearch, fixed: Fixed) -> LayoutSearch:
     """Of a plan what is left when more is fixed.
 
     Raises:
@@ -345,14 +345,14 @@ def _is_of(layout: Layout, fixed: Fixed) -> bool:
     )
 
 
-def ordered(tried: Iterable[Predicted]) -> tuple[Predicted, ...]:
+def ordered(tried: Iterable[PredictedLayout]) -> tuple[PredictedLayout, ...]:
     """The fastest that fits first; what does not fit by how much it needs.
 
     Of those whose steps are alike in three digits, the one with the fewest options, then the one
     that needs least memory: a prediction cannot tell them apart.
     """
 
-    def rank(one: Predicted) -> tuple[bool, float, int, int]:
+    def rank(one: PredictedLayout) -> tuple[bool, float, int, int]:
         if not one.fits:
             return True, one.footprint.bytes, 0, 0
         alike = float(f"{one.step_s:.2e}")
@@ -365,7 +365,7 @@ def _num_options(layout: Layout) -> int:
     return len(options_of(layout)) + (layout.cut.tensor > 1) + (layout.pipeline > 1)
 
 
-def require_possible(question: Question, fixed: Fixed) -> None:
+def require_possible(question: PlanQuestion, fixed: Fixed) -> None:
     """See that what is fixed goes together with the model and the GPUs.
 
     Raises:
@@ -398,7 +398,7 @@ def require_possible(question: Question, fixed: Fixed) -> None:
         )
 
 
-def _nothing(question: Question, fixed: Fixed) -> str:
+def _nothing(question: PlanQuestion, fixed: Fixed) -> str:
     """Why there is not even one layout."""
     if fixed.chunks and fixed.chunks > 1:
         return (

@@ -7,17 +7,17 @@ from collections.abc import Iterable, Sequence
 from zerosim.base.config.shapes import parameters_of, shape_of
 from zerosim.base.quantities import format_exact
 from zerosim.base.tables import Cell, Column, Evidence, Table
-from zerosim.predict.plan.predict import Predicted
-from zerosim.predict.plan.scaling import Point
-from zerosim.predict.plan.schedule import Cause
+from zerosim.predict.plan.predict import PredictedLayout
+from zerosim.predict.plan.schedule import TimeCategory
 from zerosim.predict.plan.search import name_of, words_of
+from zerosim.predict.plan.strong_scaling import Point
 from zerosim.theory.saved import ALL, block_bytes
 from zerosim.theory.transformer import Computing, kinds_of, pieces
 
 _PREDICTED = Evidence.PREDICTED
 
 
-def layouts_table(predicted: Iterable[Predicted], title: str) -> Table:
+def layouts_table(predicted: Iterable[PredictedLayout], title: str) -> Table:
     """Layouts in their order."""
     names = ("peak_bytes", "fits", "step_s", "tokens_per_day", "mfu", "limit")
     columns = [Column("layout"), Column("tensor x pipeline x data"), Column("micro-batch x steps")]
@@ -65,7 +65,7 @@ def model_table(name: str) -> Table:
     return Table(title, (Column("part"), *map(Column, names)), tuple(rows), notes)
 
 
-def memory_table(predicted: Predicted) -> Table:
+def memory_table(predicted: PredictedLayout) -> Table:
     """The parts of a rank's peak, each with its formula and its source."""
     columns = (
         Column("part"),
@@ -83,7 +83,7 @@ def memory_table(predicted: Predicted) -> Table:
     return Table(f"Predicted peak of a GPU: {found.moment}{where}", columns, rows)
 
 
-def memories_table(predicted: Sequence[tuple[str, Predicted]], title: str) -> Table:
+def memories_table(predicted: Sequence[tuple[str, PredictedLayout]], title: str) -> Table:
     """The parts of several peaks, one below the other."""
     columns = (Column("layout"), Column("part"), Column("bytes", _PREDICTED), Column("role"))
     rows = tuple(
@@ -94,13 +94,13 @@ def memories_table(predicted: Sequence[tuple[str, Predicted]], title: str) -> Ta
     return Table(title, columns, rows)
 
 
-def times_table(predicted: Sequence[tuple[str, Predicted]], title: str) -> Table:
+def times_table(predicted: Sequence[tuple[str, PredictedLayout]], title: str) -> Table:
     """What the time of one step goes to, by cause."""
     columns = (Column("layout"), Column("cause"), Column("seconds", _PREDICTED))
     rows = tuple(
         (name, cause.value, one.times[cause] / 1e9)
         for name, one in predicted
-        for cause in Cause
+        for cause in TimeCategory
         if one.times.get(cause)
     )
     return Table(title, columns, rows)
@@ -128,12 +128,12 @@ def scaling_table(curves: Sequence[tuple[str, Sequence[Point]]], title: str) -> 
     return Table(title, columns, rows)
 
 
-def grid_table(predicted: Iterable[Predicted], title: str) -> Table:
+def grid_table(predicted: Iterable[PredictedLayout], title: str) -> Table:
     """The fastest layout of each grid of tensor x pipeline parallel ranks that fits.
 
     Of a grid in which nothing fits, the smallest peak, and no number of tokens.
     """
-    best: dict[tuple[int, int], Predicted] = {}
+    best: dict[tuple[int, int], PredictedLayout] = {}
     for one in predicted:
         best.setdefault((one.layout.cut.tensor, one.layout.pipeline), one)
     names = ("tokens_per_second_per_gpu", "mfu", "peak_bytes")
@@ -157,7 +157,7 @@ def grid_table(predicted: Iterable[Predicted], title: str) -> Table:
     return Table(title, columns, rows)
 
 
-def title_of(predicted: Predicted) -> str:
+def title_of(predicted: PredictedLayout) -> str:
     """Whom a prediction is of, in a line."""
     question = predicted.question
     return (

@@ -21,9 +21,9 @@ from zerosim.base.config.blocks import Architecture
 from zerosim.base.config.shapes import Transformer
 from zerosim.base.errors import ConfigError
 from zerosim.base.quantities import format_exact
-from zerosim.predict.plan.predict import Predicted
-from zerosim.predict.plan.question import MOST_GPUS, Question
-from zerosim.predict.plan.search import FREE, Fixed, Plan, make_plan
+from zerosim.predict.plan.predict import PredictedLayout
+from zerosim.predict.plan.question import MOST_GPUS, PlanQuestion
+from zerosim.predict.plan.search import FREE, Fixed, LayoutSearch, make_plan
 from zerosim.theory.footprint import peak
 from zerosim.theory.layout import Layout
 from zerosim.theory.transformer import model_flops
@@ -86,7 +86,7 @@ class Training:
         price: of a GPU for an hour; None if it is not known.
     """
 
-    predicted: Predicted
+    predicted: PredictedLayout
     tokens: int
     failures: Failures
     price: float | None = None
@@ -120,12 +120,12 @@ class Training:
 
 
 def plan_for_days(
-    ask_for: Callable[[int], Question],
+    ask_for: Callable[[int], PlanQuestion],
     tokens: int,
     days: float,
     failures: Failures,
     fixed: Fixed = FREE,
-) -> Plan:
+) -> LayoutSearch:
     """The plan of the fewest GPUs, 8, 16, 32 ..., that train so many tokens in so many days.
 
     Args:
@@ -152,7 +152,7 @@ def plan_for_days(
 _FEWEST = 8
 
 
-def _least(question: Question, tokens: int, days: float) -> int:
+def _least(question: PlanQuestion, tokens: int, days: float) -> int:
     """A power of two that is surely too few, or the fewest: at the peak of all GPUs."""
     flops = model_flops(question.shape, 1, question.sequence) * tokens
     needed = flops / (question.machine.flops_per_second * days * _DAY_S)
@@ -162,12 +162,12 @@ def _least(question: Question, tokens: int, days: float) -> int:
 # ------------------------------------------------------------------- what fits
 
 
-def largest_batch(one: Predicted) -> int:
+def largest_batch(one: PredictedLayout) -> int:
     """Sequences of a micro-batch that still fit in the layout."""
     return _largest(one, lambda size: replace(one.layout, batch=size), 1 << 16)
 
 
-def largest_sequence(one: Predicted) -> int:
+def largest_sequence(one: PredictedLayout) -> int:
     """Tokens of a sequence that still fit in the layout, a micro-batch being one of them."""
     grain = one.layout.cut.context * one.layout.cut.tensor * _GRAIN
 
@@ -180,7 +180,7 @@ def largest_sequence(one: Predicted) -> int:
 _GRAIN = 128
 
 
-def largest_model(one: Predicted) -> Transformer:
+def largest_model(one: PredictedLayout) -> Transformer:
     """The model with as many layers as still fit in the layout."""
     shape, layout = one.layout.shape, one.layout
     stages = layout.pipeline * layout.chunks
@@ -203,7 +203,7 @@ def with_layers(shape: Transformer, layers: int) -> Transformer:
     return replace(shape, blocks=(changed, *others))
 
 
-def _largest(one: Predicted, layout_of: Callable[[int], Layout], most: int) -> int:
+def _largest(one: PredictedLayout, layout_of: Callable[[int], Layout], most: int) -> int:
     """By doubling, then by halving what is between; 0 if not even 1 fits."""
 
     def fits(size: int) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from zerosim.base.config import DType, EngineConfig, Offload
 from zerosim.base.config.blocks import Architecture
 from zerosim.base.config.shapes import GPTConfig
-from zerosim.predict.plan.question import Question
+from zerosim.predict.plan.question import PlanQuestion
 from zerosim.theory.layout import Layout
 from zerosim.theory.saved import Recompute
 from zerosim.theory.transformer import BLOCK
@@ -179,7 +179,7 @@ SIMULATED_STEPS = 2
 """In the second, units are gathered ahead from the beginning."""
 
 
-def simulate_command(question: Question, layout: Layout) -> tuple[str, str]:
+def simulate_command(question: PlanQuestion, layout: Layout) -> tuple[str, str]:
     """The command that simulates a layout, or "" and why there is none."""
     reason = next(_reasons(layout), "")
     if reason:

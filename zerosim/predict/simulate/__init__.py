@@ -13,12 +13,12 @@ Order, bytes and memory are not modelled but executed: what is issued is what th
 Times are predicted.
 """
 
-from zerosim.predict.simulate.programs import Program, simulate_program
+from zerosim.predict.simulate.programs import DryProgram, simulate_program
 from zerosim.predict.simulate.script import script_of
 from zerosim.predict.simulate.simulate import require_nodes, require_simulated, simulate_job
 
 __all__ = [
-    "Program",
+    "DryProgram",
     "require_nodes",
     "require_simulated",
     "script_of",

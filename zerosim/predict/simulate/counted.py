@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from zerosim.base.config import EngineConfig, RunConfig
 from zerosim.predict.placement import Tasks
-from zerosim.predict.simulate.rank import Place
+from zerosim.predict.simulate.rank import SimulatedRank
 from zerosim.predict.simulate.simulate import run_rank
 from zerosim.record import load
 from zerosim.schema.events import Kind, OperatorWork, Phase
@@ -31,7 +31,9 @@ class CountedDry:
         size = config.ranks_per_node or run.ranks
         self._of: dict[tuple[Phase, str], tuple[OperatorWork, ...]] = {}
         with TemporaryDirectory(prefix="zerosim-counted-") as folder:
-            run_rank(job, config, Path(folder), Place(0, run.ranks, size, "gloo", "", alike))
+            run_rank(
+                job, config, Path(folder), SimulatedRank(0, run.ranks, size, "gloo", "", alike)
+            )
             for _, event in load(Path(folder)).ranks[0].events.of_kind(Kind.COMPUTE):
                 self._of.setdefault((event.phase, event.unit), event.work)
         updates = [work for (phase, _), work in self._of.items() if phase is Phase.UPDATE]

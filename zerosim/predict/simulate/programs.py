@@ -19,7 +19,7 @@ from zerosim.predict.placement import place
 from zerosim.predict.placement.machine import Machine
 from zerosim.predict.simulate.lasting import Lasting
 from zerosim.predict.simulate.post import Letters, NotSentYet
-from zerosim.predict.simulate.rank import Place
+from zerosim.predict.simulate.rank import SimulatedRank
 from zerosim.predict.simulate.script import Script, run_script
 from zerosim.predict.simulate.turns import in_turn
 from zerosim.record import load, write
@@ -34,7 +34,7 @@ _NOT_THE_PROGRAM = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class DryProgram:
     """What is to be done dry.
 
     Attributes:
@@ -64,7 +64,7 @@ class _Told:
     asked: dict[str, str] = field(default_factory=dict)
 
 
-def simulate_program(program: Program, folder: Path, machine: Machine) -> dict[str, str]:
+def simulate_program(program: DryProgram, folder: Path, machine: Machine) -> dict[str, str]:
     """Do all ranks that differ dry, and write when things would happen.
 
     Returns:
@@ -123,13 +123,15 @@ def _what_it_did(path: Path) -> tuple[object, ...]:
     return tuple(row.rpartition(b',"crc"')[0] for row in rows)
 
 
-def _place_of(program: Program, rank: int, machine: Machine) -> Place:
+def _place_of(program: DryProgram, rank: int, machine: Machine) -> SimulatedRank:
     size = min(program.num_ranks, machine.ranks_per_node or program.num_ranks)
     backend = "nccl" if machine.generation else "gloo"
-    return Place(rank, program.num_ranks, size, backend, machine.name)
+    return SimulatedRank(rank, program.num_ranks, size, backend, machine.name)
 
 
-def _in_a_process(program: Program, folder: Path, where: Place, letters: Letters) -> _Told:
+def _in_a_process(
+    program: DryProgram, folder: Path, where: SimulatedRank, letters: Letters
+) -> _Told:
     """Do one rank in a child of this process, so that nothing is left of it for the next."""
     context = multiprocessing.get_context("fork")
     hearing, telling = context.Pipe(duplex=False)
@@ -149,18 +151,18 @@ def _in_a_process(program: Program, folder: Path, where: Place, letters: Letters
 
 
 def _tell(
-    telling: Connection, program: Program, folder: Path, where: Place, letters: Letters
+    telling: Connection, program: DryProgram, folder: Path, where: SimulatedRank, letters: Letters
 ) -> None:
     """Be that child."""
     told = _Told(letters)
-    with _Kept(told), Path(os.devnull).open("w") as nowhere:
+    with _EndKeeper(told), Path(os.devnull).open("w") as nowhere:
         if where.rank > 0:  # all would say the same
             sys.stdout = nowhere
         told.asked = run_script(program.script, folder, where, letters, memory=program.memory)
     telling.send(told)
 
 
-class _Kept:
+class _EndKeeper:
     """Keeps what ends a program."""
 
     def __init__(self, told: _Told) -> None:

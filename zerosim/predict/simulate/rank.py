@@ -35,7 +35,7 @@ _init_process_group = dist.init_process_group
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SimulatedRank:
     """Which rank is stood in for, and where it would be.
 
     Attributes:
@@ -91,7 +91,7 @@ class OrderClock:
 class DryRank:
     """A rank that is stood in for. Implements `trace.dry.DryRun`."""
 
-    place: Place
+    place: SimulatedRank
     known: Known | None = None
     clock: OrderClock = field(default_factory=OrderClock)
     work: WorkCounter = field(init=False)
@@ -132,7 +132,7 @@ class DryRank:
 
 
 @contextmanager
-def stand_in(place: Place, letters: Letters | None = None) -> Iterator[DryRank]:
+def stand_in(place: SimulatedRank, letters: Letters | None = None) -> Iterator[DryRank]:
     """Be one of several ranks, none of which is there: what is sent to them arrives at once.
 
     Args:
@@ -146,7 +146,7 @@ def stand_in(place: Place, letters: Letters | None = None) -> Iterator[DryRank]:
         yield run
 
 
-def join(place: Place) -> None:
+def join(place: SimulatedRank) -> None:
     """Be a rank of a group that sends nothing."""
     _init_process_group(
         dry.FAKE_BACKEND, rank=place.rank, world_size=place.num_ranks, store=FakeStore()
@@ -154,7 +154,7 @@ def join(place: Place) -> None:
 
 
 @contextmanager
-def prepared(place: Place, letters: Letters | None) -> Iterator[DryRank]:
+def prepared(place: SimulatedRank, letters: Letters | None) -> Iterator[DryRank]:
     """Likewise, but who does the rank's part joins its group (`join`)."""
     known = None if letters is None else Known()
     post = None

@@ -23,7 +23,7 @@ from torch.distributed import distributed_c10d
 
 from zerosim.base.errors import ConfigError, EnvironmentFault
 from zerosim.predict.simulate.post import Letters
-from zerosim.predict.simulate.rank import Place, join, prepared
+from zerosim.predict.simulate.rank import SimulatedRank, join, prepared
 from zerosim.trace import dry
 from zerosim.trace.extent import Extent
 from zerosim.trace.session import Session
@@ -81,7 +81,7 @@ def script_of(command: Sequence[str]) -> Script:
 
 
 def run_script(
-    script: Script, folder: Path, where: Place, letters: Letters, *, memory: bool
+    script: Script, folder: Path, where: SimulatedRank, letters: Letters, *, memory: bool
 ) -> dict[str, str]:
     """Run a program as one rank; its trace begins when it joins.
 
@@ -109,7 +109,7 @@ def run_script(
 
 
 @contextmanager
-def _answered(where: Place, joined: Callable[[], None]) -> Iterator[None]:
+def _answered(where: SimulatedRank, joined: Callable[[], None]) -> Iterator[None]:
     """What a program asks PyTorch for that belongs to processes."""
     new_group: Any = distributed_c10d._new_process_group_helper
 
@@ -148,7 +148,7 @@ def _answered(where: Place, joined: Callable[[], None]) -> Iterator[None]:
         yield
 
 
-def _position(where: Place, num_spawned: int) -> int:
+def _position(where: SimulatedRank, num_spawned: int) -> int:
     """Which of the processes that a program starts this one is."""
     if num_spawned == where.num_ranks:
         return where.rank

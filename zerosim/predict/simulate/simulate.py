@@ -15,7 +15,7 @@ from zerosim.predict.placement.machine import Machine, load_machine
 from zerosim.predict.simulate.alike import alike_of
 from zerosim.predict.simulate.lasting import Lasting
 from zerosim.predict.simulate.post import Letters
-from zerosim.predict.simulate.rank import Place, stand_in
+from zerosim.predict.simulate.rank import SimulatedRank, stand_in
 from zerosim.predict.simulate.turns import in_turn
 from zerosim.record import load, write
 from zerosim.schema.manifest import EACH
@@ -98,7 +98,7 @@ def run_dry(
     others = {rank for one in alike for rank in range(one.first, one.last + 1)}
 
     def do(rank: int, letters: Letters) -> None:
-        where = Place(rank, num_ranks, size, backend, machine.name, alike)
+        where = SimulatedRank(rank, num_ranks, size, backend, machine.name, alike)
         try:
             run_rank(job, who, folder, where, letters)
         except OutOfMemory as error:
@@ -117,7 +117,7 @@ def run_rank(
     job: Job,
     who: EngineConfig | Implementation,
     folder: Path,
-    where: Place,
+    where: SimulatedRank,
     letters: Letters | None = None,
 ) -> None:
     """Do one run on one rank; its file's times say nothing but what came before.

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from zerosim.record.importing.kineto import NATIVE, OPERATOR, RECORD, Profile
+from zerosim.record.importing.kineto import NATIVE, OPERATOR, RECORD, KinetoProfile
 from zerosim.record.importing.natives import OPERATIONS, RECORDED
-from zerosim.record.importing.spans import Span
+from zerosim.record.importing.spans import ProfileSpan
 from zerosim.record.importing.values import (
     all_sizes,
     bytes_of,
@@ -26,7 +26,7 @@ from zerosim.record.importing.values import (
     sizes_at,
     type_at,
 )
-from zerosim.schema.c10d import OPERATORS, Operator
+from zerosim.schema.c10d import OPERATORS, C10dOperator
 from zerosim.schema.events import Op
 
 _WITHOUT_PAYLOAD = (Op.BARRIER,)
@@ -49,7 +49,7 @@ _DEFAULT = "default_pg"
 
 
 @dataclass(slots=True, kw_only=True)
-class Call:
+class ImportedCall:
     """One call of a rank.
 
     Attributes:
@@ -65,9 +65,9 @@ class Call:
     """
 
     op: Op
-    span: Span
+    span: ProfileSpan
     backend: str
-    carried: Span | None = None
+    carried: ProfileSpan | None = None
     group: str = ""
     ranks: tuple[int, ...] = ()
     peer: int | None = None
@@ -92,11 +92,11 @@ class Call:
         return size if size < _MOST_BYTES else None  # more is nobody's memory
 
 
-def asked_for(profile: Profile) -> Iterator[Call]:
+def asked_for(profile: KinetoProfile) -> Iterator[ImportedCall]:
     """The calls of a rank in the order in which they were asked for, without when they moved."""
     for span in profile.spans:
         if span.name.startswith(OPERATOR):
-            operator = OPERATORS.get(span.name, Operator(Op.UNKNOWN, None, 0, name=span.name))
+            operator = OPERATORS.get(span.name, C10dOperator(Op.UNKNOWN, None, 0, name=span.name))
             if operator is not None and not any(
                 one.name.startswith(OPERATOR) for one in span.around()
             ):
@@ -109,16 +109,16 @@ def asked_for(profile: Profile) -> Iterator[Call]:
                 yield call
 
 
-def hidden(profile: Profile) -> Iterator[Call]:
+def hidden(profile: KinetoProfile) -> Iterator[ImportedCall]:
     """What moved bytes and left no record: of which kind, how much and among whom is not known."""
     for span in profile.hidden:
-        yield Call(op=Op.UNKNOWN, span=span, backend="")
+        yield ImportedCall(op=Op.UNKNOWN, span=span, backend="")
 
 
-def _of_operator(profile: Profile, span: Span, operator: Operator) -> Call:
+def _of_operator(profile: KinetoProfile, span: ProfileSpan, operator: C10dOperator) -> ImportedCall:
     record = next((one for one in span.within() if one.name == RECORD), None)
     native = _native_in(span)
-    call = Call(op=operator.op, span=span, backend=_backend(record, native))
+    call = ImportedCall(op=operator.op, span=span, backend=_backend(record, native))
     _add_dims(call, operator, native)
     if record is not None:
         _add_record(profile, call, record)
@@ -133,12 +133,12 @@ def _of_operator(profile: Profile, span: Span, operator: Operator) -> Call:
     return call
 
 
-def _of_record(profile: Profile, span: Span) -> Call | None:
+def _of_record(profile: KinetoProfile, span: ProfileSpan) -> ImportedCall | None:
     """A call that passed no operator: before PyTorch 2.0, or what a dump says; "wait" is none."""
     known = RECORDED.get(str(span.args.get("Collective name")))
     if known is not None:
         backend = "gloo" if profile.backend == "gloo" else "nccl"
-        call = Call(op=known[0], span=span, backend=backend)
+        call = ImportedCall(op=known[0], span=span, backend=backend)
         _add_record(profile, call, span)
         return call
     native = _native_in(span)
@@ -147,25 +147,25 @@ def _of_record(profile: Profile, span: Span) -> Call | None:
         return None
     shapes = all_sizes(native.args) if op in (*_GIVEN_IS_PAYLOAD, Op.ALL_TO_ALL) else None
     elements = None if shapes is None else sum(prod(shape) for shape in shapes)
-    call = Call(op=op, span=span, backend=_backend(span, native), elements=elements)
+    call = ImportedCall(op=op, span=span, backend=_backend(span, native), elements=elements)
     call.dtype = type_at(native.args, 0)
     call.group, call.ranks = _only_group(profile, call.backend, None)
     return call
 
 
-def _native_in(span: Span) -> Span | None:
+def _native_in(span: ProfileSpan) -> ProfileSpan | None:
     """What the backend says within a call."""
     return next((one for one in span.within() if one.name.startswith(NATIVE)), None)
 
 
-def _backend(record: Span | None, native: Span | None) -> str:
+def _backend(record: ProfileSpan | None, native: ProfileSpan | None) -> str:
     """Who carried a call out: Gloo does it on a thread of its own, and has no record."""
     if native is not None:
         return native.name.partition(":")[0]
     return "gloo" if record is None else "nccl"
 
 
-def _add_dims(call: Call, operator: Operator, native: Span | None) -> None:
+def _add_dims(call: ImportedCall, operator: C10dOperator, native: ProfileSpan | None) -> None:
     """What the shapes of the arguments say, where they were recorded."""
     if operator.payload is None:
         return
@@ -188,7 +188,7 @@ def _add_dims(call: Call, operator: Operator, native: Span | None) -> None:
         call.parts = sizes
 
 
-def _add_from_parts(call: Call, span: Span, operator: Operator) -> None:
+def _add_from_parts(call: ImportedCall, span: ProfileSpan, operator: C10dOperator) -> None:
     """A payload that is as many equal parts as there are ranks, of which one is recorded."""
     place = _FOR_EACH_OUTPUT.get(span.name)
     if operator.is_for_each:
@@ -200,7 +200,7 @@ def _add_from_parts(call: Call, span: Span, operator: Operator) -> None:
         call.elements = len(call.ranks) * sum(prod(shape) for shape in shapes)
 
 
-def _add_record(profile: Profile, call: Call, record: Span) -> None:
+def _add_record(profile: KinetoProfile, call: ImportedCall, record: ProfileSpan) -> None:
     """What NCCL's record says, which is more than the shapes say, in newer versions of PyTorch."""
     args = record.args
     known = RECORDED.get(str(args.get("Collective name")))
@@ -235,7 +235,7 @@ def _add_record(profile: Profile, call: Call, record: Span) -> None:
 
 
 def _add_splits(
-    call: Call, sent: list[int], got: list[int], given: int | None, gotten: int | None
+    call: ImportedCall, sent: list[int], got: list[int], given: int | None, gotten: int | None
 ) -> None:
     """The unequal parts of an all-to-all, which are said in rows."""
     rows = sum(sent), sum(got)
@@ -247,7 +247,9 @@ def _add_splits(
         call.parts, call.received_parts = parts, received
 
 
-def _group_of(profile: Profile, record: Span, size: int | None) -> tuple[str, tuple[int, ...]]:
+def _group_of(
+    profile: KinetoProfile, record: ProfileSpan, size: int | None
+) -> tuple[str, tuple[int, ...]]:
     """The group that a record names, with its ranks."""
     args, everyone = record.args, profile.num_ranks
     name = args.get("Process Group Name", args.get("Process Group ID"))
@@ -261,7 +263,7 @@ def _group_of(profile: Profile, record: Span, size: int | None) -> tuple[str, tu
     return (name, ranks) if profile.rank in ranks else ("", ())
 
 
-def _group_size(span: Span, operator: Operator) -> int | None:
+def _group_size(span: ProfileSpan, operator: C10dOperator) -> int | None:
     """How many ranks share what a call gathers or scatters; None if that is not recorded."""
     if span.name not in ("c10d::_allgather_base_", "c10d::_reduce_scatter_base_"):
         return None
@@ -271,7 +273,9 @@ def _group_size(span: Span, operator: Operator) -> int | None:
     return all_of // own if own and all_of % own == 0 else None
 
 
-def _only_group(profile: Profile, backend: str, size: int | None) -> tuple[str, tuple[int, ...]]:
+def _only_group(
+    profile: KinetoProfile, backend: str, size: int | None
+) -> tuple[str, tuple[int, ...]]:
     """The group that a call must be of, where the file names only one that it can be."""
     able = {
         name: ranks

@@ -7,9 +7,9 @@ from collections import defaultdict, deque
 from itertools import islice
 from math import prod
 
-from zerosim.record.importing.calls import Call, asked_for, hidden
-from zerosim.record.importing.kineto import NATIVE, Profile
-from zerosim.record.importing.spans import Span
+from zerosim.record.importing.calls import ImportedCall, asked_for, hidden
+from zerosim.record.importing.kineto import NATIVE, KinetoProfile
+from zerosim.record.importing.spans import ProfileSpan
 from zerosim.record.importing.values import counted, sizes_at, type_at
 from zerosim.schema.events import Op
 
@@ -30,7 +30,7 @@ _LOOKS_AHEAD = 64
 """Collectives of one kind that may overtake each other on Gloo's threads."""
 
 
-def calls_of(profile: Profile) -> list[Call]:
+def calls_of(profile: KinetoProfile) -> list[ImportedCall]:
     """The calls of a rank in the order in which they were asked for."""
     found = list(asked_for(profile))
     _carry_by_gloo(profile, [call for call in found if call.backend == "gloo"])
@@ -38,9 +38,9 @@ def calls_of(profile: Profile) -> list[Call]:
     return sorted([*found, *hidden(profile)], key=lambda call: call.span.start_ns)
 
 
-def _carry_by_gloo(profile: Profile, calls: list[Call]) -> None:
+def _carry_by_gloo(profile: KinetoProfile, calls: list[ImportedCall]) -> None:
     """Find when Gloo carried calls out, and the types that operators with lists do not say."""
-    waiting: dict[str, deque[Span]] = defaultdict(deque)
+    waiting: dict[str, deque[ProfileSpan]] = defaultdict(deque)
     for span in profile.spans:
         if span.name.startswith(NATIVE[0]):
             waiting[span.name].append(span)
@@ -55,7 +55,7 @@ def _carry_by_gloo(profile: Profile, calls: list[Call]) -> None:
             call.dtype = type_at(found.args, 0)
 
 
-def _fits(call: Call, span: Span) -> bool:
+def _fits(call: ImportedCall, span: ProfileSpan) -> bool:
     """Whether a span of Gloo's may be this call: after it, and of as many elements."""
     if span.start_ns < call.span.start_ns:
         return False
@@ -68,13 +68,13 @@ def _fits(call: Call, span: Span) -> bool:
     return size == call.elements or (bool(call.ranks) and size * len(call.ranks) == call.elements)
 
 
-def _carry_by_kernels(profile: Profile, calls: list[Call]) -> None:
+def _carry_by_kernels(profile: KinetoProfile, calls: list[ImportedCall]) -> None:
     """Find the kernels that NCCL moved the bytes of calls in: by their link, else by who launched.
 
     Older versions link no kernel to a call; who launched it did so within the call.
     """
-    by_link: dict[int, Span] = {}
-    launched: dict[tuple[int | str, int | str], list[tuple[int, Span]]] = defaultdict(list)
+    by_link: dict[int, ProfileSpan] = {}
+    launched: dict[tuple[int | str, int | str], list[tuple[int, ProfileSpan]]] = defaultdict(list)
     for kernel in reversed(profile.kernels):  # of several the first
         if (link := counted(kernel.args, "External id")) is not None:
             by_link[link] = kernel

@@ -15,8 +15,8 @@ from pathlib import Path
 from zerosim.base.errors import TraceError
 from zerosim.record.bounds import MOST_RANKS
 from zerosim.record.importing.calls import MESSAGE_BYTES
-from zerosim.record.importing.kineto import RECORD, Profile
-from zerosim.record.importing.spans import Span, in_order, nest
+from zerosim.record.importing.kineto import RECORD, KinetoProfile
+from zerosim.record.importing.spans import ProfileSpan, in_order, nest
 
 COLLECTIVES = {
     "AllReduce": "allreduce",
@@ -48,23 +48,23 @@ class Process:
     host: str
     pid: int
     member: dict[str, tuple[int, int]] = field(default_factory=dict)
-    spans: list[Span] = field(default_factory=list)
-    kernels: list[Span] = field(default_factory=list)
-    launches: dict[int, Span] = field(default_factory=dict)
+    spans: list[ProfileSpan] = field(default_factory=list)
+    kernels: list[ProfileSpan] = field(default_factory=list)
+    launches: dict[int, ProfileSpan] = field(default_factory=dict)
 
     def call(
         self, name: str, communicator: str, size: int | None, begin_ns: int, end_ns: int
-    ) -> Span:
+    ) -> ProfileSpan:
         """Note a call, in a profile's words."""
         args = {"Collective name": COLLECTIVES.get(name), MESSAGE_BYTES: size}
-        span = Span(
+        span = ProfileSpan(
             RECORD, (self.pid, 0), begin_ns, end_ns, {**args, "Process Group Name": communicator}
         )
         self.spans.append(span)
         return span
 
 
-def profiles_of(processes: Sequence[Process], *, is_timed: bool, note: str) -> list[Profile]:
+def profiles_of(processes: Sequence[Process], *, is_timed: bool, note: str) -> list[KinetoProfile]:
     """The accounts of ranks.
 
     Args:
@@ -111,10 +111,10 @@ def _profile(
     *,
     is_timed: bool,
     note: str,
-) -> Profile:
+) -> KinetoProfile:
     spans = sorted(process.spans, key=in_order)
     nest(spans)
-    return Profile(
+    return KinetoProfile(
         path=process.path,
         rank=rank,
         num_ranks=num_ranks,

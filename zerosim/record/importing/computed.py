@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any
 
-from zerosim.record.importing.calls import Call
-from zerosim.record.importing.kineto import Profile
-from zerosim.record.importing.places import Places
-from zerosim.record.importing.spans import Span
+from zerosim.record.importing.calls import ImportedCall
+from zerosim.record.importing.kineto import KinetoProfile
+from zerosim.record.importing.phase_timeline import PhaseTimeline
+from zerosim.record.importing.spans import ProfileSpan
 from zerosim.record.importing.values import counted
 from zerosim.schema.events import Kind
 
@@ -29,7 +29,7 @@ _OF_UNIT = re.compile(
 Interval = tuple[int, int]
 
 
-def computed(profile: Profile, places: Places) -> Iterator[dict[str, Any]]:
+def computed(profile: KinetoProfile, places: PhaseTimeline) -> Iterator[dict[str, Any]]:
     """Computations, in order, as the fields of events."""
     units = _Units(profile)
     turn: dict[str, Any] | None = None
@@ -60,7 +60,7 @@ def computed(profile: Profile, places: Places) -> Iterator[dict[str, Any]]:
         yield _timed(turn)
 
 
-def _of_main_stream(kernels: Sequence[Span]) -> list[Span]:
+def _of_main_stream(kernels: Sequence[ProfileSpan]) -> list[ProfileSpan]:
     """Those of the stream that computes for longest: others prepare what is sent."""
     lengths: Counter[object] = Counter()
     for kernel in kernels:
@@ -69,7 +69,9 @@ def _of_main_stream(kernels: Sequence[Span]) -> list[Span]:
     return [kernel for kernel in kernels if kernel.thread == main]
 
 
-def stalls(profile: Profile, calls: Sequence[Call]) -> Iterator[tuple[Interval, Call]]:
+def stalls(
+    profile: KinetoProfile, calls: Sequence[ImportedCall]
+) -> Iterator[tuple[Interval, ImportedCall]]:
     """When bytes moved and nothing was computed, and the call that was over last by then."""
     moved = sorted((one for one in calls if one.carried is not None), key=_end)
     busy = union((one.start_ns, one.end_ns) for one in profile.computing)
@@ -107,7 +109,7 @@ def without(some: Sequence[Interval], others: Sequence[Interval]) -> Iterator[In
             yield at, end
 
 
-def _end(call: Call) -> int:
+def _end(call: ImportedCall) -> int:
     assert call.carried is not None, "it is known when it moved"
     return call.carried.end_ns
 
@@ -119,7 +121,7 @@ def _timed(turn: dict[str, Any]) -> dict[str, Any]:
 class _Units:
     """Which module the program was in, by FSDP2's annotations of its forward and backward."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: KinetoProfile) -> None:
         marks: list[tuple[int, str]] = []
         for span in profile.spans:
             if (match := _OF_UNIT.fullmatch(span.name)) is not None:

@@ -51,7 +51,7 @@ class _Plain(pickle.Unpickler):
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class StackFrame:
     """A line of code that a call came from."""
 
     function: str
@@ -60,7 +60,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class DumpedCall:
     """One call that was enqueued; what the dump does not say is None, or "".
 
     Attributes:
@@ -89,7 +89,7 @@ class Entry:
     completed_ns: int | None
     state: str
     is_retired: bool
-    frames: tuple[Frame, ...]
+    frames: tuple[StackFrame, ...]
 
     @property
     def source(self) -> str:
@@ -114,7 +114,7 @@ class Dump:
     version: str
     backend: str
     groups: dict[str, tuple[int, ...]]
-    entries: tuple[Entry, ...]
+    entries: tuple[DumpedCall, ...]
 
 
 def is_dump(content: bytes) -> bool:
@@ -235,12 +235,14 @@ def _number(value: object) -> int | None:
     return value if isinstance(value, int) and 0 <= value < 2**63 else None
 
 
-def _entry(values: dict[str, Any], place: int) -> Entry:
+def _entry(values: dict[str, Any], place: int) -> DumpedCall:
     name = _text(values.get("profiling_name"))
     word, _, ends = (name.partition(":")[2] or name).partition(" ")
     found = values.get("frames")
     frames = tuple(
-        Frame(_text(one.get("name")), _text(one.get("filename")), _number(one.get("line")) or 0)
+        StackFrame(
+            _text(one.get("name")), _text(one.get("filename")), _number(one.get("line")) or 0
+        )
         for one in (found if isinstance(found, list) else ())
         if isinstance(one, dict)
     )
@@ -251,7 +253,7 @@ def _entry(values: dict[str, Any], place: int) -> Entry:
     peer = re.fullmatch(r"\d{1,9}(?:->|<-)(\d{1,9})", ends)
     is_message = values.get("is_p2p") is True or op in (Op.SEND, Op.RECEIVE)
     sequence = "p2p_seq_id" if is_message else "collective_seq_id"
-    return Entry(
+    return DumpedCall(
         number=_number(values.get("record_id")) or place,
         name=name,
         op=op,

@@ -15,9 +15,9 @@ from typing import Any
 
 from zerosim.record.bounds import MOST_RANKS
 from zerosim.record.importing.calls import SOURCE
-from zerosim.record.importing.dumps import Dump, Entry
-from zerosim.record.importing.kineto import RECORD, ZERO, Profile
-from zerosim.record.importing.spans import Span, in_order, nest
+from zerosim.record.importing.dumps import Dump, DumpedCall
+from zerosim.record.importing.kineto import RECORD, ZERO, KinetoProfile
+from zerosim.record.importing.spans import ProfileSpan, in_order, nest
 from zerosim.record.importing.stacks import annotated, is_backward, is_forward
 from zerosim.record.text import as_text
 from zerosim.schema.events import Op
@@ -59,11 +59,11 @@ _GLOO = (
 )
 
 
-def enqueued(dumps: Sequence[Dump]) -> list[Profile]:
+def enqueued(dumps: Sequence[Dump]) -> list[KinetoProfile]:
     """The accounts of all ranks that have a dump."""
     num_ranks = _num_ranks(dumps)
     windows = _windows(dumps)
-    ranks = [_Rank.of(dump, windows) for dump in dumps]
+    ranks = [_EnqueuedCalls.of(dump, windows) for dump in dumps]
     rounds = [_round_ends(one.noted, is_from_start=one.is_from_start) for one in ranks]
     if None in rounds:  # iterations would not be the same on all
         rounds = [None] * len(rounds)
@@ -103,7 +103,7 @@ def _num_ranks(dumps: Sequence[Dump]) -> int:
 class _Noted:
     """An entry with what its lines of code say."""
 
-    entry: Entry
+    entry: DumpedCall
     names: list[str]
 
     @property
@@ -113,7 +113,7 @@ class _Noted:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rank:
+class _EnqueuedCalls:
     """What one rank enqueued, as far as all dumps reach, in order; and how much more."""
 
     dump: Dump
@@ -121,7 +121,7 @@ class _Rank:
     num_more: int
 
     @classmethod
-    def of(cls, dump: Dump, windows: dict[str, tuple[int, int]]) -> _Rank:
+    def of(cls, dump: Dump, windows: dict[str, tuple[int, int]]) -> _EnqueuedCalls:
         entries = [
             one
             for one in dump.entries
@@ -137,26 +137,26 @@ class _Rank:
         return bool(self.noted) and self.noted[0].entry.number == 0
 
 
-def _is_within(entry: Entry, windows: dict[str, tuple[int, int]]) -> bool:
+def _is_within(entry: DumpedCall, windows: dict[str, tuple[int, int]]) -> bool:
     if entry.is_message or entry.sequence is None:
         return True
     first, last = windows[entry.group]
     return first <= entry.sequence <= last
 
 
-def _profile(rank: _Rank, num_ranks: int, ends: list[int] | None) -> Profile:
+def _profile(rank: _EnqueuedCalls, num_ranks: int, ends: list[int] | None) -> KinetoProfile:
     dump, noted = rank.dump, rank.noted
     entries = [one.entry for one in noted]
     groups = _groups(dump, num_ranks)
     spans = [span for place, one in enumerate(noted) for span in _spans(one, place)]
     spans += [
-        Span(f"{ZERO}of a round", (0, -1), end, end, {})
+        ProfileSpan(f"{ZERO}of a round", (0, -1), end, end, {})
         for end in (_ends_of_backwards(noted) if ends is None else ends)
     ]
     spans.sort(key=in_order)
     nest(spans)
     kernels = [span for place, one in enumerate(entries) for span in _carried(one, place)]
-    return Profile(
+    return KinetoProfile(
         path=dump.path,
         rank=dump.rank,
         num_ranks=num_ranks,
@@ -172,7 +172,7 @@ def _profile(rank: _Rank, num_ranks: int, ends: list[int] | None) -> Profile:
         kernels=tuple(sorted(kernels, key=in_order)),
         launches={},
         hidden=tuple(
-            Span(as_text(one.name), (0, 0), one.created_ns, one.created_ns, {})
+            ProfileSpan(as_text(one.name), (0, 0), one.created_ns, one.created_ns, {})
             for one in entries
             if one.op not in _RECORDED
         ),
@@ -189,18 +189,20 @@ def _groups(dump: Dump, num_ranks: int) -> dict[str, tuple[int, ...]]:
     return {one.group: everybody for one in dump.entries if one.is_default} | dump.groups
 
 
-def _spans(noted: _Noted, place: int) -> Iterator[Span]:
+def _spans(noted: _Noted, place: int) -> Iterator[ProfileSpan]:
     """A call as a record, and the annotations around it, on a thread of their own."""
     entry = noted.entry
     if entry.op not in _RECORDED:
         return
     end = entry.created_ns + _LEVELS
     for level, name in enumerate(noted.names):
-        yield Span(name, (0, place), entry.created_ns, end - level, {})
-    yield Span(RECORD, (0, place), entry.created_ns, entry.created_ns + 1, _args(entry, place))
+        yield ProfileSpan(name, (0, place), entry.created_ns, end - level, {})
+    yield ProfileSpan(
+        RECORD, (0, place), entry.created_ns, entry.created_ns + 1, _args(entry, place)
+    )
 
 
-def _args(entry: Entry, place: int) -> dict[str, Any]:
+def _args(entry: DumpedCall, place: int) -> dict[str, Any]:
     gotten = entry.given if entry.op is Op.RECEIVE and not entry.gotten else entry.gotten
     found = {
         "Collective name": _RECORDED[entry.op],
@@ -216,10 +218,10 @@ def _args(entry: Entry, place: int) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _carried(entry: Entry, place: int) -> Iterator[Span]:
+def _carried(entry: DumpedCall, place: int) -> Iterator[ProfileSpan]:
     begin, end = entry.started_ns, entry.completed_ns
     if begin is not None and end is not None and entry.created_ns <= begin <= end < _LATEST_NS:
-        yield Span("nccl", (0, place), begin, end, {_LINK: place})
+        yield ProfileSpan("nccl", (0, place), begin, end, {_LINK: place})
 
 
 def _round_ends(noted: Sequence[_Noted], *, is_from_start: bool) -> list[int] | None:
@@ -255,7 +257,9 @@ def _ends_of_backwards(noted: Sequence[_Noted]) -> list[int]:
     ]
 
 
-def _notes(rank: _Rank, num_ranks: int, *, counts: bool, is_noticed: bool) -> Iterator[str]:
+def _notes(
+    rank: _EnqueuedCalls, num_ranks: int, *, counts: bool, is_noticed: bool
+) -> Iterator[str]:
     dump, entries = rank.dump, [one.entry for one in rank.noted]
     if not any(one.frames for one in entries):
         yield "the dumps have no lines of code, as JSON never has: why a call was made is not told"

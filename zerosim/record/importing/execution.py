@@ -19,7 +19,7 @@ import msgspec
 from zerosim.base.errors import TraceError
 from zerosim.record.bounds import MOST_RANKS
 from zerosim.record.importing.kineto import KEPT, RECORD, group_config
-from zerosim.record.importing.spans import Span, in_order, nest
+from zerosim.record.importing.spans import ProfileSpan, in_order, nest
 from zerosim.record.importing.values import ELEMENT_TYPES, counted
 
 GROUPS = "## process_group:init ##"
@@ -68,7 +68,7 @@ class _Node(msgspec.Struct, gc=False):
     attrs: list[_Attribute] = []
 
 
-class _File(msgspec.Struct):
+class _ExecutionFile(msgspec.Struct):
     nodes: list[_Node]
     schema: str
     pid: int = 0
@@ -93,7 +93,7 @@ class Execution:
     backends: dict[str, str]
     begin_ns: int
     end_ns: int
-    spans: tuple[Span, ...]
+    spans: tuple[ProfileSpan, ...]
     differentiated_ns: tuple[int, ...]
 
 
@@ -104,7 +104,7 @@ def read_execution(path: Path, content: bytes) -> Execution:
         TraceError: it is damaged or none.
     """
     try:
-        file = msgspec.json.decode(content, type=_File)
+        file = msgspec.json.decode(content, type=_ExecutionFile)
         return _read(path, file)
     except (msgspec.MsgspecError, ValueError, KeyError, TypeError, RecursionError) as error:
         if isinstance(error, TraceError):
@@ -116,11 +116,11 @@ def read_execution(path: Path, content: bytes) -> Execution:
         ) from None
 
 
-def _read(path: Path, file: _File) -> Execution:
+def _read(path: Path, file: _ExecutionFile) -> Execution:
     nodes = sorted((_modern(node) for node in file.nodes), key=lambda one: one.id)
     ends = _ends(nodes)
     spans = [
-        Span(
+        ProfileSpan(
             node.name,
             (file.pid, node.tid),
             node.id * _APART_NS,
@@ -284,7 +284,7 @@ def _groups(
     return {}, {}, None
 
 
-def _rank(records: list[Span], groups: dict[str, tuple[int, ...]]) -> int | None:
+def _rank(records: list[ProfileSpan], groups: dict[str, tuple[int, ...]]) -> int | None:
     """Whose trace it is, where its records agree on one."""
     ranks = set[int]()
     for record in records:

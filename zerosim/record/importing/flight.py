@@ -11,7 +11,7 @@ from pathlib import Path
 
 from zerosim.base.version import VERSION
 from zerosim.record import Events, RankTrace, Trace
-from zerosim.record.importing.dumps import Dump, Entry, read_files
+from zerosim.record.importing.dumps import Dump, DumpedCall, read_files
 from zerosim.record.text import as_text
 from zerosim.schema.events import SCHEMA_VERSION, Algorithm, Event, Group, Header, Kind, Op, Phase
 from zerosim.schema.manifest import Manifest, Source
@@ -122,7 +122,7 @@ def _rank(dump: Dump, num_ranks: int, everybody: tuple[int, ...]) -> RankTrace:
     )
 
 
-def _event(entry: Entry, dump: Dump, number: int, counts: dict[str, int]) -> Event | None:
+def _event(entry: DumpedCall, dump: Dump, number: int, counts: dict[str, int]) -> Event | None:
     if entry.is_message:
         return None
     is_known = dump.backend != "gloo"

@@ -15,8 +15,8 @@ import msgspec
 
 from zerosim.base.errors import TraceError
 from zerosim.record.importing.communicators import Process, profiles_of
-from zerosim.record.importing.kineto import Profile
-from zerosim.record.importing.spans import Span
+from zerosim.record.importing.kineto import KinetoProfile
+from zerosim.record.importing.spans import ProfileSpan
 
 MARK = b'_perf"'
 """Stands in each of its lines: "coll_perf" or "p2p_perf"."""
@@ -97,7 +97,7 @@ def read_lines(path: Path, content: bytes) -> list[InspectedLine]:
     return found
 
 
-def inspected(lines: Sequence[InspectedLine]) -> list[Profile]:
+def inspected(lines: Sequence[InspectedLine]) -> list[KinetoProfile]:
     """The accounts of all ranks.
 
     Raises:
@@ -150,7 +150,7 @@ def _add(process: Process, lines: Iterable[_Line], *, is_timed: bool) -> None:
         elif line.p2p_perf is not None:
             call.args["Rank"] = line.p2p_perf.p2p_peer
         link = {_LINK: call.args[_LINK]}
-        process.kernels.append(Span("nccl", (0, 0), begin, max(begin, end), link))
+        process.kernels.append(ProfileSpan("nccl", (0, 0), begin, max(begin, end), link))
         now += max(lasted, 0) + 1
 
 

@@ -15,8 +15,8 @@ from itertools import count
 from zerosim.base.errors import TraceError
 from zerosim.record.bounds import MOST_RANKS
 from zerosim.record.importing.execution import LINK, Execution, sizes_of_groups
-from zerosim.record.importing.kineto import NATIVE, OPERATOR, RECORD, Profile
-from zerosim.record.importing.spans import Span
+from zerosim.record.importing.kineto import NATIVE, OPERATOR, RECORD, KinetoProfile
+from zerosim.record.importing.spans import ProfileSpan
 from zerosim.record.importing.values import counted
 
 _SEQUENCE = "Seq"
@@ -24,7 +24,9 @@ _NO_CALLS = (None, "wait")
 """Of records outside of operators: older ones do not say what they are of."""
 
 
-def joined(profiles: Sequence[Profile], executions: Sequence[Execution]) -> list[Profile]:
+def joined(
+    profiles: Sequence[KinetoProfile], executions: Sequence[Execution]
+) -> list[KinetoProfile]:
     """One profile for each rank: with what its execution trace says, or of that alone.
 
     Raises:
@@ -41,7 +43,7 @@ def joined(profiles: Sequence[Profile], executions: Sequence[Execution]) -> list
 
 
 def _of_profile(
-    profile: Profile, executions: Sequence[Execution], *, alone: bool
+    profile: KinetoProfile, executions: Sequence[Execution], *, alone: bool
 ) -> Execution | None:
     """The execution trace of the same process, by its number, in containers by its rank as well."""
     fits = [one for one in executions if one.pid == profile.pid]
@@ -52,7 +54,7 @@ def _of_profile(
     return fits[0] if len(fits) == 1 else None
 
 
-def _with_arguments(profile: Profile, execution: Execution) -> Profile:
+def _with_arguments(profile: KinetoProfile, execution: Execution) -> KinetoProfile:
     """A profile with what an execution trace says of the same calls.
 
     Raises:
@@ -81,7 +83,7 @@ def _with_arguments(profile: Profile, execution: Execution) -> Profile:
     )
 
 
-def _calls(spans: Sequence[Span]) -> list[Span]:
+def _calls(spans: Sequence[ProfileSpan]) -> list[ProfileSpan]:
     """The outermost operators that communicate, and the records outside of any."""
     named = [
         span
@@ -96,10 +98,10 @@ def _calls(spans: Sequence[Span]) -> list[Span]:
     ]
 
 
-def _add_arguments(span: Span, other: Span) -> None:
+def _add_arguments(span: ProfileSpan, other: ProfileSpan) -> None:
     """What an execution trace says of a call, and of the records and spans inside of it."""
     span.args |= {name: value for name, value in other.args.items() if value is not None}
-    said: dict[str, list[Span]] = defaultdict(list)
+    said: dict[str, list[ProfileSpan]] = defaultdict(list)
     for one in reversed(other.within()):
         said[one.name].append(one)
     for one in span.within():
@@ -108,7 +110,9 @@ def _add_arguments(span: Span, other: Span) -> None:
             one.args |= {name: value for name, value in found.args.items() if value is not None}
 
 
-def _pairs(mine: Sequence[Span], theirs: Sequence[Span]) -> Iterator[tuple[Span, Span]]:
+def _pairs(
+    mine: Sequence[ProfileSpan], theirs: Sequence[ProfileSpan]
+) -> Iterator[tuple[ProfileSpan, ProfileSpan]]:
     """Calls of a profile with the same ones of an execution trace."""
     said = {one.args[LINK]: one for one in theirs}
     linked = [(one, said.get(counted(one.args, LINK))) for one in mine]
@@ -116,17 +120,19 @@ def _pairs(mine: Sequence[Span], theirs: Sequence[Span]) -> Iterator[tuple[Span,
     if found:
         yield from found
         return
-    by_thread: dict[object, list[Span]] = defaultdict(list)
+    by_thread: dict[object, list[ProfileSpan]] = defaultdict(list)
     for one in theirs:
         by_thread[one.thread].append(one)
-    threads: dict[object, list[Span]] = defaultdict(list)
+    threads: dict[object, list[ProfileSpan]] = defaultdict(list)
     for one in mine:
         threads[one.thread].append(one)
     for calls in threads.values():
         yield from max((_aligned(calls, some) for some in by_thread.values()), key=len, default=[])
 
 
-def _aligned(mine: Sequence[Span], theirs: Sequence[Span]) -> list[tuple[Span, Span]]:
+def _aligned(
+    mine: Sequence[ProfileSpan], theirs: Sequence[ProfileSpan]
+) -> list[tuple[ProfileSpan, ProfileSpan]]:
     """The pairs of two threads, one of which was looked at for longer; empty if they differ.
 
     If they fit at several places, as equal steps do, it is not known which numbers calls have.
@@ -146,7 +152,7 @@ def _aligned(mine: Sequence[Span], theirs: Sequence[Span]) -> list[tuple[Span, S
     return [(a, b) if longer is mine else (b, a) for a, b in pairs]
 
 
-def _is_same(one: Span, other: Span) -> bool:
+def _is_same(one: ProfileSpan, other: ProfileSpan) -> bool:
     """Whether two accounts may be of one call: of the same operator, with the same shapes."""
     sizes = zip(one.args.get("Input Dims", ()), other.args.get("Input Dims", ()), strict=False)
     return one.name == other.name and all(a == b or not a or not b for a, b in sizes)
@@ -169,7 +175,7 @@ def _with_groups(execution: Execution, num_ranks: int) -> Execution:
     return replace(execution, groups=groups, backends=backends)
 
 
-def _alone(execution: Execution, profiles: Sequence[Profile]) -> Profile:
+def _alone(execution: Execution, profiles: Sequence[KinetoProfile]) -> KinetoProfile:
     """An execution trace that no profile is there for: an order without times.
 
     Raises:
@@ -191,7 +197,7 @@ def _alone(execution: Execution, profiles: Sequence[Profile]) -> Profile:
         )
     execution = _with_groups(execution, num_ranks)
     backends = Counter(execution.backends.values())
-    return Profile(
+    return KinetoProfile(
         path=execution.path,
         rank=rank,
         num_ranks=num_ranks,

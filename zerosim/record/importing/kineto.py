@@ -16,7 +16,7 @@ import msgspec
 
 from zerosim.base.errors import TraceError
 from zerosim.record.bounds import MOST_RANKS
-from zerosim.record.importing.spans import Span, in_order, nest
+from zerosim.record.importing.spans import ProfileSpan, in_order, nest
 from zerosim.record.importing.values import counted, ranks_in
 
 OPERATOR = "c10d::"
@@ -71,7 +71,7 @@ _NAMES = {
 }
 
 
-class _File(msgspec.Struct, rename=_NAMES):
+class _KinetoFile(msgspec.Struct, rename=_NAMES):
     """What is asked of a file, wherever in it that stands."""
 
     events: list[_Event]
@@ -81,7 +81,7 @@ class _File(msgspec.Struct, rename=_NAMES):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class KinetoProfile:
     """What one rank's file says.
 
     Attributes:
@@ -110,12 +110,12 @@ class Profile:
     backends: dict[str, str]
     begin_ns: int
     end_ns: int
-    spans: tuple[Span, ...]
+    spans: tuple[ProfileSpan, ...]
     differentiated_ns: tuple[int, ...]
-    kernels: tuple[Span, ...]
-    launches: dict[int, Span]
-    hidden: tuple[Span, ...]
-    computing: tuple[Span, ...] = ()
+    kernels: tuple[ProfileSpan, ...]
+    launches: dict[int, ProfileSpan]
+    hidden: tuple[ProfileSpan, ...]
+    computing: tuple[ProfileSpan, ...] = ()
     is_timed: bool = True
     counts_iterations: bool = True
     unsized: str = _NO_SHAPES
@@ -128,7 +128,7 @@ class Profile:
         return bool(self.kernels) or self.backend.startswith("nccl")
 
 
-def read_profile(path: Path, content: bytes) -> Profile:
+def read_profile(path: Path, content: bytes) -> KinetoProfile:
     """Read one rank's trace.
 
     Args:
@@ -141,12 +141,12 @@ def read_profile(path: Path, content: bytes) -> Profile:
     file = _decoded(path, content)
     rank, num_ranks, info = _identity(path, file.distributed)
     try:
-        kept = _Kept(file)
+        kept = _KeptEvents(file)
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as error:
         raise _damaged(path, error) from None
     groups, backends = group_config(info.get("pg_config"), num_ranks)
     has_shapes = any(one.args.get(SHAPES) for one in kept.spans)
-    return Profile(
+    return KinetoProfile(
         path=path,
         rank=rank,
         num_ranks=num_ranks,
@@ -167,15 +167,15 @@ def read_profile(path: Path, content: bytes) -> Profile:
     )
 
 
-class _Kept:
+class _KeptEvents:
     """What is kept of a file's events."""
 
-    def __init__(self, file: _File) -> None:
-        self.spans: list[Span] = []
-        self.kernels: list[Span] = []
+    def __init__(self, file: _KinetoFile) -> None:
+        self.spans: list[ProfileSpan] = []
+        self.kernels: list[ProfileSpan] = []
         self.differentiated_ns: list[int] = []
-        self.hidden: list[Span] = []
-        self.computing: list[Span] = []
+        self.hidden: list[ProfileSpan] = []
+        self.computing: list[ProfileSpan] = []
         on_cpu = []
         for event in file.events:
             if event.ph == "s" and event.cat == "fwdbwd":
@@ -197,7 +197,7 @@ class _Kept:
         self.hidden.sort(key=in_order)
         self.launches = self._launches(file)
 
-    def _keep_kernel(self, file: _File, event: _Event) -> None:
+    def _keep_kernel(self, file: _KinetoFile, event: _Event) -> None:
         if "nccl" in event.name.lower():
             self.kernels.append(_span(file, event))
         elif found := _HIDDEN_KERNEL.search(event.name):
@@ -207,11 +207,11 @@ class _Kept:
         else:
             self.computing.append(_span(file, event))
 
-    def _launches(self, file: _File) -> dict[int, Span]:
+    def _launches(self, file: _KinetoFile) -> dict[int, ProfileSpan]:
         """What launched the kernels; newer versions link them to a call themselves."""
         kernels = (*self.kernels, *self.computing)
         wanted = {counted(one.args, "correlation") for one in kernels} - {None}
-        found: dict[int, Span] = {}
+        found: dict[int, ProfileSpan] = {}
         for event in file.events if wanted else ():
             if event.ph == "X" and event.cat in _LAUNCHES and "Launch" in event.name:
                 launch = _span(file, event)
@@ -221,20 +221,22 @@ class _Kept:
         return found
 
 
-def _decoded(path: Path, content: bytes) -> _File:
+def _decoded(path: Path, content: bytes) -> _KinetoFile:
     if (count := content.count(b"{")) > _MOST_OBJECTS:
         raise TraceError(
             f"{path}: {count:,} objects, expected {_MOST_OBJECTS:,} at most: profile fewer steps"
         )
     try:
-        return msgspec.json.decode(content, type=_File)
+        return msgspec.json.decode(content, type=_KinetoFile)
     except msgspec.ValidationError as error:
         raise _damaged(path, error) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         # PyTorch wrote control characters and broken text into names, and still may
         try:
             plain = json.loads(content.decode("utf-8", "replace"), strict=False)
-            return msgspec.json.decode(json.dumps(plain).encode("utf-8", "replace"), type=_File)
+            return msgspec.json.decode(
+                json.dumps(plain).encode("utf-8", "replace"), type=_KinetoFile
+            )
         except (ValueError, RecursionError, OverflowError) as error:
             raise _damaged(path, error) from None
 
@@ -276,9 +278,9 @@ def group_config(
     return groups, backends
 
 
-def _span(file: _File, event: _Event) -> Span:
+def _span(file: _KinetoFile, event: _Event) -> ProfileSpan:
     args = msgspec.json.decode(event.args)
-    return Span(
+    return ProfileSpan(
         event.name,
         (event.pid, event.tid),
         _ns(file, event.ts),
@@ -287,7 +289,7 @@ def _span(file: _File, event: _Event) -> Span:
     )
 
 
-def _ns(file: _File, microseconds: float) -> int:
+def _ns(file: _KinetoFile, microseconds: float) -> int:
     """A time since 1970; older traces have no base, and count from there themselves."""
     time = file.base_time_ns + round(microseconds * 1000)
     if not 0 <= time < 2**62:

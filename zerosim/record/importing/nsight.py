@@ -18,8 +18,8 @@ from typing import Any
 from zerosim.base.errors import TraceError
 from zerosim.record.importing.calls import MESSAGE_BYTES
 from zerosim.record.importing.communicators import COLLECTIVES, Process, profiles_of
-from zerosim.record.importing.kineto import KEPT, Profile
-from zerosim.record.importing.spans import Span
+from zerosim.record.importing.kineto import KEPT, KinetoProfile
+from zerosim.record.importing.spans import ProfileSpan
 
 SQLITE = b"SQLite format 3\x00"
 _COMMUNICATOR, _RANK, _RANKS = "NCCL communicator ID", "Rank", "No. of ranks"
@@ -43,7 +43,7 @@ _TABLES = {
 }
 
 
-def read_nsight(path: Path, content: bytes) -> list[Profile]:
+def read_nsight(path: Path, content: bytes) -> list[KinetoProfile]:
     """The ranks of one export: those of one node as a rule.
 
     Raises:
@@ -90,7 +90,7 @@ class _Tables:
             yield tuple(None if place is None else row[place] for place in wanted)
 
 
-def _read(path: Path, tables: _Tables) -> list[Profile]:
+def _read(path: Path, tables: _Tables) -> list[KinetoProfile]:
     if "NVTX_EVENTS" not in tables.names:
         raise ValueError("it has no table NVTX_EVENTS")
     texts = dict(tables.rows("StringIds", "id", "value"))
@@ -111,7 +111,7 @@ def _read(path: Path, tables: _Tables) -> list[Profile]:
         if name.startswith(_PREFIX) and _COMMUNICATOR in said and kind in _RANGES:
             _add(process, name, said, (begin + shift, end + shift), thread)
         elif name.startswith(KEPT):
-            process.spans.append(Span(name, (pid, thread), begin + shift, end + shift, {}))
+            process.spans.append(ProfileSpan(name, (pid, thread), begin + shift, end + shift, {}))
     _add_kernels(tables, texts, processes, shift)
     told = [one for one in processes.values() if one.member]
     if not told:
@@ -178,12 +178,12 @@ def _add_kernels(
         pid = process_id >> 24 & 0xFFFFFF if isinstance(process_id, int) else -1
         if pid in processes and isinstance(link, int):
             wanted.add((pid, link))
-            kernel = Span(name, (0, 0), begin + shift, end + shift, {"correlation": link})
+            kernel = ProfileSpan(name, (0, 0), begin + shift, end + shift, {"correlation": link})
             processes[pid].kernels.append(kernel)
     for begin, end, link, thread in tables.rows(
         *("CUPTI_ACTIVITY_KIND_RUNTIME", "start", "end", "correlationId", "globalTid")
     ):
         pid = thread >> 24 & 0xFFFFFF if isinstance(thread, int) else -1
         if (pid, link) in wanted and _lasts(begin, end):
-            launch = Span("launch", (pid, thread), begin + shift, end + shift, {})
+            launch = ProfileSpan("launch", (pid, thread), begin + shift, end + shift, {})
             processes[pid].launches[link] = launch

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from zerosim.record.importing.calls import Call
-from zerosim.record.importing.kineto import DTENSOR, ENGINE, FSDP1, STEP, WRAPPED, Profile
-from zerosim.record.importing.places import Place
-from zerosim.record.importing.spans import Span
+from zerosim.record.importing.calls import ImportedCall
+from zerosim.record.importing.kineto import DTENSOR, ENGINE, FSDP1, STEP, WRAPPED, KinetoProfile
+from zerosim.record.importing.phase_timeline import PhaseStart
+from zerosim.record.importing.spans import ProfileSpan
 from zerosim.schema.events import Op, Phase, Purpose
 
 _FSDP2 = re.compile(r"FSDP::(\w+)(?: \((.*)\))?")
@@ -49,13 +49,13 @@ class Purposes:
     _buckets: int = 0
 
     @classmethod
-    def of(cls, profile: Profile) -> Purposes:
+    def of(cls, profile: KinetoProfile) -> Purposes:
         """Of the calls of a profile."""
         found = (_FSDP2.fullmatch(span.name) for span in profile.spans)
         names = frozenset(match[1] for match in found if match and match[2])
         return cls(any(span.name == WRAPPED for span in profile.spans), names)
 
-    def explain(self, call: Call, place: Place) -> tuple[Purpose, str]:
+    def explain(self, call: ImportedCall, place: PhaseStart) -> tuple[Purpose, str]:
         """Why a call was made, and for which unit; "" if that is not known."""
         around = call.span.around()
         return (
@@ -65,7 +65,7 @@ class Purposes:
             or (_of_call(call, place, around), "")
         )
 
-    def _of_sharding(self, around: list[Span]) -> tuple[Purpose, str] | None:
+    def _of_sharding(self, around: list[ProfileSpan]) -> tuple[Purpose, str] | None:
         """What FSDP calls, and for which of its modules."""
         for span in around:
             if (match := _FSDP2.fullmatch(span.name)) and match[1] in _OF_FSDP2:
@@ -76,7 +76,7 @@ class Purposes:
         return None
 
     def _of_wrapper(
-        self, call: Call, place: Place, around: list[Span]
+        self, call: ImportedCall, place: PhaseStart, around: list[ProfileSpan]
     ) -> tuple[Purpose, str] | None:
         """What DDP calls: its reducer in backward, the wrapper in forward."""
         if not self.wraps or any(map(_is_of_dtensor, around)):
@@ -95,7 +95,7 @@ class Purposes:
         return None
 
 
-def _of_optimizer(call: Call, around: list[Span]) -> tuple[Purpose, str] | None:
+def _of_optimizer(call: ImportedCall, around: list[ProfileSpan]) -> tuple[Purpose, str] | None:
     """What PyTorch's optimizers hand on in their step."""
     if not any(span.name.startswith(_ZERO_REDUNDANCY) for span in around):
         return None
@@ -103,7 +103,7 @@ def _of_optimizer(call: Call, around: list[Span]) -> tuple[Purpose, str] | None:
     return (Purpose.GATHER_PARAMETERS if is_handed_on else Purpose.UNLABELLED), ""
 
 
-def _of_call(call: Call, place: Place, around: list[Span]) -> Purpose:
+def _of_call(call: ImportedCall, place: PhaseStart, around: list[ProfileSpan]) -> Purpose:
     """What the call itself and DTensor around it say."""
     if call.op is Op.BARRIER:
         return Purpose.SYNCHRONIZE
@@ -117,5 +117,5 @@ def _of_call(call: Call, place: Place, around: list[Span]) -> Purpose:
     return Purpose.UNLABELLED
 
 
-def _is_of_dtensor(span: Span) -> bool:
+def _is_of_dtensor(span: ProfileSpan) -> bool:
     return span.name.removeprefix(ENGINE).startswith(DTENSOR)

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from zerosim.record.importing.calls import Call
+from zerosim.record.importing.calls import ImportedCall
 from zerosim.record.importing.carriers import calls_of
 from zerosim.record.importing.computed import computed, stalls
-from zerosim.record.importing.kineto import ACCUMULATES, Profile
-from zerosim.record.importing.places import Places
+from zerosim.record.importing.kineto import ACCUMULATES, KinetoProfile
+from zerosim.record.importing.phase_timeline import PhaseTimeline
 from zerosim.record.importing.purposes import Purposes
 from zerosim.record.importing.values import sizes_at, type_at
 from zerosim.schema.events import (
@@ -41,10 +41,10 @@ class RankRows:
         calls: of the rank, in their order.
     """
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: KinetoProfile) -> None:
         self.profile = profile
         self.calls = calls_of(profile)
-        self._places = Places(profile)
+        self._places = PhaseTimeline(profile)
 
     def encoded(self, node: int) -> bytes:
         """The rank's file.
@@ -196,7 +196,7 @@ class RankRows:
         )
 
 
-def _message(call: Call, op: Op) -> int | None:
+def _message(call: ImportedCall, op: Op) -> int | None:
     """What a message asks to send, or to receive; None of another call."""
     if call.op not in _MESSAGES or call.payload_bytes is None:
         return None

@@ -12,11 +12,11 @@ from zerosim.record.importing.execution import Execution, read_execution
 from zerosim.record.importing.files import find_files, read_contents
 from zerosim.record.importing.inspector import MARK, InspectedLine, inspected, read_lines
 from zerosim.record.importing.joining import joined
-from zerosim.record.importing.kineto import Profile, read_profile
+from zerosim.record.importing.kineto import KinetoProfile, read_profile
 from zerosim.record.importing.nsight import SQLITE, read_nsight
 
 
-def read_sources(paths: Sequence[Path]) -> list[Profile]:
+def read_sources(paths: Sequence[Path]) -> list[KinetoProfile]:
     """What files say of ranks, one account of each.
 
     Args:
@@ -25,7 +25,7 @@ def read_sources(paths: Sequence[Path]) -> list[Profile]:
     Raises:
         TraceError: one is damaged, hostile, or of no recorder that is known.
     """
-    profiles: list[Profile] = []
+    profiles: list[KinetoProfile] = []
     executions: list[Execution] = []
     lines: list[InspectedLine] = []
     dumps: list[Dump] = []
@@ -61,13 +61,13 @@ def _is_execution(content: bytes) -> bool:
     return b'"traceEvents"' not in content and b'"nodes"' in content
 
 
-def _require_fitting(profiles: Iterable[Profile]) -> None:
+def _require_fitting(profiles: Iterable[KinetoProfile]) -> None:
     """Let no two accounts be of one rank, and none of another run.
 
     Raises:
         TraceError: two are.
     """
-    found: dict[int, Profile] = {}
+    found: dict[int, KinetoProfile] = {}
     for profile in profiles:
         first = next(iter(found.values()), profile)
         if profile.num_ranks != first.num_ranks:

@@ -11,7 +11,7 @@ _DEEPEST = 1000
 
 
 @dataclass(slots=True, eq=False)
-class Span:
+class ProfileSpan:
     """One span of one thread.
 
     Attributes:
@@ -26,10 +26,10 @@ class Span:
     start_ns: int
     end_ns: int
     args: dict[str, Any]
-    inside: Span | None = None
-    contents: list[Span] = field(default_factory=list)
+    inside: ProfileSpan | None = None
+    contents: list[ProfileSpan] = field(default_factory=list)
 
-    def around(self) -> list[Span]:
+    def around(self) -> list[ProfileSpan]:
         """The spans that this one is in, from the innermost."""
         found, one = [], self.inside
         while one is not None:
@@ -37,7 +37,7 @@ class Span:
             one = one.inside
         return found
 
-    def within(self) -> list[Span]:
+    def within(self) -> list[ProfileSpan]:
         """The spans inside of this one, in their order."""
         found, left = [], self.contents[::-1]
         while left:
@@ -47,13 +47,13 @@ class Span:
         return found
 
 
-def nest(spans: list[Span]) -> None:
+def nest(spans: list[ProfileSpan]) -> None:
     """Say of each span, which are in order, which one of its thread it is in."""
-    threads: dict[tuple[int | str, int | str], list[Span]] = defaultdict(list)
+    threads: dict[tuple[int | str, int | str], list[ProfileSpan]] = defaultdict(list)
     for span in spans:
         threads[span.thread].append(span)
     for some in threads.values():
-        open_: list[Span] = []
+        open_: list[ProfileSpan] = []
         for span in some:
             while open_ and open_[-1].end_ns <= span.start_ns:
                 open_.pop()
@@ -65,6 +65,6 @@ def nest(spans: list[Span]) -> None:
             open_.append(span)
 
 
-def in_order(span: Span) -> tuple[int, int]:
+def in_order(span: ProfileSpan) -> tuple[int, int]:
     """What sorts spans: those around others come first."""
     return span.start_ns, -span.end_ns

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from zerosim.record.importing.dumps import Entry, Frame
+from zerosim.record.importing.dumps import DumpedCall, StackFrame
 from zerosim.record.importing.kineto import ACCUMULATES, ENGINE, FSDP1, FSDP2, STEP, WRAPPED
 from zerosim.record.importing.purposes import OF_FSDP1
 from zerosim.schema.events import Op
@@ -31,7 +31,7 @@ _PASS_ON = ("/zerosim/trace/", "/torch/_ops.py")
 _FORWARD = (WRAPPED, f"{FSDP2}pre_forward", f"{FSDP1}_pre_forward")
 
 
-def annotated(entry: Entry) -> list[str]:
+def annotated(entry: DumpedCall) -> list[str]:
     """The annotations around a call, from the outermost, each once."""
     found = [name for frame in reversed(entry.frames) for name in _of(frame)]
     return list(dict.fromkeys([*found, WRAPPED] if _is_of_reducer(entry) else found))
@@ -47,17 +47,17 @@ def is_forward(names: Sequence[str]) -> bool:
     return BACKWARD not in names and any(name in _FORWARD for name in names)
 
 
-def _is_of_reducer(entry: Entry) -> bool:
+def _is_of_reducer(entry: DumpedCall) -> bool:
     """Whether DDP's reducer asked for it: in backward, and in no function of Python's."""
     asked = next((one for one in entry.frames if not _passes_on(one)), None)
     return entry.op is Op.ALL_REDUCE and asked is not None and asked.function == _ENGINE
 
 
-def _of(frame: Frame) -> Iterator[str]:
+def _of(frame: StackFrame) -> Iterator[str]:
     for file, function, name in _NAMES:
         if frame.function == function and file in frame.file:
             yield name
 
 
-def _passes_on(frame: Frame) -> bool:
+def _passes_on(frame: StackFrame) -> bool:
     return any(one in frame.file for one in _PASS_ON)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zerosim.analysis.frames.cuts import Cutting, Program
+from zerosim.analysis.frames.cuts import Cutting, ProgramUnits
 from zerosim.analysis.frames.reduced import EVERYTHING, reduced_buckets
 from zerosim.analysis.frames.seats import divided, seats_of
 from zerosim.systems.ddp import NAME
@@ -11,7 +11,7 @@ from zerosim.theory.programs.options import parameters_of
 BESIDE = (frozenset[str](),)
 
 
-def read(made: Cutting) -> Program:
+def read(made: Cutting) -> ProgramUnits:
     """All is whole, each bucket is all-reduced."""
     strategy = made.systems[NAME]
     units = made.units(made.cut(parameters_of(strategy)), {})

@@ -33,7 +33,7 @@ from zerosim.theory.programs.plan import (
     bytes_of,
     element_bytes_of,
 )
-from zerosim.theory.programs.steps import Asked, Held
+from zerosim.theory.programs.steps import Held, StrategyStep
 from zerosim.theory.wording import said
 
 SOURCE = "Rajbhandari et al., arXiv 1910.02054, section 7.1"
@@ -41,7 +41,7 @@ _HALF_HOOKS = {"fp16_compress": 2, "bf16_compress": 2}
 _PLAIN_HOOKS = ("", "allreduce_hook", "noop_hook")
 
 
-def plan(asked: Asked) -> Plan:
+def plan(asked: StrategyStep) -> Plan:
     """What a rank calls in one step.
 
     Raises:

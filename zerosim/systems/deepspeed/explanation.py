@@ -25,7 +25,7 @@ from zerosim.systems.deepspeed.described import (
 )
 from zerosim.systems.deepspeed.plan import plan_deepspeed
 from zerosim.theory.causes import Cause
-from zerosim.theory.memory import ModelStates
+from zerosim.theory.model_states import ModelStates
 from zerosim.theory.programs import Plan, program_states
 from zerosim.train.deepspeed.config.batch import batch_sizes
 from zerosim.train.deepspeed.config.check import Given, check

@@ -52,7 +52,7 @@ class Fetch:
 
 
 @dataclass(frozen=True, slots=True)
-class Recompute:
+class RecomputedForward:
     """An entry of the order that is a forward computed again in backward.
 
     Attributes:
@@ -77,7 +77,7 @@ class ExternalParameter:
 
 
 @dataclass(frozen=True, slots=True)
-class _Inside:
+class _ComputingModule:
     """A module that computes: in forward, in backward, or in forward again.
 
     Attributes:
@@ -85,7 +85,7 @@ class _Inside:
     """
 
     module: str
-    recompute: Recompute | None
+    recompute: RecomputedForward | None
     names: frozenset[str]
 
 
@@ -126,7 +126,7 @@ class Fetcher:
     external: Mapping[str, Sequence[str]] = field(default_factory=dict)
     returned: frozenset[str] = frozenset()
     externals: Mapping[int, Sequence[ExternalParameter]] = field(default_factory=dict)
-    recomputes: Mapping[int, Recompute] = field(default_factory=dict)
+    recomputes: Mapping[int, RecomputedForward] = field(default_factory=dict)
     frozen: frozenset[str] = frozenset()
     has_secondary: bool = False
     secondary: set[str] = field(default_factory=set)
@@ -157,7 +157,7 @@ class Fetcher:
             (place for place, name in enumerate(order) if place and name == order[0]), len(order)
         )
         num_calls = Counter(order[:goes_back])
-        inside: list[_Inside] = []
+        inside: list[_ComputingModule] = []
         for place, module in enumerate(order):
             again, met = self.recomputes.get(place), deque(externals.get(place, ()))
             # backward enters a module once for each output of its call, and leaves it once
@@ -176,7 +176,7 @@ class Fetcher:
             if not records:
                 fetches += self._fetch_ahead(module, place, phase)
             if not is_another:
-                inside.append(_Inside(module, again, frozenset(names)))
+                inside.append(_ComputingModule(module, again, frozenset(names)))
         while inside:
             self._leave(inside, len(order), records=records, keeps=True)
         return fetches
@@ -254,7 +254,9 @@ class Fetcher:
                 num_chosen += self.sizes[name]
         return self._gather(chosen, phase)
 
-    def _leave(self, inside: list[_Inside], place: int, *, records: bool, keeps: bool) -> None:
+    def _leave(
+        self, inside: list[_ComputingModule], place: int, *, records: bool, keeps: bool
+    ) -> None:
         """The innermost module is through: let go what is not needed soon.
 
         Args:
@@ -299,7 +301,7 @@ class Fetcher:
         return next((name for name in self.order[1:] if self._of(name)), "")
 
 
-def _is_over(inside: _Inside, module: str, again: Recompute | None) -> bool:
+def _is_over(inside: _ComputingModule, module: str, again: RecomputedForward | None) -> bool:
     """Whether a module is through when the entry of another comes."""
     if inside.recompute is None and again is not None:
         return inside.module not in again.within
@@ -308,7 +310,7 @@ def _is_over(inside: _Inside, module: str, again: Recompute | None) -> bool:
     return not _is_within(module, inside.module)
 
 
-def _is_same(inside: _Inside, module: str, again: Recompute | None) -> bool:
+def _is_same(inside: _ComputingModule, module: str, again: RecomputedForward | None) -> bool:
     """Whether backward enters a module that it is in."""
     return inside.module == module and inside.recompute is None and again is None
 

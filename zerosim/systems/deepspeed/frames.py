@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from zerosim.analysis.frames.cuts import (
     ROOT,
-    Cut,
     Cutting,
     NotShown,
-    Program,
+    ParameterInUnit,
+    ProgramUnits,
     in_turn,
     innermost,
     parameters_in,
@@ -30,7 +30,7 @@ _MOST_AT_ONCE = 500_000_000
 """Elements that stage 0 reduces in one call: `MEMORY_OPT_ALLREDUCE_SIZE` of DeepSpeed's engine."""
 
 
-def read(made: Cutting) -> Program:
+def read(made: Cutting) -> ProgramUnits:
     """Stages 1 and 2 divide flat groups, stage 3 each parameter."""
     require_seats_of_all(made)
     strategy = made.systems[NAME]
@@ -47,13 +47,13 @@ def read(made: Cutting) -> Program:
         return _of_parameters(made)
     if text(strategy, "optimizer") == "BF16_Optimizer":
         raise NotShown(f"what {text(strategy, 'optimizer')} keeps is not shown")
-    cuts: list[Cut] = []
+    cuts: list[ParameterInUnit] = []
     padded: dict[str, int] = {}
     parts_of: dict[str, list[str]] = {}
     for bundle in strategy.bundles:
         parts = list(_parts(bundle, made.num_ranks))
         own = [
-            Cut(one, innermost(one.name, made.computations), owner=at, is_part=True)
+            ParameterInUnit(one, innermost(one.name, made.computations), owner=at, is_part=True)
             for one, at in parts
         ]
         zeros = number(bundle, "padded_elements") - sum(one.elements for one, _ in parts)
@@ -92,7 +92,7 @@ def _parts(bundle: Bundle, num_ranks: int) -> Iterator[tuple[Parameter, int]]:
         begin = end
 
 
-def _of_parameters(made: Cutting) -> Program:
+def _of_parameters(made: Cutting) -> ProgramUnits:
     """Stage 3: parts of each parameter; small ones stay gathered, others until the next is."""
     strategy = made.systems[NAME]
     persistent = {name for bundle in strategy.bundles for name in texts(bundle, "persistent")}
@@ -139,7 +139,7 @@ def _of_parameters(made: Cutting) -> Program:
     return replace(made.program(units, [bucket], division, gathered), begins_with_states=True)
 
 
-def _of_stage_0(made: Cutting) -> Program:
+def _of_stage_0(made: Cutting) -> ProgramUnits:
     """Stage 0: all is whole, and all gradients are reduced in one call."""
     strategy = made.systems[NAME]
     parameters = parameters_in(strategy.bundles)

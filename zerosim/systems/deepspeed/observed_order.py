@@ -101,7 +101,7 @@ class Recomputes:
 
 
 @dataclass(frozen=True, slots=True)
-class Met:
+class ForeignRead:
     """A parameter that a module read and another owns, before DeepSpeed knew that it would."""
 
     place: int
@@ -127,7 +127,7 @@ class RepeatedOrder:
     recomputed: tuple[Recomputed, ...] = ()
     cut_short: tuple[int, ...] = ()
     partitioned: tuple[str, ...] = ()
-    met: tuple[Met, ...] = ()
+    met: tuple[ForeignRead, ...] = ()
 
 
 _NO_ORDER = RepeatedOrder()
@@ -145,7 +145,7 @@ class RepeatedOrders:
         self._names = names
         self._seen: dict[int, tuple[int, RepeatedOrder]] = {}
         self._recomputes: dict[int, Recomputes] = {}
-        self._met: dict[int, list[Met]] = {}
+        self._met: dict[int, list[ForeignRead]] = {}
         self._known: dict[int, set[tuple[str, str]]] = {}
 
     def remove(self) -> None:
@@ -160,7 +160,7 @@ class RepeatedOrders:
         coordinator = coordinator_of(engine)
         if name is not None and coordinator is not None:
             place = len(getattr(coordinator, _ORDER, ()))
-            self._met.setdefault(id(engine), []).append(Met(place, reader, name))
+            self._met.setdefault(id(engine), []).append(ForeignRead(place, reader, name))
 
     def of(self, engine: Any) -> RepeatedOrder:
         """What stage 3 does in this micro-step: looked at once, when its forward begins."""
@@ -203,7 +203,7 @@ class RepeatedOrders:
         self._met[id(engine)], self._known[id(engine)] = [], set(external_reads(engine))
         recomputes.begin()
 
-    def _met_while(self, engine: Any, order: Sequence[str]) -> list[Met]:
+    def _met_while(self, engine: Any, order: Sequence[str]) -> list[ForeignRead]:
         """The external parameters that were found while this order was recorded.
 
         What a module hands out is found without a gather, at the latest when backward begins.
@@ -213,7 +213,9 @@ class RepeatedOrders:
             return []
         known |= {(one.reader, one.name) for one in met}
         goes_back = order.index(order[0], 1) if order[:1] and order[0] in order[1:] else len(order)
-        handed = [Met(goes_back, *one) for one in external_reads(engine) if one not in known]
+        handed = [
+            ForeignRead(goes_back, *one) for one in external_reads(engine) if one not in known
+        ]
         return [*met, *handed]
 
 

@@ -21,7 +21,7 @@ from zerosim.systems.deepspeed.fetches import (
     Fetch,
     Fetcher,
     FetchLimits,
-    Recompute,
+    RecomputedForward,
 )
 from zerosim.theory.causes import Cause, Deviation, Law
 from zerosim.theory.laws import SOURCES
@@ -36,7 +36,7 @@ from zerosim.theory.programs.options import (
     texts,
 )
 from zerosim.theory.programs.plan import Plan, Scale, element_bytes_of
-from zerosim.theory.programs.steps import Asked, row_at
+from zerosim.theory.programs.steps import StrategyStep, row_at
 from zerosim.theory.wording import said
 
 _NAMES = ("data parallel", "ZeRO-1", "ZeRO-2", "ZeRO-3")
@@ -128,7 +128,7 @@ class _DeepSpeedStep:
         )
 
 
-def plan(asked: Asked) -> Plan:
+def plan(asked: StrategyStep) -> Plan:
     """What a rank calls in one step: see `plan_deepspeed`."""
     rows = asked.rows
 
@@ -371,7 +371,7 @@ def _fetcher(
         sizes={one.name: one.elements for one in parameters},
         persistent=persistent,
         recomputes={
-            place: Recompute(frozenset(names), place in cut)
+            place: RecomputedForward(frozenset(names), place in cut)
             for place, names in zip(places, within, strict=False)
             if 0 <= place < len(order)
         },

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zerosim.analysis.frames.cuts import Cut, Cutting, NotShown, Program
+from zerosim.analysis.frames.cuts import Cutting, NotShown, ParameterInUnit, ProgramUnits
 from zerosim.analysis.frames.fully_sharded import fully_sharded
 from zerosim.systems.fsdp1 import NAME
 from zerosim.theory.programs.options import number
@@ -10,7 +10,7 @@ from zerosim.theory.programs.options import number
 BESIDE = (frozenset[str](),)
 
 
-def read(made: Cutting) -> Program:
+def read(made: Cutting) -> ProgramUnits:
     """Each rank keeps an equal part of each bundle's flat parameter, which is one unit."""
     strategy = made.systems[NAME]
     cuts, padded = [], {}
@@ -20,5 +20,5 @@ def read(made: Cutting) -> Program:
         zeros = number(bundle, "padded_elements") - sum(one.elements for one in bundle.parameters)
         last = bundle.parameters[-1]
         padded[last.name] = last.elements + zeros
-        cuts += [Cut(one, bundle.name) for one in bundle.parameters]
+        cuts += [ParameterInUnit(one, bundle.name) for one in bundle.parameters]
     return fully_sharded(made, strategy, cuts, padded)

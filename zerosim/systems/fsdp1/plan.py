@@ -8,10 +8,10 @@ from __future__ import annotations
 from zerosim.schema.strategies import Strategy
 from zerosim.theory.programs.fully_sharded import Sharding, plan_fully_sharded
 from zerosim.theory.programs.plan import Plan
-from zerosim.theory.programs.steps import Asked
+from zerosim.theory.programs.steps import StrategyStep
 
 
-def plan(asked: Asked) -> Plan:
+def plan(asked: StrategyStep) -> Plan:
     """What a rank calls in one step.
 
     Raises:

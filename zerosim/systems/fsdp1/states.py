@@ -5,7 +5,7 @@ from __future__ import annotations
 from zerosim.schema.strategies import Bundle
 from zerosim.systems.fsdp1 import NAME
 from zerosim.theory.causes import Cause
-from zerosim.theory.memory import FP32_BYTES
+from zerosim.theory.model_states import FP32_BYTES
 from zerosim.theory.programs.fully_sharded import name_of_shards
 from zerosim.theory.programs.options import flag, number, numbers, text
 from zerosim.theory.programs.plan import element_bytes_of

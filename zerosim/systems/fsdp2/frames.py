@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zerosim.analysis.frames.cuts import WHOLE, Cutting, NotShown, Program, parameters_in
+from zerosim.analysis.frames.cuts import WHOLE, Cutting, NotShown, ProgramUnits, parameters_in
 from zerosim.analysis.frames.fully_sharded import fully_sharded
 from zerosim.analysis.frames.seats import seats_of, sorts_of
 from zerosim.schema.strategies import Parameter
@@ -15,7 +15,7 @@ from zerosim.theory.programs.parts import local_parameters
 BESIDE = (frozenset[str](), frozenset({TENSOR_PARALLEL}))
 
 
-def read(made: Cutting) -> Program:
+def read(made: Cutting) -> ProgramUnits:
     """Each rank keeps the same rows of every parameter; bundles are gathered together.
 
     Of what tensor parallel has divided before, rows of its part.

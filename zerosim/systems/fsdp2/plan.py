@@ -10,10 +10,10 @@ from zerosim.schema.strategies import Strategy
 from zerosim.theory.programs.fully_sharded import Sharding, plan_fully_sharded
 from zerosim.theory.programs.options import flag
 from zerosim.theory.programs.plan import Plan
-from zerosim.theory.programs.steps import Asked
+from zerosim.theory.programs.steps import StrategyStep
 
 
-def plan(asked: Asked) -> Plan:
+def plan(asked: StrategyStep) -> Plan:
     """What a rank calls in one step.
 
     Raises:

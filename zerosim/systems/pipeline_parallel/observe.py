@@ -19,7 +19,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from zerosim.schema.events import Phase, Purpose
 from zerosim.schema.strategies import Bundle, Strategy
 from zerosim.systems.pipeline_parallel import NAME
-from zerosim.trace.autolabel.observer import Carried, Observer, dtype_name, parameters_of
+from zerosim.trace.autolabel.observer import CarriedMessage, Observer, dtype_name, parameters_of
 from zerosim.trace.autolabel.rules import Rule, find_frame
 from zerosim.trace.autolabel.units import Units
 from zerosim.trace.guard import guarded
@@ -97,14 +97,14 @@ class Pipelines(Observer):
             self.install()
             self._meet_schedule()
 
-    def message(self, tensors: list[torch.Tensor]) -> Carried | None:
+    def message(self, tensors: list[torch.Tensor]) -> CarriedMessage | None:
         """What a message carries; None if it is not known to be a pipeline's."""
         if _MODULE not in sys.modules:
             return None
         self.install()
         if is_preparing():
-            return Carried(Purpose.METADATA, Phase.SETUP, "", 0)
-        found: Carried | None = self._messages.get(tensors[0]) if tensors else None
+            return CarriedMessage(Purpose.METADATA, Phase.SETUP, "", 0)
+        found: CarriedMessage | None = self._messages.get(tensors[0]) if tensors else None
         return found
 
     def settings(self) -> Hashable:
@@ -150,7 +150,7 @@ class Pipelines(Observer):
             self._meet_schedule()
             # without a backward it is an evaluation
             where = phase if stage.has_backward else Phase.OUTSIDE
-            message = Carried(purpose, where, _name(stage), chunk)
+            message = CarriedMessage(purpose, where, _name(stage), chunk)
             for operation in operations:
                 self._messages[operation.tensor] = message
 

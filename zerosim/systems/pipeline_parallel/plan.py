@@ -26,7 +26,7 @@ from zerosim.theory.programs.plan import (
     Scale,
     element_bytes_of,
 )
-from zerosim.theory.programs.steps import Asked
+from zerosim.theory.programs.steps import StrategyStep
 from zerosim.theory.wording import said
 
 SOURCE = (
@@ -35,7 +35,7 @@ SOURCE = (
 _KNOWN_BUBBLE = ("GPipe", "1F1B", "LoopedBFS")
 
 
-def plan(asked: Asked) -> Plan:
+def plan(asked: StrategyStep) -> Plan:
     """What a rank calls in one step; what a stage gets is what the stage before sends on.
 
     Raises:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from zerosim.analysis.frames.cuts import WHOLE, Cutting, NotShown, Program, parameters_in
+from zerosim.analysis.frames.cuts import WHOLE, Cutting, NotShown, ProgramUnits, parameters_in
 from zerosim.analysis.frames.reduced import EVERYTHING, reduced_buckets
 from zerosim.analysis.frames.seats import divided, seats_of, sorts_of
 from zerosim.schema.strategies import Parameter, Strategy
@@ -21,7 +21,7 @@ _UNDIVIDED = "not divided"
 """What is called what a trace counts, but does not name."""
 
 
-def read(made: Cutting) -> Program:
+def read(made: Cutting) -> ProgramUnits:
     """What is divided; beside it DDP reduces what each rank has."""
     strategy = made.systems[NAME]
     parameters = parameters_in(strategy.bundles)

@@ -21,7 +21,7 @@ from zerosim.theory.movement import Movement
 from zerosim.theory.programs.options import flag, number, text, texts
 from zerosim.theory.programs.parts import BSH, shape_of
 from zerosim.theory.programs.plan import Plan, Scale, element_bytes_of
-from zerosim.theory.programs.steps import Asked
+from zerosim.theory.programs.steps import StrategyStep
 from zerosim.theory.wording import said
 
 SOURCE = (
@@ -52,7 +52,7 @@ class _Change:
     has_gradient: bool
 
 
-def plan(asked: Asked) -> Plan:
+def plan(asked: StrategyStep) -> Plan:
     """What a rank calls in one step; each micro-step has one forward and backward.
 
     Raises:

@@ -27,7 +27,7 @@ _STYLES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Layouts:
+class LayoutChange:
     """How a style makes a tensor fit that comes in or goes out.
 
     Attributes:
@@ -57,8 +57,8 @@ class Style:
     name: str
     kind: str
     mesh: Any
-    input: Layouts | None
-    output: Layouts | None
+    input: LayoutChange | None
+    output: LayoutChange | None
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -103,7 +103,7 @@ def read_styles(name: str, module: nn.Module) -> Iterator[Style]:
         given, wanted = getattr(owner, f"{side}_layouts"), getattr(owner, f"desired_{side}_layouts")
         for position, pair in enumerate(zip(given or (), wanted or (), strict=True)):
             if None not in pair:
-                layouts = Layouts(position, pair[:1], pair[1:], owner.use_local_output)
+                layouts = LayoutChange(position, pair[:1], pair[1:], owner.use_local_output)
                 yield Style(
                     name if position == 0 else f"{name} {side} {position}",
                     style,
@@ -125,8 +125,8 @@ def _of_style(name: str, mesh: Any, prepares: Any, returns: Any) -> Style:
         name,
         style,
         mesh,
-        input=Layouts(0, given, wanted, is_tensor=False),
-        output=Layouts(
+        input=LayoutChange(0, given, wanted, is_tensor=False),
+        output=LayoutChange(
             0, handed if style == "sequence" else None, handed, is_tensor=bool(last and last[-1])
         ),
     )
@@ -151,7 +151,7 @@ def is_divided(value: Any) -> bool:
 
 
 def words(placements: Any, num_dims: int) -> str:
-    """Layouts as a trace writes them: "replicate", "shard 1", "partial"."""
+    """LayoutChange as a trace writes them: "replicate", "shard 1", "partial"."""
     words = [
         f"shard {one.dim % num_dims}"
         if one.is_shard()

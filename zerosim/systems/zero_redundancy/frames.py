@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from zerosim.analysis.frames.cuts import Cutting, NotShown, Program, in_turn, parameters_in
+from zerosim.analysis.frames.cuts import Cutting, NotShown, ProgramUnits, in_turn, parameters_in
 from zerosim.analysis.frames.reduced import EVERYTHING, reduced_buckets
 from zerosim.analysis.frames.seats import require_seats_of_all
 from zerosim.systems.ddp import NAME as DDP
@@ -14,7 +14,7 @@ from zerosim.theory.programs.options import flag, number, parameters_of
 BESIDE = (frozenset({DDP}),)
 
 
-def read(made: Cutting) -> Program:
+def read(made: Cutting) -> ProgramUnits:
     """The states of each parameter are with its owner, which sends it on."""
     require_seats_of_all(made)
     strategy = made.systems[NAME]

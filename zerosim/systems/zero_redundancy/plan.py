@@ -24,13 +24,13 @@ from zerosim.theory.programs.plan import (
     bytes_of,
     element_bytes_of,
 )
-from zerosim.theory.programs.steps import Asked
+from zerosim.theory.programs.steps import StrategyStep
 from zerosim.theory.wording import said
 
 SOURCE = SOURCES[1]
 
 
-def plan(asked: Asked) -> Plan:
+def plan(asked: StrategyStep) -> Plan:
     """What a rank calls in one step: DDP's calls, which this joins, and the broadcasts.
 
     Without DDP the law counts the updated parameters only.

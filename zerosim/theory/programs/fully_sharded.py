@@ -21,7 +21,7 @@ from zerosim.theory.causes import Cause, Deviation, Law
 from zerosim.theory.movement import Movement
 from zerosim.theory.programs.options import flag, number, numbers, passes, text
 from zerosim.theory.programs.plan import Plan, Scale, element_bytes_of
-from zerosim.theory.programs.steps import Asked
+from zerosim.theory.programs.steps import StrategyStep
 from zerosim.theory.wording import said
 
 SOURCE = "Rajbhandari et al., arXiv 1910.02054, section 7.2.2"
@@ -95,7 +95,7 @@ class _FsdpStep:
         self.causes.append(Deviation(cause, size, words))
 
 
-def plan_fully_sharded(asked: Asked, sharding: Sharding) -> Plan:
+def plan_fully_sharded(asked: StrategyStep, sharding: Sharding) -> Plan:
     """What a rank calls in one step.
 
     A pipeline keeps parameters after each backward, and reduces and lets go at the end of the step.

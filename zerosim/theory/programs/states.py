@@ -21,7 +21,7 @@ from zerosim.schema.memory import MOMENTS, OPTIMIZER_STATES, Role
 from zerosim.schema.strategies import Parameter, Strategy
 from zerosim.systems.registry import reader_of
 from zerosim.theory.causes import Cause
-from zerosim.theory.memory import FP32_BYTES, Kept, ModelStates
+from zerosim.theory.model_states import FP32_BYTES, Kept, ModelStates
 from zerosim.theory.programs.options import (
     number_map,
 )

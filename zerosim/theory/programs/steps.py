@@ -56,7 +56,7 @@ def row_at(history: Sequence[Strategy], moment: tuple[int, int]) -> Strategy | N
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class StrategyStep:
     """One strategy of one rank in one iteration, of which a plan is asked for.
 
     Attributes:
@@ -122,7 +122,7 @@ def plan_step(
     tensor = [steps[-1] for steps in mine if axis_of(steps[-1].system) is Axis.TENSOR]
     piped = next((s[-1] for s in mine if axis_of(s[-1].system) is Axis.PIPELINE), None)
     plans: list[Plan] = []
-    joining: list[tuple[System, Asked]] = []
+    joining: list[tuple[System, StrategyStep]] = []
     for steps in mine:
         system, own = _system(steps[-1]), steps[-1].system
         if own == HAND_WRITTEN:
@@ -132,7 +132,7 @@ def plan_step(
                 f"the trace says that {own!r} divides the training, and no package here knows that "
                 "system (entry points of zerosim.systems), so what it sends is shown as it is"
             )
-        asked = Asked(
+        asked = StrategyStep(
             steps=tuple(_local(one, tensor) for one in steps),
             rank=rank,
             iteration=iteration,
@@ -157,9 +157,9 @@ def _system(strategy: Strategy) -> System | None:
     return find(strategy.system)
 
 
-def _plan(system: System, asked: Asked) -> Plan | None:
+def _plan(system: System, asked: StrategyStep) -> Plan | None:
     part = system.part("plan")
-    plan: Callable[[Asked], Plan] | None = None if part is None else part.plan
+    plan: Callable[[StrategyStep], Plan] | None = None if part is None else part.plan
     return None if plan is None else plan(asked)
 
 

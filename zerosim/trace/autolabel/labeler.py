@@ -28,9 +28,9 @@ from zerosim.trace.autolabel.contents import contents
 from zerosim.trace.autolabel.discovery import Discovery
 from zerosim.trace.autolabel.entries import Entries
 from zerosim.trace.autolabel.fail_safe import fail_safe
-from zerosim.trace.autolabel.observer import Carried, Observer, Shard, observers
+from zerosim.trace.autolabel.observer import CarriedMessage, Observer, Shard, observers
 from zerosim.trace.autolabel.phases import Phases
-from zerosim.trace.autolabel.rules import GENERAL, Explanation, RuleTable
+from zerosim.trace.autolabel.rules import GENERAL, RuleTable, StackLabel
 from zerosim.trace.autolabel.strategies import Strategies
 from zerosim.trace.autolabel.units import Units
 from zerosim.trace.gate import gate
@@ -307,7 +307,7 @@ class AutoLabeler:
             return current.explained(reduction.purpose, unit, reduction.tensors)
         return self._by_hand.explain(call, current)
 
-    def _message(self, call: OperatorCall) -> Carried | None:
+    def _message(self, call: OperatorCall) -> CarriedMessage | None:
         return next(filter(None, (one.message(call.tensors) for one in self._systems)), None)
 
     def _explain_elsewhere(self, current: Labels) -> Labels:
@@ -321,7 +321,7 @@ class AutoLabeler:
         unit = current.unit or found.unit
         return current._replace(position=position, purpose=found.purpose, unit=unit)
 
-    def _explained(self, call: OperatorCall, current: Labels, found: Explanation) -> Labels:
+    def _explained(self, call: OperatorCall, current: Labels, found: StackLabel) -> Labels:
         # while something computes nothing is fetched for the next forward
         if found.purpose is Purpose.GATHER_PARAMETERS and not self._phases.is_busy:
             current = self._in_next_forward(current)

@@ -20,7 +20,7 @@ from zerosim.trace.operators import OperatorCall
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class CarriedMessage:
     """What a message between two ranks carries.
 
     Attributes:
@@ -98,7 +98,7 @@ class Observer:
         """The program's own functions that communicate for the system."""
         yield from ()
 
-    def message(self, tensors: list[torch.Tensor]) -> Carried | None:
+    def message(self, tensors: list[torch.Tensor]) -> CarriedMessage | None:
         """What a message carries; None if it is not known to be the system's."""
         return None
 

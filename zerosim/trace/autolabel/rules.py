@@ -44,7 +44,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class StackLabel:
     """What the stack says of a collective."""
 
     purpose: Purpose
@@ -105,10 +105,10 @@ class RuleTable:
         self._known: dict[int, Rule | None] = {}
         self._codes: dict[int, CodeType] = {}
 
-    def find(self) -> Explanation | None:
+    def find(self) -> StackLabel | None:
         """What the functions that called this say; None if none of them is known."""
-        strong: Explanation | None = None
-        weak: Explanation | None = None
+        strong: StackLabel | None = None
+        weak: StackLabel | None = None
         frame: FrameType | None = sys._getframe(1)
         known = self._known
         while frame is not None:
@@ -117,7 +117,7 @@ class RuleTable:
             if rule is _UNMET:
                 rule = self._learn(code)
             if rule is not None:
-                found = Explanation(rule.purpose, _unit(rule, frame), rule.phase)
+                found = StackLabel(rule.purpose, _unit(rule, frame), rule.phase)
                 if rule.is_weak:
                     weak = weak or found
                 elif strong is None or (found.unit and found.purpose is strong.purpose):

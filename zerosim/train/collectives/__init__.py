@@ -16,7 +16,7 @@ from zerosim.train.collectives.executor import (
     in_background,
 )
 from zerosim.train.collectives.faulty import Faulty
-from zerosim.train.collectives.group import Group, world
+from zerosim.train.collectives.group import RankGroup, world
 from zerosim.train.collectives.native import Native
 from zerosim.train.collectives.protocol import Collectives, Handle
 from zerosim.train.collectives.ring import Ring
@@ -25,10 +25,10 @@ __all__ = [
     "BackgroundExecutor",
     "Collectives",
     "Executor",
-    "Group",
     "Handle",
     "InlineExecutor",
     "Native",
+    "RankGroup",
     "Ring",
     "in_background",
     "make_collectives",
@@ -37,7 +37,7 @@ __all__ = [
 
 
 def make_collectives(
-    kind: CollectivesKind, group: Group, executor: Executor, chunk_bytes: int
+    kind: CollectivesKind, group: RankGroup, executor: Executor, chunk_bytes: int
 ) -> Collectives:
     """The collectives that a configuration names.
 

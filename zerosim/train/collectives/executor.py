@@ -42,7 +42,7 @@ class Done:
         """Nothing to wait for."""
 
 
-class Keeping:
+class TensorHandle:
     """A handle with tensors: who asked frees them, when it has waited.
 
     PyTorch's record of allocations sees what its own thread frees. Other threads may wait, too.

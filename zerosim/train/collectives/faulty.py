@@ -11,7 +11,7 @@ from zerosim.schema.events import Op
 from zerosim.trace import labels
 from zerosim.trace.faulty import Faults
 from zerosim.train.collectives.executor import Done
-from zerosim.train.collectives.group import Group
+from zerosim.train.collectives.group import RankGroup
 from zerosim.train.collectives.protocol import Collectives, Handle
 from zerosim.train.collectives.ring import Ring
 
@@ -28,7 +28,7 @@ class Faulty:
         self._sound, self._faults = sound, faults
 
     @property
-    def group(self) -> Group:
+    def group(self) -> RankGroup:
         """See `Collectives.group`."""
         return self._sound.group
 

@@ -8,7 +8,7 @@ import torch.distributed as dist
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class RankGroup:
     """A process group as one of its ranks sees it.
 
     Attributes:
@@ -47,10 +47,10 @@ class Group:
         return self.ranks[(self.rank - 1) % self.size]
 
 
-def world() -> Group:
+def world() -> RankGroup:
     """All ranks of this program; a group of one if `torch.distributed` is not initialized."""
     if not (dist.is_available() and dist.is_initialized()):
-        return Group()
+        return RankGroup()
     default = dist.group.WORLD
     assert default is not None
-    return Group(dist.get_rank(), tuple(range(dist.get_world_size())), default)
+    return RankGroup(dist.get_rank(), tuple(range(dist.get_world_size())), default)

@@ -16,7 +16,7 @@ from zerosim.schema.events import Op
 from zerosim.trace import labels
 from zerosim.trace.holdings import references_to
 from zerosim.train.collectives.executor import Done, Executor
-from zerosim.train.collectives.group import Group
+from zerosim.train.collectives.group import RankGroup
 from zerosim.train.collectives.protocol import Handle, require_matrix
 
 # torch 2.13 renamed them and warns of the old names; torch 2.11 knows only the old ones
@@ -31,7 +31,7 @@ _LONGEST_S = 1.0
 class Native:
     """The `Collectives` protocol over the backend's calls."""
 
-    def __init__(self, group: Group, executor: Executor) -> None:
+    def __init__(self, group: RankGroup, executor: Executor) -> None:
         """Make the collectives of a group."""
         self.group = group
         self._executor = executor

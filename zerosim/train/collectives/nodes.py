@@ -20,7 +20,7 @@ import torch.distributed as dist
 
 from zerosim.base.config.checks import require_divisor
 from zerosim.base.errors import ConfigError
-from zerosim.train.collectives.group import Group
+from zerosim.train.collectives.group import RankGroup
 
 _LAUNCHED = "LOCAL_WORLD_SIZE"
 """The variable in which PyTorch's launchers say how many ranks a node has."""
@@ -31,7 +31,7 @@ _made: WeakKeyDictionary[dist.ProcessGroup, dict[tuple[int, ...], dist.ProcessGr
 """By the world that they are part of, and by their ranks."""
 
 
-def node_size(group: Group, ranks_per_node: int) -> int:
+def node_size(group: RankGroup, ranks_per_node: int) -> int:
     """Ranks of the group on each node, as configured, else as launched; all if neither says.
 
     Args:
@@ -57,7 +57,7 @@ def node_size(group: Group, ranks_per_node: int) -> int:
     return group.size // len(counts)
 
 
-def neighbours(group: Group, size: int) -> Group:
+def neighbours(group: RankGroup, size: int) -> RankGroup:
     """The group of `size` neighbours that this rank belongs to; all ranks of `group` must call.
 
     Args:
@@ -66,7 +66,7 @@ def neighbours(group: Group, size: int) -> Group:
     return _own_of(group, [range(first, first + size) for first in range(0, group.size, size)])
 
 
-def counterparts(group: Group, size: int) -> Group:
+def counterparts(group: RankGroup, size: int) -> RankGroup:
     """The ranks at this rank's place in each node of `size`; all ranks of `group` must call.
 
     Args:
@@ -75,10 +75,10 @@ def counterparts(group: Group, size: int) -> Group:
     return _own_of(group, [range(first, group.size, size) for first in range(size)])
 
 
-def _own_of(group: Group, parts: Sequence[range]) -> Group:
+def _own_of(group: RankGroup, parts: Sequence[range]) -> RankGroup:
     """Make a group of each part, the same ones in the same order on all ranks; return the own."""
     everywhere = group.process_group is not None and group.size == dist.get_world_size()
-    own = Group()
+    own = RankGroup()
     for positions in parts:
         ranks = tuple(group.ranks[position] for position in positions)
         is_member = group.rank in positions
@@ -88,7 +88,7 @@ def _own_of(group: Group, parts: Sequence[range]) -> Group:
         elif len(ranks) > 1 and (is_member or everywhere):
             made = _make(ranks, everywhere=everywhere)
         if is_member:
-            own = Group(positions.index(group.rank), ranks, made)
+            own = RankGroup(positions.index(group.rank), ranks, made)
     return own
 
 

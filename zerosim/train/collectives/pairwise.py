@@ -13,14 +13,14 @@ from zerosim.schema.events import Algorithm, Op
 from zerosim.trace import labels
 from zerosim.trace.sink import CollectiveRequest
 from zerosim.train.collectives.executor import Done, Executor
-from zerosim.train.collectives.group import Group
+from zerosim.train.collectives.group import RankGroup
 from zerosim.train.collectives.protocol import Carried, Handle, require_matrix
 
 
 class Pairwise:
     """Messages between each two ranks of a group."""
 
-    def __init__(self, group: Group, executor: Executor) -> None:
+    def __init__(self, group: RankGroup, executor: Executor) -> None:
         """Make the collectives of a group."""
         self.group = group
         self._executor = executor

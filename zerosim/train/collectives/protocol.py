@@ -13,7 +13,7 @@ import torch
 
 from zerosim.base.errors import ConfigError
 from zerosim.schema.events import Op
-from zerosim.train.collectives.group import Group
+from zerosim.train.collectives.group import RankGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Collectives(Protocol):
     """
 
     @property
-    def group(self) -> Group:
+    def group(self) -> RankGroup:
         """The ranks that take part."""
         ...
 
@@ -107,7 +107,7 @@ class Collectives(Protocol):
         ...
 
 
-def require_matrix(op: Op, buffer: torch.Tensor, group: Group) -> None:
+def require_matrix(op: Op, buffer: torch.Tensor, group: RankGroup) -> None:
     """See that a buffer has a row for each rank.
 
     Raises:

@@ -35,7 +35,7 @@ from zerosim.trace import labels
 from zerosim.trace.holdings import hold
 from zerosim.trace.sink import CollectiveRequest
 from zerosim.train.collectives.executor import Done, Executor, Work
-from zerosim.train.collectives.group import Group
+from zerosim.train.collectives.group import RankGroup
 from zerosim.train.collectives.protocol import Carried, Handle, require_matrix
 
 _IN_FLIGHT = 2
@@ -45,7 +45,7 @@ _IN_FLIGHT = 2
 class Ring:
     """The `Collectives` protocol over send and receive."""
 
-    def __init__(self, group: Group, executor: Executor, chunk_bytes: int) -> None:
+    def __init__(self, group: RankGroup, executor: Executor, chunk_bytes: int) -> None:
         """Make the collectives of a group.
 
         Args:
@@ -177,8 +177,8 @@ class Ring:
         """
         size = self.group.size
         chunks = [self._chunks(row) for row in rows]
-        under_way: deque[_Step] = deque()
-        sends: list[tuple[_Step, dist.Work]] = []
+        under_way: deque[_ChunkHop] = deque()
+        sends: list[tuple[_ChunkHop, dist.Work]] = []
         arrived: set[tuple[int, int]] = set()
 
         def finish_oldest() -> None:
@@ -196,7 +196,7 @@ class Ring:
                     len(under_way) >= _IN_FLIGHT or (hop > 0 and needs not in arrived)
                 ):
                     finish_oldest()
-                step = _Step(hop, index, incoming, scratch)
+                step = _ChunkHop(hop, index, incoming, scratch)
                 sent = step.post(self.group, outgoing, out_row, in_row, first_hop)
                 if sent is not None:
                     sends.append((step, sent))
@@ -266,7 +266,7 @@ class _Scratch:
 
 
 @dataclass(slots=True)
-class _Step:
+class _ChunkHop:
     """One chunk in one hop: sent to the next rank, received from the previous one."""
 
     hop: int
@@ -279,7 +279,7 @@ class _Step:
 
     def post(
         self,
-        group: Group,
+        group: RankGroup,
         outgoing: torch.Tensor | None,
         out_row: int,
         in_row: int,

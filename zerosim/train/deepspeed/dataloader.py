@@ -9,12 +9,12 @@ import torch
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, IterableDataset
 
 from zerosim.base.errors import ConfigError
-from zerosim.train.collectives import Group
+from zerosim.train.collectives import RankGroup
 
 
 def make_dataloader(
     data: Dataset[Any],
-    group: Group,
+    group: RankGroup,
     batch: int,
     collate: Callable[..., Any] | None,
     *,

@@ -11,7 +11,7 @@ from torch import nn
 
 from zerosim.base.config import DType, EngineConfig
 from zerosim.base.errors import ConfigError
-from zerosim.train.collectives import Group
+from zerosim.train.collectives import RankGroup
 from zerosim.train.deepspeed.config import Settings
 from zerosim.train.deepspeed.optimizer import EngineOptimizer, groups_of
 from zerosim.train.engine import Engine
@@ -52,7 +52,7 @@ class DeepSpeedEngine(Engine):
         self,
         model: nn.Module,
         config: EngineConfig,
-        group: Group,
+        group: RankGroup,
         optimizer: EngineOptimizer,
         settings: Settings,
         *,

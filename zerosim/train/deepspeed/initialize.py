@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from zerosim.base.config import EngineConfig
 from zerosim.base.errors import ConfigError
-from zerosim.train.collectives import Group, world
+from zerosim.train.collectives import RankGroup, world
 from zerosim.train.deepspeed.config import Settings, read_settings
 from zerosim.train.deepspeed.dataloader import make_dataloader
 from zerosim.train.deepspeed.distributed import PORT, init_distributed, rank_device, was_launched
@@ -43,7 +43,7 @@ _log = logging.getLogger("zerosim")
 def initialize(
     model: nn.Module,
     config: EngineConfig | None = None,
-    group: Group | None = None,
+    group: RankGroup | None = None,
     *,
     resume: bool = False,
 ) -> Engine: ...
@@ -151,7 +151,7 @@ def _initialize_as_deepspeed(  # noqa: PLR0913, PLR0917 - DeepSpeed's arguments
 def open_engine(
     model: nn.Module,
     settings: Settings,
-    group: Group | None = None,
+    group: RankGroup | None = None,
     *,
     optimizer: Optimizer | None = None,
     model_parameters: Iterable[Any] | None = None,
@@ -189,7 +189,7 @@ def open_engine(
     return engine
 
 
-def _units_ahead(model: nn.Module, group: Group, elements: int) -> int:
+def _units_ahead(model: nn.Module, group: RankGroup, elements: int) -> int:
     """The most units of which any that follow each other fit into so many elements together."""
     sizes = [unit.columns * group.size for unit in partition(model, group.size)]
     ahead = 0

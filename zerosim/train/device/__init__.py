@@ -5,7 +5,7 @@ functions here do nothing.
 """
 
 from zerosim.train.device.cuda import device_memory
-from zerosim.train.device.memory import DeviceMemory, on_device, on_host, reserved, resized
+from zerosim.train.device.limited_memory import DeviceMemory, on_device, on_host, reserved, resized
 from zerosim.train.device.space import ALIGNMENT_BYTES, AddressSpace, rounded
 
 __all__ = [

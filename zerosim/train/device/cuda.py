@@ -9,7 +9,7 @@ import torch
 
 from zerosim.base.errors import OutOfMemory, first_line
 from zerosim.base.quantities import format_bytes
-from zerosim.train.device.memory import DeviceMemory
+from zerosim.train.device.limited_memory import DeviceMemory
 
 
 def device_memory(limit_bytes: int | None, device: torch.device) -> AbstractContextManager[object]:

@@ -27,11 +27,11 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from zerosim.base.errors import ConfigError
 from zerosim.schema.memory import Role
 from zerosim.trace import labels
-from zerosim.train.collectives import Group, InlineExecutor, in_background, make_collectives
+from zerosim.train.collectives import InlineExecutor, RankGroup, in_background, make_collectives
 from zerosim.train.engine.context import Context
 from zerosim.train.engine.contiguous import Arena
 from zerosim.train.engine.flat import FlatUnit
-from zerosim.train.engine.inputs import Keeper, say_what_for
+from zerosim.train.engine.inputs import InputKeeper, say_what_for
 from zerosim.train.offload.copies import Copies
 
 Forward = Callable[..., Any]
@@ -43,7 +43,7 @@ def is_block(unit: str) -> bool:
     return "." in module or module.isdigit()
 
 
-def make_checkpoints(context: Context, tensor: Group) -> Checkpoints:
+def make_checkpoints(context: Context, tensor: RankGroup) -> Checkpoints:
     """What the configuration asks for: of all blocks, or of none.
 
     Args:
@@ -51,7 +51,7 @@ def make_checkpoints(context: Context, tensor: Group) -> Checkpoints:
     """
     config = context.config
     device = context.units[0].flat.device
-    group = tensor if config.partition_activations else Group()
+    group = tensor if config.partition_activations else RankGroup()
     collectives = make_collectives(config.collectives, group, context.executor, config.chunk_bytes)
     copies = None
     if config.cpu_checkpointing:
@@ -61,14 +61,14 @@ def make_checkpoints(context: Context, tensor: Group) -> Checkpoints:
     arena = Arena(device, Role.CHECKPOINTS) if config.contiguous_memory else None
     # on its way to the host, or back, while the next one is taken
     at_once = len(blocks) if copies is None else min(2, len(blocks))
-    keeper = Keeper(device, collectives, copies, arena, at_once)
+    keeper = InputKeeper(device, collectives, copies, arena, at_once)
     return Checkpoints(context.units if config.checkpoint_activations else (), keeper)
 
 
 class Checkpoints:
     """Has the blocks of a model compute under checkpointing, from its making to `close`."""
 
-    def __init__(self, units: Sequence[FlatUnit], keeper: Keeper) -> None:
+    def __init__(self, units: Sequence[FlatUnit], keeper: InputKeeper) -> None:
         """Put our own forward before that of each block."""
         self._keeper = keeper
         self._forwards: dict[nn.Module, Forward | None] = {}
@@ -96,7 +96,7 @@ class Checkpoints:
         def checkpointed(*args: Any, **kwargs: Any) -> Any:
             if not torch.is_grad_enabled():
                 return forward(*args, **kwargs)
-            return _Use(forward, unit, self._keeper, args, kwargs).compute(args, kwargs)
+            return _BlockForward(forward, unit, self._keeper, args, kwargs).compute(args, kwargs)
 
         return checkpointed
 
@@ -107,10 +107,12 @@ class _Saved:
     __slots__ = ("__weakref__",)
 
 
-class _Use:
+class _BlockForward:
     """One forward of a block. Autograd keeps it for as long as it may ask for a tensor."""
 
-    def __init__(self, forward: Forward, unit: str, keeper: Keeper, args: Any, kwargs: Any) -> None:
+    def __init__(
+        self, forward: Forward, unit: str, keeper: InputKeeper, args: Any, kwargs: Any
+    ) -> None:
         """Keep what the block is given."""
         self._forward = forward
         self._unit = unit

@@ -17,7 +17,7 @@ from zerosim.schema.memory import OPTIMIZER_STATES
 from zerosim.trace import labels
 from zerosim.trace.holdings import hold_file
 from zerosim.train.collectives import Handle
-from zerosim.train.engine.groups import Cut, ParameterGroups
+from zerosim.train.engine.groups import GroupColumns, ParameterGroups
 from zerosim.train.engine.optimizer import UnitOptimizer
 from zerosim.train.offload import Buffer, Disk
 
@@ -39,7 +39,7 @@ class DiskOptimizer(UnitOptimizer):
         row: torch.Tensor,
         config: EngineConfig,
         groups: ParameterGroups,
-        cuts: Sequence[Cut],
+        cuts: Sequence[GroupColumns],
         disk: Disk,
         *,
         resumes: bool,
@@ -141,7 +141,7 @@ class DiskOptimizer(UnitOptimizer):
         assert self._buffer is not None, f"{self._name} is not in memory"
         return self._buffer.tensor.view(torch.float32).view(len(OPTIMIZER_STATES), self._columns)
 
-    def _moments(self, cut: Cut) -> dict[str, torch.Tensor]:
+    def _moments(self, cut: GroupColumns) -> dict[str, torch.Tensor]:
         _, momentum, variance = self._states()
         return {
             "exp_avg": momentum[cut.start : cut.stop],

@@ -24,8 +24,8 @@ from zerosim.base.errors import ConfigError, ZerosimError
 from zerosim.schema.events import Phase, Purpose
 from zerosim.trace import labels
 from zerosim.train.collectives import (
-    Group,
     InlineExecutor,
+    RankGroup,
     in_background,
     make_collectives,
     world,
@@ -34,11 +34,11 @@ from zerosim.train.device import on_device
 from zerosim.train.engine.checkpoints import make_checkpoints
 from zerosim.train.engine.groups import ParameterGroups
 from zerosim.train.engine.local import full_tensor
+from zerosim.train.engine.loss_scaling import gather_scalars
 from zerosim.train.engine.made_late import device_of, require_makeable
 from zerosim.train.engine.moments import StageHooks
 from zerosim.train.engine.prepare import TORCH_DTYPES, prepare, take_over
 from zerosim.train.engine.saving import Saver, describe
-from zerosim.train.engine.scaling import gather_scalars
 from zerosim.train.engine.stages import Stage
 from zerosim.train.engine.tensor_parallel import TensorLabels, require_sound, tensor_group
 from zerosim.train.engine.update import Updater
@@ -68,7 +68,7 @@ class Engine:
         self,
         model: nn.Module,
         config: EngineConfig,
-        group: Group,
+        group: RankGroup,
         groups: ParameterGroups | None = None,
         *,
         resumes: bool = False,
@@ -198,7 +198,7 @@ class Engine:
         return self._device
 
     @property
-    def group(self) -> Group:
+    def group(self) -> RankGroup:
         """The ranks that train together."""
         return self._collectives.group
 
@@ -278,7 +278,7 @@ class Engine:
 def initialize(
     model: nn.Module,
     config: EngineConfig | None = None,
-    group: Group | None = None,
+    group: RankGroup | None = None,
     *,
     resume: bool = False,
 ) -> Engine:

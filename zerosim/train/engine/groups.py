@@ -19,7 +19,7 @@ LR, BETAS, EPS, WEIGHT_DECAY = "lr", "betas", "eps", "weight_decay"
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class GroupColumns:
     """Columns of a row that belong to one group."""
 
     group: int
@@ -64,10 +64,10 @@ class ParameterGroups:
         for settings in self.settings:
             settings[LR] = learning_rate
 
-    def cuts(self, unit: Unit, row: int) -> list[Cut]:
+    def cuts(self, unit: Unit, row: int) -> list[GroupColumns]:
         """A row of a unit, cut where the group changes; padding belongs to the last parameter."""
         first, last = row * unit.columns, (row + 1) * unit.columns
-        found: list[Cut] = []
+        found: list[GroupColumns] = []
         for index, slot in enumerate(unit.slots):
             is_last = index == len(unit.slots) - 1
             begin = max(slot.offset, first) - first
@@ -77,7 +77,7 @@ class ParameterGroups:
             group = self.places.get(slot.parameter, 0)
             if found and found[-1].group == group:
                 begin = found.pop().start
-            found.append(Cut(group, begin, end))
+            found.append(GroupColumns(group, begin, end))
         return found
 
 

@@ -41,7 +41,7 @@ from zerosim.train.engine.local import local_part
 from zerosim.train.offload.copies import Copies, host_tensor
 
 
-class Keeper:
+class InputKeeper:
     """Keeps the inputs of blocks.
 
     Attributes:
@@ -154,7 +154,7 @@ class _Part:
         self,
         unit: str,
         tensor: torch.Tensor,
-        keeper: Keeper,
+        keeper: InputKeeper,
         before: weakref.ref[_Part] | None,
     ) -> None:
         """Take the part; it is the input itself if there is one rank.

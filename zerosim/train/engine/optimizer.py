@@ -19,7 +19,7 @@ from zerosim.schema.memory import Role
 from zerosim.trace import labels
 from zerosim.trace.holdings import hold, is_same_memory, release
 from zerosim.train.device import on_host
-from zerosim.train.engine.groups import Cut, ParameterGroups
+from zerosim.train.engine.groups import GroupColumns, ParameterGroups
 from zerosim.train.offload.copies import request_of
 
 
@@ -36,7 +36,7 @@ class UnitOptimizer:
         rows: Sequence[torch.Tensor],
         config: EngineConfig,
         groups: ParameterGroups | None = None,
-        cuts: Sequence[Sequence[Cut]] | None = None,
+        cuts: Sequence[Sequence[GroupColumns]] | None = None,
         shared: Sequence[torch.Tensor] | None = None,
     ) -> None:
         """Copy the rows to fp32.
@@ -51,7 +51,7 @@ class UnitOptimizer:
         """
         self._unit = unit
         self._groups = groups or ParameterGroups.single(config)
-        self._cuts = cuts or [[Cut(0, 0, row.numel())] for row in rows]
+        self._cuts = cuts or [[GroupColumns(0, 0, row.numel())] for row in rows]
         self._tier = Tier.HOST if config.offloads_optimizer else Tier.DEVICE
         with self._in_tier():
             self._masters = self._make_masters(rows, shared)

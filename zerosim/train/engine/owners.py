@@ -21,7 +21,7 @@ from zerosim.schema.events import Purpose
 from zerosim.schema.memory import Role
 from zerosim.trace.holdings import hold, release
 from zerosim.train.collectives import Handle
-from zerosim.train.collectives.executor import Done, Keeping
+from zerosim.train.collectives.executor import Done, TensorHandle
 from zerosim.train.engine.context import Context
 from zerosim.train.engine.flat import FlatUnit
 from zerosim.train.engine.gathering import Gathering
@@ -115,7 +115,7 @@ class OwnerStore(ParameterStore):
             own.copy_(self.places.pop(flat.name))
         with flat.labelled(Purpose.GATHER_PARAMETERS):
             if not self._is_own(flat):
-                return Keeping(context.collectives.send(own, owner), rows)
+                return TensorHandle(context.collectives.send(own, owner), rows)
             others = [rank for rank in range(context.num_ranks) if rank != owner]
             messages = [context.collectives.receive(rows[rank], rank) for rank in others]
         # they are received in the order of asking: the last one's end is everyone's

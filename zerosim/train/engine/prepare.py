@@ -14,7 +14,13 @@ from zerosim.schema.memory import Role
 from zerosim.trace import labels
 from zerosim.trace.holdings import hold
 from zerosim.trace.sink import Description
-from zerosim.train.collectives import Collectives, Executor, Group, InlineExecutor, in_background
+from zerosim.train.collectives import (
+    Collectives,
+    Executor,
+    InlineExecutor,
+    RankGroup,
+    in_background,
+)
 from zerosim.train.device import rounded
 from zerosim.train.engine.buckets import make_buffers, plan_buckets
 from zerosim.train.engine.context import Context
@@ -41,7 +47,7 @@ def prepare(
     config: EngineConfig,
     collectives: Collectives,
     executor: Executor,
-    tensor: Group,
+    tensor: RankGroup,
     *,
     resumes: bool,
 ) -> tuple[Context, Saved]:

@@ -17,7 +17,7 @@ from zerosim.base.config import EngineConfig, Offload
 from zerosim.base.errors import ConfigError
 from zerosim.schema.events import Purpose
 from zerosim.trace import dry, labels
-from zerosim.train.collectives import Group, Handle, in_background
+from zerosim.train.collectives import Handle, RankGroup, in_background
 from zerosim.train.collectives.executor import Done
 from zerosim.train.engine.disk_optimizer import states_bytes
 from zerosim.train.engine.flat import FlatUnit
@@ -27,7 +27,12 @@ Saved = Mapping[str, Any]
 
 
 def open_disk(
-    config: EngineConfig, units: Sequence[FlatUnit], group: Group, tensor: Group, *, resumes: bool
+    config: EngineConfig,
+    units: Sequence[FlatUnit],
+    group: RankGroup,
+    tensor: RankGroup,
+    *,
+    resumes: bool,
 ) -> tuple[Disk | None, Saved]:
     """The disk that a configuration asks for, and what was committed to it.
 

@@ -44,13 +44,13 @@ from zerosim.base.config import DType, EngineConfig
 from zerosim.base.errors import ConfigError
 from zerosim.schema.events import Purpose
 from zerosim.trace import labels
-from zerosim.train.collectives import Group
+from zerosim.train.collectives import RankGroup
 from zerosim.train.engine.flat import FlatUnit
 from zerosim.train.engine.hooks import ModuleListener, attach_hooks
 from zerosim.train.engine.local import is_dtensor
 
 
-def tensor_group(model: nn.Module) -> Group:
+def tensor_group(model: nn.Module) -> RankGroup:
     """The ranks that compute each block together; a group of one if no parameter is cut.
 
     Raises:
@@ -58,7 +58,7 @@ def tensor_group(model: nn.Module) -> Group:
     """
     meshes = {one.device_mesh for one in model.parameters() if is_dtensor(one)}
     if not meshes:
-        return Group()
+        return RankGroup()
     if len(meshes) > 1 or next(iter(meshes)).ndim != 1:
         shapes = ", ".join(sorted(str(tuple(mesh.shape)) for mesh in meshes))
         raise ConfigError(
@@ -68,10 +68,10 @@ def tensor_group(model: nn.Module) -> Group:
     mesh = next(iter(meshes))
     process_group = mesh.get_group()
     ranks = tuple(dist.get_process_group_ranks(process_group))
-    return Group(mesh.get_local_rank(), ranks, process_group)
+    return RankGroup(mesh.get_local_rank(), ranks, process_group)
 
 
-def require_sound(config: EngineConfig, tensor: Group, data: Group) -> None:
+def require_sound(config: EngineConfig, tensor: RankGroup, data: RankGroup) -> None:
     """See that what is asked for is right when parameters are cut.
 
     Raises:

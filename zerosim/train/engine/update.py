@@ -17,8 +17,8 @@ from zerosim.train.engine.context import Context
 from zerosim.train.engine.disk_optimizer import DiskOptimizer
 from zerosim.train.engine.flat import FlatUnit
 from zerosim.train.engine.groups import ParameterGroups
+from zerosim.train.engine.loss_scaling import LossScaler, clip_factor, gather_scalars, squared_norm
 from zerosim.train.engine.optimizer import UnitOptimizer
-from zerosim.train.engine.scaling import LossScaler, clip_factor, gather_scalars, squared_norm
 from zerosim.train.engine.stages import Stage
 
 

@@ -17,14 +17,14 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from zerosim.base.config import EngineConfig, ModelName, RunConfig
 from zerosim.base.errors import ConfigError
-from zerosim.train.collectives import Group, world
+from zerosim.train.collectives import RankGroup, world
 from zerosim.train.engine.tensor_parallel import require_sound
 from zerosim.train.models.catalogue import heads_of
 
 _DATA, _TENSOR = "data", "tensor"
 
 
-def data_group(run: RunConfig) -> Group:
+def data_group(run: RunConfig) -> RankGroup:
     """The ranks that the engine divides its states among: those that hold the same parts.
 
     Groups are made when this is first called, on every rank; call it before a trace begins.
@@ -34,7 +34,7 @@ def data_group(run: RunConfig) -> Group:
     mesh = _mesh(run.device.value, run.ranks, run.tensor_parallel)[_DATA]
     process_group = mesh.get_group()
     ranks = tuple(dist.get_process_group_ranks(process_group))
-    return Group(mesh.get_local_rank(), ranks, process_group)
+    return RankGroup(mesh.get_local_rank(), ranks, process_group)
 
 
 def divide(model: nn.Module, run: RunConfig) -> None:
@@ -82,4 +82,4 @@ def require_divisible(run: RunConfig, config: EngineConfig) -> None:
         raise ConfigError(
             f"tensor-parallel is {together}: expected a divisor of {run.model}'s {heads} heads"
         )
-    require_sound(config, Group(ranks=tuple(range(together))), Group())
+    require_sound(config, RankGroup(ranks=tuple(range(together))), RankGroup())

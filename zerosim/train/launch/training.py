@@ -15,7 +15,7 @@ from zerosim.systems.step import Step
 from zerosim.trace import labels
 from zerosim.trace.blocks import default_blocks
 from zerosim.trace.faulty import installed
-from zerosim.train.collectives import Group
+from zerosim.train.collectives import RankGroup
 from zerosim.train.deepspeed.config import read_settings
 from zerosim.train.deepspeed.initialize import open_engine
 from zerosim.train.device import on_host
@@ -26,7 +26,7 @@ from zerosim.train.models import Batches, build, context_of
 from zerosim.train.models.tiling import tile_linears, tiled_units
 
 
-def make_engine(job: Job, config: EngineConfig, device: torch.device, data: Group) -> Engine:
+def make_engine(job: Job, config: EngineConfig, device: torch.device, data: RankGroup) -> Engine:
     """A model that every rank builds alike, ready to train.
 
     Args:
@@ -57,7 +57,7 @@ def _tiled(model: nn.Module, run: RunConfig, config: EngineConfig) -> EngineConf
     return replace(config, units=tiled_units(model, blocks))
 
 
-def batches_of(run: RunConfig, data: Group) -> Batches:
+def batches_of(run: RunConfig, data: RankGroup) -> Batches:
     """What this rank reads.
 
     Args:

@@ -16,7 +16,7 @@ from zerosim.trace import labels
 from zerosim.trace.holdings import hold
 from zerosim.trace.sink import CopyRequest
 from zerosim.train.collectives import Executor, Handle
-from zerosim.train.collectives.executor import Keeping
+from zerosim.train.collectives.executor import TensorHandle
 from zerosim.train.device import on_host
 
 
@@ -58,7 +58,7 @@ class Copies:
                 _synchronize(target, source)
                 then()
 
-        return Keeping(self._executor.submit(work), target, source)
+        return TensorHandle(self._executor.submit(work), target, source)
 
     def add(
         self,
@@ -74,7 +74,7 @@ class Copies:
             _synchronize(source)
             total.add_(staging)
 
-        return Keeping(self._executor.submit(work), source)
+        return TensorHandle(self._executor.submit(work), source)
 
     def close(self) -> None:
         """End the thread once what was asked for is over."""

@@ -5,7 +5,7 @@
     values      where checksums begin to differ; `speed` who is slow
     structure   who did not call what the others call: `contradictions`, `endings`, `waiting`, and
                 the `evidence` that they share
-    findings    what is said; `words` how
+    findings    what is said; `wording` how
 
 It stands on the trace as `verify` and `graph` read it. What was made to go wrong on purpose
 (`zerosim.schema.faults`) it does not look at.
@@ -13,13 +13,13 @@ It stands on the trace as `verify` and `graph` read it. What was made to go wron
 
 from zerosim.verify.diagnosis.diagnose import diagnose, diagnose_dumps, diagnose_folder
 from zerosim.verify.diagnosis.findings import Diagnosis, Finding, Place, Wrong
-from zerosim.verify.diagnosis.processes import Seen, look
+from zerosim.verify.diagnosis.processes import ProcessStates, look
 
 __all__ = [
     "Diagnosis",
     "Finding",
     "Place",
-    "Seen",
+    "ProcessStates",
     "Wrong",
     "diagnose",
     "diagnose_dumps",

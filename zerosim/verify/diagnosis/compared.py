@@ -15,7 +15,7 @@ Key = tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PlacedFinding:
     """A finding and where in the training it belongs, so that the first one can be told."""
 
     at: Key

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from zerosim.base.language import enumerated
 from zerosim.schema.events import Event
-from zerosim.verify.diagnosis import words
+from zerosim.verify.diagnosis import wording
 from zerosim.verify.diagnosis.calls import (
     Disagreement,
     Shift,
@@ -14,7 +14,7 @@ from zerosim.verify.diagnosis.calls import (
 )
 from zerosim.verify.diagnosis.differing import differences, is_alike
 from zerosim.verify.diagnosis.evidence import (
-    Run,
+    ObservedRun,
     advice,
     called_by,
     common,
@@ -25,7 +25,7 @@ from zerosim.verify.diagnosis.evidence import (
 from zerosim.verify.diagnosis.findings import Finding, Place, Wrong
 
 
-def contradiction(run: Run, found: Disagreement) -> Finding:
+def contradiction(run: ObservedRun, found: Disagreement) -> Finding:
     """What the rank did that called something else."""
     expected = found.expected
     if expected is None or not found.culprits:
@@ -38,7 +38,7 @@ def contradiction(run: Run, found: Disagreement) -> Finding:
         wrong=wrong,
         ranks=found.culprits,
         place=Place.of(about),
-        sentence=words.joined([sentence, waits(run, found), common(found)]),
+        sentence=wording.joined([sentence, waits(run, found), common(found)]),
         evidence=tuple(sides(found)),
         advice=advice(wrong),
     )
@@ -54,40 +54,40 @@ def _deed(
     """What a culprit did: its name, a sentence, and the call that it is about."""
     different = differences(own, expected)
     fields = {
-        "who": words.ranks(found.culprits),
-        "call": words.call(own),
-        "expected": words.call(expected),
+        "who": wording.ranks(found.culprits),
+        "call": wording.call(own),
+        "expected": wording.call(expected),
         "by": called_by(found, expected),
-        "at": words.at(own.source),
+        "at": wording.at(own.source),
     }
     if different <= {"size", "dtype"}:
         wrong = Wrong.DTYPE if "dtype" in different else Wrong.SIZE
-        sentence = words.said(
+        sentence = wording.said(
             "calls.gave_other_end" if found.group.is_way else "calls.gave",
             elements=f"{own.elements:,}",
             dtype=own.dtype,
-            others=words.ranks(rank for rank in found.called if rank not in found.culprits),
+            others=wording.ranks(rank for rank in found.called if rank not in found.culprits),
             rest=f"{expected.elements:,}",
             rest_dtype=expected.dtype,
-            source=words.line(own),
+            source=wording.line(own),
             **fields,
         )
         return wrong, sentence, own
     if shift is not None and shift.is_swapped:
         first = {"by": called_by(found, expected, first=True)}
-        return Wrong.ORDER, words.said("calls.order", **fields | first), expected
+        return Wrong.ORDER, wording.said("calls.order", **fields | first), expected
     if _stopped_stepping(found, culprit):
-        return Wrong.ENDED_EARLY, words.said("calls.ended", **fields), expected
+        return Wrong.ENDED_EARLY, wording.said("calls.ended", **fields), expected
     if shift is not None and shift.left_out:
         more = shift.left_out - 1
         key = "calls.left_out_more" if more else "calls.left_out"
-        return Wrong.LEFT_OUT, words.said(key, count=more, **fields), expected
+        return Wrong.LEFT_OUT, wording.said(key, count=more, **fields), expected
     if shift is not None and shift.more:
         called = own if not shift.repeats else _before(found, culprit) or own
         key = "calls.twice" if shift.repeats else "calls.more"
-        about = {"call": words.call(called), "source": words.line(called)}
-        return Wrong.MORE, words.said(key, **fields | about), called
-    return Wrong.OTHER_CALL, words.said("calls.instead", **fields), expected
+        about = {"call": wording.call(called), "source": wording.line(called)}
+        return Wrong.MORE, wording.said(key, **fields | about), called
+    return Wrong.OTHER_CALL, wording.said("calls.instead", **fields), expected
 
 
 def _before(found: Disagreement, rank: int) -> Event | None:
@@ -114,11 +114,11 @@ def _undecided(found: Disagreement) -> Finding:
         wrong=Wrong.OTHER_CALL,
         ranks=tuple(found.called),
         place=Place.of(one),
-        sentence=words.joined(
+        sentence=wording.joined(
             [
-                words.said(
+                wording.said(
                     "calls.undecided_message" if found.group.is_way else "calls.undecided",
-                    ranks=words.ranks(found.called),
+                    ranks=wording.ranks(found.called),
                     number=number(found),
                     told=enumerated(told),
                 ),
@@ -130,7 +130,7 @@ def _undecided(found: Disagreement) -> Finding:
     )
 
 
-def in_other_group(run: Run, found: Disagreement) -> Finding | None:
+def in_other_group(run: ObservedRun, found: Disagreement) -> Finding | None:
     """A rank that made the call that is missing here in another group."""
     if found.group.is_way:
         return None
@@ -151,23 +151,23 @@ def in_other_group(run: Run, found: Disagreement) -> Finding | None:
                 continue
             if any(is_alike(made, event) for event in group.calls[suspect][: other.position]):
                 continue  # it calls so in that group as a rule
-            others = words.ranks(rank for rank in found.called if rank != suspect)
+            others = wording.ranks(rank for rank in found.called if rank != suspect)
             return Finding(
                 wrong=Wrong.GROUP,
                 ranks=(suspect,),
                 place=Place.of(wanted),
-                sentence=words.joined(
+                sentence=wording.joined(
                     [
-                        words.said(
+                        wording.said(
                             "calls.group",
                             rank=suspect,
-                            call=words.call(made),
+                            call=wording.call(made),
                             group=repr(group.name),
-                            ranks=words.ranks(group.ranks),
-                            source=words.line(made),
+                            ranks=wording.ranks(group.ranks),
+                            source=wording.line(made),
                             others=others,
                             other_group=repr(found.group.name),
-                            other_ranks=words.ranks(found.group.ranks),
+                            other_ranks=wording.ranks(found.group.ranks),
                         ),
                         waits(run, found),
                         common(found),

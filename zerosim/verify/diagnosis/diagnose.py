@@ -10,12 +10,12 @@ from zerosim.record import Trace, iterations, left_out, load
 from zerosim.record.importing.flight import read_dumps
 from zerosim.schema.events import Kind
 from zerosim.schema.manifest import Source
-from zerosim.verify.diagnosis import words
+from zerosim.verify.diagnosis import wording
 from zerosim.verify.diagnosis.calls import groups_of
-from zerosim.verify.diagnosis.evidence import PATIENCE_S, Run
+from zerosim.verify.diagnosis.evidence import PATIENCE_S, ObservedRun
 from zerosim.verify.diagnosis.findings import Diagnosis
-from zerosim.verify.diagnosis.messages import ways_of
-from zerosim.verify.diagnosis.processes import Seen, look
+from zerosim.verify.diagnosis.lone_messages import ways_of
+from zerosim.verify.diagnosis.processes import ProcessStates, look
 from zerosim.verify.diagnosis.ranks import states_of
 from zerosim.verify.diagnosis.speed import speed_findings
 from zerosim.verify.diagnosis.structure import structural
@@ -36,7 +36,7 @@ def diagnose_folder(folder: Path, *, patience_s: float = PATIENCE_S) -> Diagnosi
     if not trace.complete:  # a rank that has ended since then has also written why
         trace = load(folder)
         late = look(trace)  # of ranks that had no file then
-        seen = Seen(late.alive | seen.alive, seen.now_ns or late.now_ns)
+        seen = ProcessStates(late.alive | seen.alive, seen.now_ns or late.now_ns)
     return diagnose(trace, seen, patience_s=patience_s)
 
 
@@ -47,12 +47,12 @@ def diagnose_dumps(paths: Sequence[Path]) -> Diagnosis:
         TraceError: one is no dump, hostile or damaged.
     """
     dumps = read_dumps(paths)
-    found = diagnose(dumps.trace, Seen(), patience_s=0)
+    found = diagnose(dumps.trace, ProcessStates(), patience_s=0)
     return replace(found, notes=dumps.notes)
 
 
 def diagnose(
-    trace: Trace, seen: Seen | None = None, *, patience_s: float = PATIENCE_S
+    trace: Trace, seen: ProcessStates | None = None, *, patience_s: float = PATIENCE_S
 ) -> Diagnosis:
     """Say who is at fault.
 
@@ -69,24 +69,24 @@ def diagnose(
     last_ns = max(state.seen_ns for state in states.values())
     until_ns = max(last_ns, seen.now_ns or 0)
     ways = ways_of(trace)
-    run = Run(trace, states, [*groups, *ways], until_ns, patience_s)
+    run = ObservedRun(trace, states, [*groups, *ways], until_ns, patience_s)
     findings = [*structural(run), *value_findings(trace)]
     if not findings and (seen.now_ns is None or len(iterations(trace)) >= _SETTLED):
         findings = speed_findings(run)
     num_calls = sum(len(calls) for group in groups for calls in group.calls.values())
     num_messages = sum(len(way.calls[way.ranks[0]]) for way in ways)
     is_alone = len(states) == 1 and trace.manifest.num_ranks > 1
-    looked_at = words.said(
+    looked_at = wording.said(
         "looked.alone" if is_alone else "looked.at_messages" if ways else "looked.at",
-        calls=words.counted("calls", num_calls),
+        calls=wording.counted("calls", num_calls),
         ranks=len(states),
-        groups=words.counted("groups", len(groups)),
-        messages=words.counted("messages", num_messages),
-        iterations=words.counted("iterations", len(iterations(trace))),
+        groups=wording.counted("groups", len(groups)),
+        messages=wording.counted("messages", num_messages),
+        iterations=wording.counted("iterations", len(iterations(trace))),
     )
     checked = checked_iterations(trace.ranks)
     if checked:
-        looked_at = words.said("looked.checked", looked_at=looked_at, count=len(checked))
+        looked_at = wording.said("looked.checked", looked_at=looked_at, count=len(checked))
     return Diagnosis(
         findings=tuple(findings),
         looked_at=looked_at,
@@ -102,31 +102,31 @@ def _failed(trace: Trace) -> str:
     first = min(events, key=lambda event: event.end_ns or event.issue_ns, default=None)
     if first is None:
         return ""
-    return words.said(
+    return wording.said(
         "headline.failed_call_after" if first.end_ns else "headline.failed_call",
-        call=words.call(first),
+        call=wording.call(first),
         rank=first.rank,
-        time=words.seconds((first.end_ns or 0) - first.issue_ns),
+        time=wording.seconds((first.end_ns or 0) - first.issue_ns),
         error=first.error,
     )
 
 
-def _cut_off(run: Run) -> str:
+def _cut_off(run: ObservedRun) -> str:
     """That ranks left no last row, and what was under way on the device; "" if they did."""
     gone = [state for state in run.states.values() if state.is_gone]
     if not gone:
         return ""
-    cut_off = words.said("headline.cut_off", ranks=words.ranks(state.rank for state in gone))
+    cut_off = wording.said("headline.cut_off", ranks=wording.ranks(state.rank for state in gone))
     for state in gone:
         calls = [event for _, event in state.trace.events.of_kind(Kind.COLLECTIVE)]
         done = [state.over_ns(event) is not None for event in calls]
         if state.trace.header.device != "cpu" and any(done) and not all(done):
             first = calls[done.index(False)]
-            return words.said(
+            return wording.said(
                 "headline.not_over",
                 cut_off=cut_off,
-                call=words.call(first),
-                at=words.at(first.source),
+                call=wording.call(first),
+                at=wording.at(first.source),
                 rank=state.rank,
             )
     return cut_off
@@ -138,9 +138,9 @@ def _notes(trace: Trace, checked: Sequence[int]) -> Iterator[str]:
     elif trace.manifest.source is Source.IMPORTED:
         missing = trace.manifest.num_ranks - len(trace.ranks)
         if missing:
-            yield words.said(
+            yield wording.said(
                 "looked.no_file", missing=f"{missing:,}", ranks=f"{trace.manifest.num_ranks:,}"
             )
-        yield words.said("looked.imported")
+        yield wording.said("looked.imported")
     elif not checked:
-        yield words.said("looked.unchecked")
+        yield wording.said("looked.unchecked")

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from zerosim.schema.events import Event
-from zerosim.verify.diagnosis import words
+from zerosim.verify.diagnosis import wording
 from zerosim.verify.diagnosis.calls import (
     Disagreement,
 )
 from zerosim.verify.diagnosis.evidence import (
-    Run,
+    ObservedRun,
     advice,
     called_by,
     common,
@@ -27,7 +27,7 @@ from zerosim.verify.diagnosis.ranks import RankState, moment_of
 _CLOSED = re.compile(r"\[([0-9a-fA-F.:]+)\]:(\d+)")
 
 
-def ended_by_themselves(run: Run, found: Sequence[Disagreement]) -> Iterator[Finding]:
+def ended_by_themselves(run: ObservedRun, found: Sequence[Disagreement]) -> Iterator[Finding]:
     """Ranks that failed or died by themselves, the first of them first."""
     failed = [state for state in run.states.values() if state.failed_by_itself]
     failed.sort(key=lambda state: state.failure.time_ns if state.failure else 0)
@@ -42,13 +42,13 @@ def ended_by_themselves(run: Run, found: Sequence[Disagreement]) -> Iterator[Fin
         yield _failed(run, state, found)
 
 
-def _failed(run: Run, state: RankState, found: Sequence[Disagreement]) -> Finding:
+def _failed(run: ObservedRun, state: RankState, found: Sequence[Disagreement]) -> Finding:
     assert state.failure is not None
     lacks = next_of(state.rank, found)
     fields = {
         "rank": state.rank,
-        "place": words.place(state.failure),
-        "at": words.at(state.failure.source),
+        "place": wording.place(state.failure),
+        "at": wording.at(state.failure.source),
         "message": state.failure.message,
     }
     if lacks is not None and lacks.expected is not None:
@@ -58,11 +58,11 @@ def _failed(run: Run, state: RankState, found: Sequence[Disagreement]) -> Findin
                 wrong=Wrong.LEFT_OUT,
                 ranks=(state.rank,),
                 place=Place.of(expected),
-                sentence=words.joined(
+                sentence=wording.joined(
                     [
-                        words.said(
+                        wording.said(
                             "endings.left_out",
-                            call=words.call(expected),
+                            call=wording.call(expected),
                             by=called_by(lacks, expected),
                             **fields,
                         ),
@@ -83,15 +83,15 @@ def _failed(run: Run, state: RankState, found: Sequence[Disagreement]) -> Findin
     awaited = "" if lacks is None else waits(run, lacks)
     if lacks is not None and lacks.expected is not None:
         where = replace(Place.of(lacks.expected), source=where.source or lacks.expected.source)
-        came_to = words.call(lacks.expected)
-        awaited = words.said("endings.never_came", call=came_to, waited=awaited)
+        came_to = wording.call(lacks.expected)
+        awaited = wording.said("endings.never_came", call=came_to, waited=awaited)
     return Finding(
         wrong=Wrong.FAILED,
         ranks=(state.rank,),
         place=where,
-        sentence=words.joined(
+        sentence=wording.joined(
             [
-                words.said("endings.failed", **fields),
+                wording.said("endings.failed", **fields),
                 awaited,
                 "" if lacks is None else common(lacks),
             ]
@@ -118,7 +118,7 @@ def _last_source(state: RankState) -> str:
 
 
 def _died(
-    run: Run, died: Sequence[RankState], found: Sequence[Disagreement], *, is_lost: bool
+    run: ObservedRun, died: Sequence[RankState], found: Sequence[Disagreement], *, is_lost: bool
 ) -> Iterator[Finding]:
     """Ranks that left no word: killed, or ended from outside with all others."""
     everybody = len(died) == len(run.states)
@@ -147,22 +147,22 @@ def _died(
     lacks = next_of(first.rank, found)
     call = lacks.expected if lacks is not None and lacks.expected is not None else None
     inside = first.open_calls[:1]
-    where = words.place(first.trace.wire_samples[-1]) if first.trace.wire_samples else ""
+    where = wording.place(first.trace.wire_samples[-1]) if first.trace.wire_samples else ""
     about = call or (inside[0] if inside else None)
-    doing = words.said("endings.at_place", place=where) if where else ""
+    doing = wording.said("endings.at_place", place=where) if where else ""
     if call is not None:
-        at = words.at(call.source)
-        doing += words.said("endings.before", call=words.call(call), at=at)
+        at = wording.at(call.source)
+        doing += wording.said("endings.before", call=wording.call(call), at=at)
     elif inside:
-        at = words.at(inside[0].source)
-        doing += words.said("endings.inside", call=words.call(inside[0]), at=at)
+        at = wording.at(inside[0].source)
+        doing += wording.said("endings.inside", call=wording.call(inside[0]), at=at)
     yield Finding(
         wrong=Wrong.DIED,
         ranks=(first.rank,),
         place=Place() if about is None else Place.of(about),
-        sentence=words.joined(
+        sentence=wording.joined(
             [
-                words.said("endings.died", rank=first.rank, doing=doing),
+                wording.said("endings.died", rank=first.rank, doing=doing),
                 "" if lacks is None else waits(run, lacks),
                 "" if lacks is None else common(lacks),
             ]
@@ -171,7 +171,7 @@ def _died(
     )
 
 
-def _closed_by(run: Run) -> list[int]:
+def _closed_by(run: ObservedRun) -> list[int]:
     """The ranks whose connections others saw closed, those that left no word first."""
     addresses = {
         socket.local: state.rank
@@ -196,7 +196,7 @@ def _failed_calls(state: RankState) -> Iterator[Event]:
             yield state.trace.events[place]
 
 
-def lost(run: Run) -> Iterator[Finding]:
+def lost(run: ObservedRun) -> Iterator[Finding]:
     """Ranks that failed because of others, none of which is seen to be at fault."""
     failed = [state for state in run.states.values() if state.failure is not None]
     if not failed:
@@ -219,16 +219,16 @@ def lost(run: Run) -> Iterator[Finding]:
             unit=first.failure.unit,
             op="" if first.failure.op is None else first.failure.op.value,
         ),
-        sentence=words.joined(
+        sentence=wording.joined(
             [
-                words.said(
+                wording.said(
                     "endings.first",
                     rank=first.rank,
-                    place=words.place(first.failure),
+                    place=wording.place(first.failure),
                     message=first.failure.message,
                 ),
-                words.said("endings.was_waiting", ranks=words.ranks(waited)) if waited else "",
-                words.said("endings.no_trace", ranks=words.ranks(unknown)) if unknown else "",
+                wording.said("endings.was_waiting", ranks=wording.ranks(waited)) if waited else "",
+                wording.said("endings.no_trace", ranks=wording.ranks(unknown)) if unknown else "",
             ]
         ),
         advice=advice("own_traceback"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from zerosim.record import Trace
 from zerosim.schema.events import Event
-from zerosim.verify.diagnosis import words
+from zerosim.verify.diagnosis import wording
 from zerosim.verify.diagnosis.calls import (
     Disagreement,
     GroupCalls,
@@ -21,7 +21,7 @@ PATIENCE_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ObservedRun:
     """All that structure is found from.
 
     Attributes:
@@ -77,13 +77,13 @@ def sides(found: Disagreement) -> Iterator[str]:
     """Who called what, those that called alike together."""
     said: dict[str, list[int]] = {}
     for rank, event in found.called.items():
-        text = f"{words.call(event, with_size=True)}{words.at(event.source)}"
+        text = f"{wording.call(event, with_size=True)}{wording.at(event.source)}"
         said.setdefault(text, []).append(rank)
     for text, those in said.items():
-        yield words.said("evidence.called", ranks=words.ranks(those), call=text)
+        yield wording.said("evidence.called", ranks=wording.ranks(those), call=text)
     if found.lacking:
-        forms = words.forms(found.lacking)
-        yield words.said("evidence.not_come", ranks=words.ranks(found.lacking), **forms)
+        forms = wording.forms(found.lacking)
+        yield wording.said("evidence.not_come", ranks=wording.ranks(found.lacking), **forms)
 
 
 def called_by(found: Disagreement, expected: Event, *, first: bool = False) -> str:
@@ -94,15 +94,15 @@ def called_by(found: Disagreement, expected: Event, *, first: bool = False) -> s
     """
     if found.group.is_way and found.reference is not None:
         end = found.called[found.reference]
-        return words.said(
+        return wording.said(
             f"evidence.other_end{'_first' * first}",
             rank=end.rank,
-            call=words.short_call(end),
-            at=words.at(end.source),
+            call=wording.short_call(end),
+            at=wording.at(end.source),
         )
-    others = words.ranks(rank for rank in found.called if rank not in found.culprits)
+    others = wording.ranks(rank for rank in found.called if rank not in found.culprits)
     key = f"evidence.which{'_first' * first}"
-    return words.said(key, ranks=others, source=words.line(expected))
+    return wording.said(key, ranks=others, source=wording.line(expected))
 
 
 def number(found: Disagreement) -> int:
@@ -110,7 +110,7 @@ def number(found: Disagreement) -> int:
     return found.group.first + found.position
 
 
-def waits(run: Run, found: Disagreement) -> str:
+def waits(run: ObservedRun, found: Disagreement) -> str:
     """Who has waited how long."""
     those = waiting(run, found)
     if not those:
@@ -119,11 +119,11 @@ def waits(run: Run, found: Disagreement) -> str:
     if longest <= 0:
         return ""
     key = "evidence.waited" if run.until_ns else "evidence.had_waited"
-    time = words.seconds(longest)
-    return words.said(key, ranks=words.ranks(those), time=time, **words.forms(those))
+    time = wording.seconds(longest)
+    return wording.said(key, ranks=wording.ranks(those), time=time, **wording.forms(those))
 
 
-def waiting(run: Run, found: Disagreement) -> list[int]:
+def waiting(run: ObservedRun, found: Disagreement) -> list[int]:
     """Those whose call is not over."""
     return [
         rank
@@ -134,7 +134,7 @@ def waiting(run: Run, found: Disagreement) -> list[int]:
     ]
 
 
-def waited_ns(run: Run, found: Disagreement) -> int:
+def waited_ns(run: ObservedRun, found: Disagreement) -> int:
     """How long those who called have waited."""
     times = []
     for rank in waiting(run, found):
@@ -149,11 +149,11 @@ def common(found: Disagreement) -> str:
     position = found.position - 1
     calls = [one[position] for one in found.group.calls.values() if 0 <= position < len(one)]
     if len(calls) < len(found.group.calls) or not calls:
-        return words.said("evidence.none_common")
-    return words.said("evidence.common", call=words.call(calls[0]))
+        return wording.said("evidence.none_common")
+    return wording.said("evidence.common", call=wording.call(calls[0]))
 
 
 def advice(about: Wrong | str, **values: object) -> str:
     """What to try."""
     key = about.name.lower() if isinstance(about, Wrong) else about
-    return words.said(f"advice.{key}", **values)
+    return wording.said(f"advice.{key}", **values)

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from zerosim.record import RankTrace, Trace, match_collectives
 from zerosim.schema.events import Checksum, Event, Held, Kind, Op, Purpose
-from zerosim.verify.diagnosis import words
-from zerosim.verify.diagnosis.compared import Found, Key, at_call, by_event, minority
+from zerosim.verify.diagnosis import wording
+from zerosim.verify.diagnosis.compared import Key, PlacedFinding, at_call, by_event, minority
 from zerosim.verify.diagnosis.evidence import advice
 from zerosim.verify.diagnosis.findings import Finding, Place, Wrong
 
@@ -17,7 +17,7 @@ _SAME_RESULT = frozenset({Op.ALL_REDUCE, Op.ALL_GATHER, Op.BROADCAST})
 _FAR_LARGER = 1e4
 
 
-def of_calls(trace: Trace) -> Iterator[Found]:
+def of_calls(trace: Trace) -> Iterator[PlacedFinding]:
     """Values that are not finite, far too large or all nothing, and results that differ."""
     given = by_event(trace, Held.GIVEN)
     results = by_event(trace, Held.RESULT)
@@ -33,7 +33,7 @@ def of_calls(trace: Trace) -> Iterator[Found]:
         largest = {r: s.largest for r, s in sums.items() if s.largest is not None}
         wrong = [r for r, value in largest.items() if not math.isfinite(value)]
         if wrong:
-            yield Found(at, _not_finite(events, largest, wrong))
+            yield PlacedFinding(at, _not_finite(events, largest, wrong))
             continue
         yield from _too_large(events, largest, usual, at)
         for rank, value in largest.items():
@@ -45,7 +45,7 @@ def of_calls(trace: Trace) -> Iterator[Found]:
         if matched.op in _SAME_RESULT and len(matched.key.ranks) == len(events):
             crcs = {r: s.digest for r, e in events.items() if (s := results.get((r, e.id)))}
             if len(crcs) == len(events) and len(set(crcs.values())) > 1:
-                yield Found((*at[:2], 1, number), _different_result(events, crcs))
+                yield PlacedFinding((*at[:2], 1, number), _different_result(events, crcs))
     yield from _zeros(zeros)
 
 
@@ -59,14 +59,14 @@ def _not_finite(
         wrong=Wrong.NOT_FINITE,
         ranks=tuple(wrong),
         place=Place.of(event),
-        sentence=words.said(
+        sentence=wording.said(
             "values.not_finite_beside" if others else "values.not_finite",
-            ranks=words.ranks(wrong),
-            call=words.call(event),
+            ranks=wording.ranks(wrong),
+            call=wording.call(event),
             value=largest[wrong[0]],
-            others=words.ranks(others),
+            others=wording.ranks(others),
             rest=f"{rest:.3g}",
-            source=words.line(event),
+            source=wording.line(event),
         ),
         advice=advice("batch" if others else "rate"),
     )
@@ -77,7 +77,7 @@ def _too_large(
     largest: Mapping[int, float],
     usual: Mapping[tuple[int, str, Op], float],
     at: Key,
-) -> Iterator[Found]:
+) -> Iterator[PlacedFinding]:
     for rank, value in largest.items():
         event = events[rank]
         assert event.op is not None
@@ -85,27 +85,29 @@ def _too_large(
         before = usual.get((rank, event.unit, event.op), 0.0)
         expected = max(others, before)
         if expected and value > _FAR_LARGER * expected:
-            yield Found(
+            yield PlacedFinding(
                 at,
                 Finding(
                     wrong=Wrong.TOO_LARGE,
                     ranks=(rank,),
                     place=Place.of(event),
-                    sentence=words.said(
+                    sentence=wording.said(
                         "values.too_large",
                         rank=rank,
-                        call=words.call(event),
+                        call=wording.call(event),
                         value=f"{value:.3g}",
                         others=f"{others:.3g}",
                         before=f"{before:.3g}",
-                        source=words.line(event),
+                        source=wording.line(event),
                     ),
                     advice=advice("flipped"),
                 ),
             )
 
 
-def _zeros(zeros: Mapping[tuple[int, int, int], list[tuple[Event, bool]]]) -> Iterator[Found]:
+def _zeros(
+    zeros: Mapping[tuple[int, int, int], list[tuple[Event, bool]]],
+) -> Iterator[PlacedFinding]:
     """A rank whose gradients are all nothing, where those of others are not."""
     for (rank, iteration, micro_step), own in zeros.items():
         others = [
@@ -116,18 +118,18 @@ def _zeros(zeros: Mapping[tuple[int, int, int], list[tuple[Event, bool]]]) -> It
         ]
         if all(is_zero for _, is_zero in own) and others and not any(z for _, z in others):
             event = own[0][0]
-            yield Found(
+            yield PlacedFinding(
                 at_call(event, 0),
                 Finding(
                     wrong=Wrong.LEFT_OUT,
                     ranks=(rank,),
                     place=Place.of(event),
-                    sentence=words.said(
+                    sentence=wording.said(
                         "values.zeros",
                         rank=rank,
                         iteration=iteration,
-                        call=words.call(event),
-                        at=words.at(event.source),
+                        call=wording.call(event),
+                        at=wording.at(event.source),
                     ),
                     advice=advice("zeros"),
                 ),
@@ -137,23 +139,23 @@ def _zeros(zeros: Mapping[tuple[int, int, int], list[tuple[Event, bool]]]) -> It
 def _different_result(events: Mapping[int, Event], crcs: Mapping[int, int]) -> Finding:
     wrong, is_known = minority(crcs)
     event = events[wrong[0]]
-    sentence = words.said(
+    sentence = wording.said(
         "values.result" if is_known else "values.results",
-        ranks=words.ranks(wrong),
-        call=words.call(event),
-        source=words.line(event),
+        ranks=wording.ranks(wrong),
+        call=wording.call(event),
+        source=wording.line(event),
     )
     return Finding(
         wrong=Wrong.DIFFERS,
         ranks=wrong,
         place=Place.of(event),
         sentence=sentence,
-        evidence=words.checksums(crcs),
+        evidence=wording.checksums(crcs),
         advice=advice("result"),
     )
 
 
-def of_messages(trace: Trace) -> Iterator[Found]:
+def of_messages(trace: Trace) -> Iterator[PlacedFinding]:
     """Messages of a ring that did not arrive as they were sent."""
     given, results = by_event(trace, Held.GIVEN), by_event(trace, Held.RESULT)
     sent: dict[tuple[object, ...], list[tuple[Event, Event, Checksum]]] = defaultdict(list)
@@ -172,24 +174,26 @@ def of_messages(trace: Trace) -> Iterator[Found]:
             if mine.digest == other.digest or len(ours) != len(theirs):
                 continue
             source, target = event.rank, event.peers[0]
-            yield Found(
+            yield PlacedFinding(
                 at_call(call, -1),
                 Finding(
                     wrong=Wrong.ON_THE_WAY,
                     ranks=(source, target),
                     place=Place.of(call),
-                    sentence=words.said(
+                    sentence=wording.said(
                         "values.on_the_way",
                         source=source,
                         target=target,
                         hop=event.hop,
-                        call=words.call(call),
+                        call=wording.call(call),
                         bytes=f"{event.payload_bytes:,}",
-                        line=words.line(call),
+                        line=wording.line(call),
                     ),
                     evidence=(
-                        words.said("values.sent", rank=source, checksum=f"{mine.digest:08x}"),
-                        words.said("values.received", rank=target, checksum=f"{other.digest:08x}"),
+                        wording.said("values.sent", rank=source, checksum=f"{mine.digest:08x}"),
+                        wording.said(
+                            "values.received", rank=target, checksum=f"{other.digest:08x}"
+                        ),
                     ),
                     advice=advice("link", source=source, target=target),
                 ),

@@ -10,8 +10,8 @@ from zerosim.record import RankTrace, Trace
 from zerosim.schema.events import Held, Phase
 from zerosim.schema.memory import MODEL_STATES, Role
 from zerosim.systems.registry import find
-from zerosim.verify.diagnosis import words
-from zerosim.verify.diagnosis.compared import ORDER, Found, minority
+from zerosim.verify.diagnosis import wording
+from zerosim.verify.diagnosis.compared import ORDER, PlacedFinding, minority
 from zerosim.verify.diagnosis.evidence import advice
 from zerosim.verify.diagnosis.findings import Finding, Place, Wrong
 
@@ -51,7 +51,7 @@ def _kept_by(rank: RankTrace) -> dict[Moment, int]:
     }
 
 
-def of_states(trace: Trace) -> Iterator[Found]:
+def of_states(trace: Trace) -> Iterator[PlacedFinding]:
     """Replicas that are not the same any more."""
     kept = {rank.rank: _kept_by(rank) for rank in trace.ranks}
     for ranks, roles in _replicated(trace):
@@ -67,7 +67,7 @@ def of_states(trace: Trace) -> Iterator[Found]:
             if (role, unit) in reported:
                 continue
             reported.add((role, unit))
-            yield Found(
+            yield PlacedFinding(
                 (iteration, ORDER[phase] - 0.5 * (phase is not Phase.OUTSIDE), 2, number),
                 _other_state(crcs, iteration, phase, role, unit),
             )
@@ -78,25 +78,25 @@ def _other_state(
 ) -> Finding:
     wrong, is_known = minority(crcs)
     began = {Phase.FORWARD: "values.forward_began", Phase.UPDATE: "values.update_began"}
-    when = words.said(began.get(phase, "values.after_update"), iteration=iteration)
+    when = wording.said(began.get(phase, "values.after_update"), iteration=iteration)
     return Finding(
         wrong=Wrong.DIFFERS,
         ranks=wrong,
         place=Place(iteration=iteration, phase=phase.value, unit=unit),
-        sentence=words.said(
+        sentence=wording.said(
             "values.state" if is_known else "values.states",
-            ranks=words.ranks(wrong),
+            ranks=wording.ranks(wrong),
             role=term(role),
-            unit=unit or words.said("parts.no_unit"),
+            unit=unit or wording.said("parts.no_unit"),
             when=when,
-            **words.forms(wrong),
+            **wording.forms(wrong),
         ),
-        evidence=words.checksums(crcs),
+        evidence=wording.checksums(crcs),
         advice=advice("replicas"),
     )
 
 
-def of_changes(trace: Trace) -> Iterator[Found]:
+def of_changes(trace: Trace) -> Iterator[PlacedFinding]:
     """What one rank has changed while nobody writes it, and the others have not."""
     changes: dict[tuple[int, Phase, str, str], dict[int, bool]] = defaultdict(dict)
     for rank in trace.ranks:
@@ -113,22 +113,22 @@ def of_changes(trace: Trace) -> Iterator[Found]:
         those = [rank for rank, has in changed.items() if has]
         if not those or 2 * len(those) > len(changed):
             continue
-        when = words.said(
+        when = wording.said(
             "values.before_forward" if phase is Phase.FORWARD else "values.before_update",
             before=iteration - 1,
             iteration=iteration,
         )
-        yield Found(
+        yield PlacedFinding(
             (iteration, ORDER[phase] - 0.6, 0, number),
             Finding(
                 wrong=Wrong.CHANGED,
                 ranks=tuple(those),
                 place=Place(iteration=iteration, phase=phase.value, unit=unit),
-                sentence=words.said(
+                sentence=wording.said(
                     "values.changed",
                     role=term(role),
-                    unit=unit or words.said("parts.no_unit"),
-                    ranks=words.ranks(those),
+                    unit=unit or wording.said("parts.no_unit"),
+                    ranks=wording.ranks(those),
                     when=when,
                 ),
                 advice=advice("changed"),

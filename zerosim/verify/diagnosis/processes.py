@@ -16,7 +16,7 @@ _NS = 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ProcessStates:
     """What is known of the processes of a trace.
 
     Attributes:
@@ -28,13 +28,13 @@ class Seen:
     now_ns: int | None = None
 
 
-def look(trace: Trace) -> Seen:
+def look(trace: Trace) -> ProcessStates:
     """See which ranks run on this host."""
     if trace.manifest.source in (Source.IMPORTED, Source.SIMULATED, Source.PREDICTED):
-        return Seen()
+        return ProcessStates()
     host = socket.gethostname()
     alive = {rank.rank: _runs(rank) for rank in trace.ranks if rank.header.host == host}
-    return Seen(alive, time.monotonic_ns() if any(alive.values()) else None)
+    return ProcessStates(alive, time.monotonic_ns() if any(alive.values()) else None)
 
 
 def _runs(rank: RankTrace) -> bool:

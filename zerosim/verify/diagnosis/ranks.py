@@ -10,7 +10,7 @@ from zerosim.record import RankTrace, Trace
 from zerosim.record.endings import over_times
 from zerosim.schema.events import Event, Failure, Kind, Phase, WireSample
 from zerosim.schema.manifest import Source
-from zerosim.verify.diagnosis.processes import Seen
+from zerosim.verify.diagnosis.processes import ProcessStates
 
 _ORDER = {phase: place for place, phase in enumerate(Phase)}
 Moment = tuple[int, int, int]
@@ -126,7 +126,7 @@ class RankState:
         return bool(last) and self.last_ns <= last[0].time_ns
 
 
-def states_of(trace: Trace, seen: Seen) -> dict[int, RankState]:
+def states_of(trace: Trace, seen: ProcessStates) -> dict[int, RankState]:
     """The ranks that left a trace."""
     tells = trace.manifest.source is not Source.IMPORTED
     return {

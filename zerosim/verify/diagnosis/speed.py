@@ -8,8 +8,8 @@ from statistics import median
 
 from zerosim.record import RankTrace
 from zerosim.schema.events import Event, Kind, Op, Phase
-from zerosim.verify.diagnosis import words
-from zerosim.verify.diagnosis.evidence import Run, advice
+from zerosim.verify.diagnosis import wording
+from zerosim.verify.diagnosis.evidence import ObservedRun, advice
 from zerosim.verify.diagnosis.findings import Finding, Place, Wrong
 
 _SLOWER = 2.0
@@ -27,7 +27,7 @@ _Part = tuple[int, Phase, str]
 """A computation of an iteration: its micro-step, its phase and its unit."""
 
 
-def speed_findings(run: Run) -> list[Finding]:
+def speed_findings(run: ObservedRun) -> list[Finding]:
     """A rank or a link that is slower than the others, from some iteration on.
 
     Of a run that goes on it is asked only when it has done several iterations.
@@ -61,7 +61,7 @@ def _slow_rank(ranks: Sequence[RankTrace]) -> list[Finding]:
                 wrong=Wrong.SLOW,
                 ranks=(rank,),
                 place=Place(iteration=since, unit=unit),
-                sentence=words.said(
+                sentence=wording.said(
                     "speed.rank_unit" if unit else "speed.rank",
                     rank=rank,
                     iteration=since,
@@ -176,7 +176,7 @@ def _slow_link(ranks: Sequence[RankTrace]) -> list[Finding]:
                 wrong=Wrong.SLOW_LINK,
                 ranks=way,
                 place=Place(iteration=since),
-                sentence=words.said(
+                sentence=wording.said(
                     "speed.link",
                     source=source,
                     target=target,

@@ -11,18 +11,18 @@ from zerosim.verify.diagnosis.calls import (
 from zerosim.verify.diagnosis.contradictions import contradiction, in_other_group
 from zerosim.verify.diagnosis.endings import ended_by_themselves, lost
 from zerosim.verify.diagnosis.evidence import (
-    Run,
+    ObservedRun,
     contradicts,
     next_of,
     since,
     waited_ns,
 )
 from zerosim.verify.diagnosis.findings import Finding
-from zerosim.verify.diagnosis.messages import passed_by, with_other_peer
+from zerosim.verify.diagnosis.lone_messages import passed_by, with_other_peer
 from zerosim.verify.diagnosis.waiting import at_the_end, crossed, is_blocked, missing
 
 
-def structural(run: Run) -> list[Finding]:
+def structural(run: ObservedRun) -> list[Finding]:
     """What is wrong with the calls, the reason first."""
     found = [one for group in run.groups if (one := disagreement(group)) is not None]
     waiting = sorted((one for one in found if one.called), key=since)
@@ -30,7 +30,7 @@ def structural(run: Run) -> list[Finding]:
     return first or list(lost(run))
 
 
-def _contradictions(run: Run, found: Sequence[Disagreement]) -> list[Finding]:
+def _contradictions(run: ObservedRun, found: Sequence[Disagreement]) -> list[Finding]:
     """Ranks called different things: the first time that they did."""
     first = next(filter(contradicts, found), None)
     if first is None:
@@ -38,12 +38,12 @@ def _contradictions(run: Run, found: Sequence[Disagreement]) -> list[Finding]:
     return [_elsewhere(run, first) or contradiction(run, first)]
 
 
-def _elsewhere(run: Run, found: Disagreement) -> Finding | None:
+def _elsewhere(run: ObservedRun, found: Disagreement) -> Finding | None:
     """The call was made, but in another group, or with another rank."""
     return in_other_group(run, found) or with_other_peer(run, found)
 
 
-def _ended(run: Run, waiting: Sequence[Disagreement]) -> list[Finding]:
+def _ended(run: ObservedRun, waiting: Sequence[Disagreement]) -> list[Finding]:
     """Ranks that others need have ended, in order or not."""
     if not any(state.failed_by_itself for state in run.states.values()):
         for one in waiting:
@@ -59,7 +59,7 @@ def _first_lacked(found: Disagreement, roots: Sequence[Disagreement]) -> Disagre
     return next_of(found.lacking[0], alike) or found if found.lacking else found
 
 
-def _waited_for(run: Run, waiting: Sequence[Disagreement]) -> list[Finding]:
+def _waited_for(run: ObservedRun, waiting: Sequence[Disagreement]) -> list[Finding]:
     """Ranks that are there and have not come."""
     roots = [one for one in waiting if not is_blocked(run, one, waiting)]
     looked = (missing(run, _first_lacked(one, roots)) for one in roots)

@@ -8,15 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from zerosim.base.language import enumerated
 from zerosim.record import Trace
 from zerosim.schema.events import Phase
-from zerosim.verify.diagnosis import words
-from zerosim.verify.diagnosis.compared import ORDER, Found, Key, minority
+from zerosim.verify.diagnosis import wording
+from zerosim.verify.diagnosis.compared import ORDER, Key, PlacedFinding, minority
 from zerosim.verify.diagnosis.evidence import advice
 from zerosim.verify.diagnosis.findings import Finding, Place, Wrong
 
 _NAMES = ("learning rate", "batch size", "seed")
 
 
-def of_settings(trace: Trace) -> Iterator[Found]:
+def of_settings(trace: Trace) -> Iterator[PlacedFinding]:
     """Where one rank was told something else."""
     by_name: dict[str, dict[int, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
     for rank in trace.ranks:
@@ -33,7 +33,7 @@ def of_settings(trace: Trace) -> Iterator[Found]:
                     wrong, is_known = (changed, True) if len(changed) == 1 else (wrong, False)
                 if not is_known and name == "batch size":
                     wrong = (min(values, key=lambda rank: values[rank]),)
-                yield Found(
+                yield PlacedFinding(
                     _told_at(name, iteration), _other_setting(name, iteration, values, wrong)
                 )
                 break
@@ -64,14 +64,14 @@ def _other_setting(
         wrong=Wrong.SETTING,
         ranks=tuple(wrong),
         place=Place(iteration=iteration, phase=phase.value),
-        sentence=words.said(
+        sentence=wording.said(
             "values.setting_beside" if others else "values.setting",
-            ranks=words.ranks(wrong),
-            name=words.said(f"values.names.{name}"),
+            ranks=wording.ranks(wrong),
+            name=wording.said(f"values.names.{name}"),
             own=own,
             rest=rest,
             iteration=iteration,
-            **words.forms(wrong),
+            **wording.forms(wrong),
         ),
         advice=advice("setting"),
     )

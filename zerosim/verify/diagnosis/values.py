@@ -15,7 +15,7 @@ from zerosim.base.language import term
 from zerosim.record import RankTrace, Trace
 from zerosim.schema.events import Phase
 from zerosim.schema.manifest import Source
-from zerosim.verify.diagnosis import words
+from zerosim.verify.diagnosis import wording
 from zerosim.verify.diagnosis.evidence import advice
 from zerosim.verify.diagnosis.exchanged import of_calls, of_messages
 from zerosim.verify.diagnosis.findings import Finding, Place, Wrong
@@ -52,7 +52,7 @@ def _losses(trace: Trace) -> Iterator[Finding]:
                     wrong=Wrong.NOT_FINITE,
                     ranks=(),
                     place=Place(iteration=metric.iteration, phase=Phase.UPDATE.value),
-                    sentence=words.said(
+                    sentence=wording.said(
                         "values.metric",
                         name=term(metric.name),
                         value=metric.value,

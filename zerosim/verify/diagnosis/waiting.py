@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 
 from zerosim.base.language import clauses
 from zerosim.schema.events import Event, Phase
-from zerosim.verify.diagnosis import words
+from zerosim.verify.diagnosis import wording
 from zerosim.verify.diagnosis.calls import (
     Disagreement,
     is_after_steps,
 )
 from zerosim.verify.diagnosis.differing import MESSAGES
 from zerosim.verify.diagnosis.evidence import (
-    Run,
+    ObservedRun,
     advice,
     called_by,
     common,
@@ -26,7 +26,7 @@ from zerosim.verify.diagnosis.findings import Finding, Place, Wrong
 from zerosim.verify.diagnosis.ranks import RankState, moment_of
 
 
-def is_blocked(run: Run, found: Disagreement, all_found: Sequence[Disagreement]) -> bool:
+def is_blocked(run: ObservedRun, found: Disagreement, all_found: Sequence[Disagreement]) -> bool:
     """Whether those who lack a call are in another one that cannot end."""
     culprits = found.culprits or found.lacking
     return (
@@ -45,7 +45,7 @@ def is_blocked(run: Run, found: Disagreement, all_found: Sequence[Disagreement])
     )
 
 
-def missing(run: Run, found: Disagreement) -> Finding | None:
+def missing(run: ObservedRun, found: Disagreement) -> Finding | None:
     """A call that some have not come to while others wait; None if that need be nothing."""
     expected = found.expected or next(iter(found.called.values()))
     culprits = found.lacking
@@ -69,21 +69,21 @@ def missing(run: Run, found: Disagreement) -> Finding | None:
         first = states[0]
         if first.moment > moment_of(expected) and _is_beyond(first, expected):
             wrong, deed = Wrong.LEFT_OUT, "waiting.never"
-            where = words.place(first.trace.wire_samples[-1])
-            how = words.said("waiting.went_on", place=where)
+            where = wording.place(first.trace.wire_samples[-1])
+            how = wording.said("waiting.went_on", place=where)
         how = clauses(filter(None, [how, _stands(first)]))
     return Finding(
         wrong=wrong,
         ranks=blamed,
         place=Place.of(expected),
-        sentence=words.joined(
+        sentence=wording.joined(
             [
-                words.said(
+                wording.said(
                     deed,
-                    ranks=words.ranks(blamed),
-                    call=words.call(expected),
+                    ranks=wording.ranks(blamed),
+                    call=wording.call(expected),
                     by=called_by(found, expected),
-                    **words.forms(culprits),
+                    **wording.forms(culprits),
                 ),
                 how,
                 waits(run, found),
@@ -95,7 +95,7 @@ def missing(run: Run, found: Disagreement) -> Finding | None:
     )
 
 
-def goes_on(run: Run, state: RankState) -> bool:
+def goes_on(run: ObservedRun, state: RankState) -> bool:
     """Whether a rank has written rows lately: it is slow, or waits for one that is."""
     return run.until_ns - state.last_ns < run.patience_s * 1e9 and not state.is_cut_off
 
@@ -111,16 +111,16 @@ def _is_beyond(state: RankState, expected: Event) -> bool:
 
 def _stands(state: RankState) -> str:
     if state.standing:
-        return words.said("waiting.stands", where=state.standing[0])
+        return wording.said("waiting.stands", where=state.standing[0])
     computing = [event for event in state.open_events if event.op is None]
     if computing:
-        return words.said("waiting.computes", unit=computing[-1].unit)
+        return wording.said("waiting.computes", unit=computing[-1].unit)
     if state.open_calls:
-        return words.said("waiting.is_in", call=words.call(state.open_calls[0]))
+        return wording.said("waiting.is_in", call=wording.call(state.open_calls[0]))
     return ""
 
 
-def at_the_end(run: Run, found: Disagreement) -> Finding | None:
+def at_the_end(run: ObservedRun, found: Disagreement) -> Finding | None:
     """A rank that has ended its steps, and waits for the others in a call after them."""
     wanted = found.expected or next(iter(found.called.values()))
     if is_after_steps(wanted) or found.group.is_way:
@@ -133,16 +133,16 @@ def at_the_end(run: Run, found: Disagreement) -> Finding | None:
             wrong=Wrong.ENDED_EARLY,
             ranks=(rank,),
             place=Place.of(wanted),
-            sentence=words.joined(
+            sentence=wording.joined(
                 [
-                    words.said(
+                    wording.said(
                         "calls.at_end",
                         rank=rank,
-                        wanted=words.call(wanted),
-                        ranks=words.ranks(found.called),
-                        source=words.line(wanted),
-                        call=words.call(calls[0]),
-                        at=words.at(calls[0].source),
+                        wanted=wording.call(wanted),
+                        ranks=wording.ranks(found.called),
+                        source=wording.line(wanted),
+                        call=wording.call(calls[0]),
+                        at=wording.at(calls[0].source),
                     ),
                     waits(run, found),
                     common(found),
@@ -154,7 +154,7 @@ def at_the_end(run: Run, found: Disagreement) -> Finding | None:
     return None
 
 
-def _alone(run: Run, ranks: Iterable[int]) -> tuple[int, ...]:
+def _alone(run: ObservedRun, ranks: Iterable[int]) -> tuple[int, ...]:
     """The one rank that is in another call than all the others; none if there is no such rank."""
     inside: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for rank in ranks:
@@ -165,7 +165,7 @@ def _alone(run: Run, ranks: Iterable[int]) -> tuple[int, ...]:
     return tuple(few) if is_one else ()
 
 
-def crossed(run: Run, waiting: Sequence[Disagreement]) -> Finding:
+def crossed(run: ObservedRun, waiting: Sequence[Disagreement]) -> Finding:
     """Ranks that each wait for another one: nobody can go on."""
     steps = []
     blamed: dict[int, None] = {}
@@ -175,14 +175,14 @@ def crossed(run: Run, waiting: Sequence[Disagreement]) -> Finding:
                 inside = run.states[rank].open_calls[0]
                 wanted = one.expected or next(iter(one.called.values()))
                 steps.append(
-                    words.said(
+                    wording.said(
                         "calls.in_circle",
                         rank=rank,
-                        call=words.call(inside),
-                        at=words.at(inside.source),
-                        wanted=words.short_call(wanted),
-                        ranks=words.ranks(one.called),
-                        **words.forms([*one.called]),
+                        call=wording.call(inside),
+                        at=wording.at(inside.source),
+                        wanted=wording.short_call(wanted),
+                        ranks=wording.ranks(one.called),
+                        **wording.forms([*one.called]),
                     )
                 )
                 blamed[rank] = None
@@ -190,12 +190,12 @@ def crossed(run: Run, waiting: Sequence[Disagreement]) -> Finding:
     about = first.expected or next(iter(first.called.values()))
     alone = _alone(run, blamed)
     if alone:
-        steps.insert(0, words.said("calls.alone", ranks=words.ranks(alone)))
+        steps.insert(0, wording.said("calls.alone", ranks=wording.ranks(alone)))
     return Finding(
         wrong=Wrong.CROSSED,
         ranks=alone or tuple(blamed),
         place=Place.of(about),
-        sentence=words.joined([words.said("calls.circle", steps=clauses(steps))]),
+        sentence=wording.joined([wording.said("calls.circle", steps=clauses(steps))]),
         evidence=tuple(steps),
         advice=advice(Wrong.ORDER),
     )

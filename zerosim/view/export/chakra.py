@@ -47,7 +47,7 @@ NOBODY = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ChakraNode:
     """A node of one rank's file.
 
     Attributes:
@@ -117,7 +117,9 @@ def _require_whole(part: EventGraph) -> None:
         )
 
 
-def steps(part: EventGraph, place: int, names: Mapping[tuple[int, ...], str]) -> Iterator[Step]:
+def steps(
+    part: EventGraph, place: int, names: Mapping[tuple[int, ...], str]
+) -> Iterator[ChakraNode]:
     """What one rank did, each after what it follows, in the order in which it began.
 
     Args:
@@ -142,7 +144,7 @@ def steps(part: EventGraph, place: int, names: Mapping[tuple[int, ...], str]) ->
         if type_ in (SEND, RECEIVE):  # the same on both ranks
             settings["comm_tag"] = integer(7, int(part.collective[node]))
         start, end = int(part.start[node]), int(part.end[node])
-        yield Step(
+        yield ChakraNode(
             id=node,
             name=part.label(node).removeprefix("arrival at "),
             type=type_,

@@ -41,13 +41,13 @@ _IMPORT = re.compile(rf'^(?:import|export)\b[^;"]*?(?:from\s+)?"{PREFIX}([^"]+\.
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class _ScriptFile:
     state: tuple[int, int]
     text: str
     imports: tuple[str, ...]
 
 
-_read_files: dict[str, _File] = {}
+_read_files: dict[str, _ScriptFile] = {}
 
 
 @cache
@@ -136,13 +136,13 @@ def modules(main: str = MAIN) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _known(name: str) -> _File:
+def _known(name: str) -> _ScriptFile:
     file = _find(name)
     assert file is not None, f"the player has no {name}"
     return file
 
 
-def _find(name: str) -> _File | None:
+def _find(name: str) -> _ScriptFile | None:
     path = FOLDER / name
     if not _NAME.fullmatch(name) or not path.is_file():
         return None
@@ -151,6 +151,6 @@ def _find(name: str) -> _File | None:
     known = _read_files.get(name)
     if known is None or known.state != state:
         text = path.read_text(encoding="utf-8")
-        known = _File(state, text, tuple(_IMPORT.findall(text)))
+        known = _ScriptFile(state, text, tuple(_IMPORT.findall(text)))
         _read_files[name] = known
     return known

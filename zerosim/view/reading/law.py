@@ -26,7 +26,7 @@ from zerosim.schema.strategies import HAND_WRITTEN
 from zerosim.systems.registry import systems
 from zerosim.view.reading.quantity import Quantity
 from zerosim.view.reading.selection import Selection
-from zerosim.view.reading.traffic import wire
+from zerosim.view.reading.traffic_tables import wire
 
 OF_THE_LAW = (Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS, Purpose.UNLABELLED)
 """What is counted by default: parameters, gradients, and what nobody explained."""

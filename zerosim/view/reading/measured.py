@@ -28,14 +28,14 @@ from zerosim.record import Trace, iterations, why_early
 from zerosim.schema.events import STEP_PHASES, WHOLE, Phase
 from zerosim.schema.manifest import BucketLayout, Source
 from zerosim.schema.memory import Role
-from zerosim.theory.memory import FP32_BYTES
+from zerosim.theory.model_states import FP32_BYTES
 from zerosim.verify.attribution import RankStep
 from zerosim.verify.configured import config_of
-from zerosim.verify.memory import timelines
+from zerosim.verify.memory_check import timelines
 from zerosim.verify.memory_plan import plan_of
 from zerosim.verify.report import Report
 from zerosim.verify.verify import check, report_on
-from zerosim.view.reading.side import Held, Side, Times, TrafficReason
+from zerosim.view.reading.side import RankMemoryUse, Side, Times, TrafficReason
 
 _TIMED = 20
 """Of a long run, the last iterations whose times count."""
@@ -160,7 +160,7 @@ def _link_bytes(trace: Trace, calls: Sequence[TracedCall], iteration: int) -> di
     return {link: found[link] for link in Link if found[link]}
 
 
-def held(line: Timeline, complete: Sequence[int]) -> Held:
+def held(line: Timeline, complete: Sequence[int]) -> RankMemoryUse:
     """What one rank held in iterations that all finished."""
     positions = in_training(line, complete)
     by_phase: dict[Phase, list[int]] = defaultdict(list)
@@ -178,7 +178,7 @@ def held(line: Timeline, complete: Sequence[int]) -> Held:
     states = line.model_states()
     at = updates_begin(line, complete)[complete[-1]] if complete[-1] != WHOLE else -1
     at = at if at >= 0 else int(states.argmax())
-    return Held(peak_bytes=peaks, roles=roles, states_bytes=int(states[at]))
+    return RankMemoryUse(peak_bytes=peaks, roles=roles, states_bytes=int(states[at]))
 
 
 def times_of(graph: EventGraph, complete: Sequence[int]) -> Times | None:

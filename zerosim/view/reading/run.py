@@ -23,7 +23,7 @@ from zerosim.schema.events import WHOLE, Group, Phase
 from zerosim.schema.manifest import Source
 from zerosim.schema.strategies import Strategy
 from zerosim.verify import verify, verify_memory
-from zerosim.view.reading import events, law, memory, summary, time, traffic
+from zerosim.view.reading import events, law, memory_samples, summary, time, traffic_tables
 from zerosim.view.reading.comparison import Comparison
 from zerosim.view.reading.moments import Passed, moments_of
 from zerosim.view.reading.player import Replay
@@ -137,7 +137,7 @@ class Run:
         """
         chosen = self._select(by, **only)
         title = f"Traffic of {self._words(chosen)}"
-        return traffic.traffic(self.calls, chosen, by, link, title)
+        return traffic_tables.traffic(self.calls, chosen, by, link, title)
 
     def wire(self, by: object = (), **only: Unpack[Only]) -> Table:
         """What the kernel counted between ranks, whatever was called; with the backend's framing.
@@ -154,7 +154,7 @@ class Run:
             raise ConfigError(
                 "the kernel knows no purpose, operation or unit: expected rank=, iteration=, phase="
             )
-        return traffic.wire(chosen, by, f"Wire of {self._words(chosen)}")
+        return traffic_tables.wire(chosen, by, f"Wire of {self._words(chosen)}")
 
     def copies(
         self, by: object = ("link", "purpose"), *, link: object = None, **only: Unpack[Only]
@@ -167,11 +167,11 @@ class Run:
             only: rank, iteration, phase, purpose, unit: only these.
         """
         chosen = self._select(by, **only)
-        return traffic.copied(chosen, by, link, f"Copies of {self._words(chosen)}")
+        return traffic_tables.copied(chosen, by, link, f"Copies of {self._words(chosen)}")
 
     def memory(
         self,
-        at: str = memory.PEAK,
+        at: str = memory_samples.PEAK,
         by: object = "role",
         *,
         rank: object = 0,
@@ -195,7 +195,7 @@ class Run:
         ranks = ", ".join(str(one.rank) for one in chosen.ranks)
         of_one = iteration is not None
         title = f"Memory of rank {ranks}, {at}"
-        return self._told(memory.memory(chosen, lines, at, by, title, of_one=of_one))
+        return self._told(memory_samples.memory(chosen, lines, at, by, title, of_one=of_one))
 
     def time(self, by: object = "cause", *, iteration: int | None = None) -> Table:
         """What time was spent on.
@@ -416,7 +416,9 @@ class Plots:
 
     def memory(self, rank: int = 0, *, iteration: int | None = None) -> Any:
         """What a rank holds over an iteration, by role."""
-        table = self._run.memory(memory.EVERY_SAMPLE, "role", rank=rank, iteration=iteration)
+        table = self._run.memory(
+            memory_samples.EVERY_SAMPLE, "role", rank=rank, iteration=iteration
+        )
         return _plots().memory(table)
 
     def traffic(self, rank: int = 0, *, iteration: int | None = None) -> Any:

@@ -49,7 +49,7 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class RankMemoryUse:
     """What the first rank held, over all iterations.
 
     Attributes:
@@ -109,7 +109,7 @@ class Side:
     unit_bytes: dict[tuple[Phase, str], int]
     link_bytes: dict[Link, int]
     wire_bytes: int | None
-    held: Held | None
+    held: RankMemoryUse | None
     times: Times | None
     loss: float | None
     is_predicted: bool = False

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from zerosim.analysis import Budget, GraphReport, RankState, occupancy
+from zerosim.analysis import Budget, GraphReport, RankActivity, occupancy
 from zerosim.analysis.graph import EventGraph
 from zerosim.analysis.graph.kinds import PHASES
 from zerosim.base.errors import ConfigError
 from zerosim.base.tables import Cell, Column, Evidence, Table
-from zerosim.view.reading.traffic import keys_of
+from zerosim.view.reading.traffic_tables import keys_of
 
 _CAUSE = "cause"
 _BUDGETS = ("rank", "phase")
@@ -96,7 +96,7 @@ def pieces(graph: EventGraph, title: str) -> Table:
             start, end = int(found.start[at]), int(found.end[at])
             if start == end:
                 continue
-            state = RankState(int(found.state[at])).name.lower()
+            state = RankActivity(int(found.state[at])).name.lower()
             phase = PHASES[int(found.phase[at])]
             is_moving = bool(found.communicates[at])
             rows.append((rank.rank, start - zero, end - start, phase.value, state, is_moving))

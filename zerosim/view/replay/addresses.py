@@ -21,7 +21,7 @@ _OF_THE_PAGE = frozenset({"speed", "table", "break"})
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class ReplayMoment:
     """What is shown, and how.
 
     Attributes:
@@ -41,7 +41,7 @@ class Moment:
     tour: int = -1
 
 
-def read_moment(document: Mapping[str, Any], at: str) -> Moment:
+def read_moment(document: Mapping[str, Any], at: str) -> ReplayMoment:
     """Where and how a replay is looked at.
 
     Args:
@@ -54,9 +54,9 @@ def read_moment(document: Mapping[str, Any], at: str) -> Moment:
     """
     text = at.rpartition("#")[2].strip()
     if not text:
-        return Moment(_beat(document, "1"))
+        return ReplayMoment(_beat(document, "1"))
     if not _FIELD.match(text):
-        return Moment(place(document, text), hops=names_hop(text))
+        return ReplayMoment(place(document, text), hops=names_hop(text))
     fields = dict(_read(part, at) for part in text.split("&"))
     step, tour = _beat(document, fields.get("beat", "1")), -1
     if "tour" in fields:
@@ -65,7 +65,7 @@ def read_moment(document: Mapping[str, Any], at: str) -> Moment:
     for name in ("at", "step"):
         if name in fields:
             step = _number(name, fields[name], len(document["steps"])) - 1
-    return Moment(
+    return ReplayMoment(
         step=step,
         hops=_one_of("hops", fields.get("hops", "0"), ("0", "1")) == "1",
         rank=_rank(document, fields["rank"]) if "rank" in fields else 0,

@@ -31,7 +31,7 @@ from zerosim.view.replay.moments import (
     say,
 )
 from zerosim.view.replay.names import titles_of
-from zerosim.view.replay.words import texts as words_of_steps
+from zerosim.view.replay.step_sentences import texts as words_of_steps
 
 FEWEST, MOST = 2, 4
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from zerosim.analysis.frames import Band, Program
+from zerosim.analysis.frames import Band, ProgramUnits
 from zerosim.base.config import EngineConfig
 from zerosim.base.tiers import Tier
 from zerosim.schema.memory import OPTIMIZER_STATES, Role
 from zerosim.theory import bytes_a_parameter
-from zerosim.theory.memory import FP32_BYTES
+from zerosim.theory.model_states import FP32_BYTES
 
 _ORDER = (
     Role.PARAMETERS,
@@ -39,7 +39,7 @@ _SHORT = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "
 
 
 def dtypes_of(
-    bands: Mapping[Band, int], config: EngineConfig | None, program: Program | None
+    bands: Mapping[Band, int], config: EngineConfig | None, program: ProgramUnits | None
 ) -> dict[Band, str]:
     """What the elements of each band are, in the short names of the field."""
     dtype, states = ("" if config is None else config.dtype.value), "fp32"

@@ -14,10 +14,10 @@ from zerosim.base.language import Words, begun, enumerated, fill, joined, listed
 from zerosim.base.tiers import Tier
 from zerosim.schema.events import STEP_PHASES, Algorithm, Event, Kind, Op, Phase
 from zerosim.view.replay.plain import Texts
+from zerosim.view.replay.step_sentences import Setting, describe, describe_waits, titled
+from zerosim.view.replay.step_sentences import texts as words_of_steps
 from zerosim.view.replay.subject import Subject
 from zerosim.view.replay.turns import kept_meanwhile, said_of_turns, title_of_turns
-from zerosim.view.replay.words import Setting, describe, describe_waits, titled
-from zerosim.view.replay.words import texts as words_of_steps
 
 LONGEST_LABEL = 4
 _SHORTENED = 3

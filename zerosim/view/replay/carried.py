@@ -10,15 +10,15 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
-from zerosim.analysis.frames import Band, Message, Program, Step
-from zerosim.analysis.frames.layout import Division, Part
+from zerosim.analysis.frames import Band, Message, ProgramUnits, Step
+from zerosim.analysis.frames.layout import Division, ShardDuties
 from zerosim.base.language import fill
 from zerosim.record import Events, RankTrace, Trace, match_collectives
-from zerosim.record.judged import Carried, Judged
+from zerosim.record.judged import CarriedPiece, Judged
 from zerosim.schema.events import Algorithm, Event, Kind, Op, Purpose
 from zerosim.schema.manifest import BucketLayout, Segment, UnitLayout
 from zerosim.schema.memory import Role
-from zerosim.view.replay.words import Words, find
+from zerosim.view.replay.step_sentences import StepText, find
 
 UNIT = "vector"
 _SEQUENCE = 1 << 30
@@ -71,7 +71,7 @@ class CarriedMessages:
         role = Role.GRADIENTS if is_sum else Role.PARAMETERS
         self.bands = {Band(role): self.program.element_bytes}
 
-    def _with_hops(self, rank: RankTrace, ends: Mapping[_End, Carried]) -> RankTrace:
+    def _with_hops(self, rank: RankTrace, ends: Mapping[_End, CarriedPiece]) -> RankTrace:
         own = [one for one in rank.events if (rank.rank, one.id) in ends]
         first = own[0].id
         call = replace(
@@ -123,20 +123,20 @@ class CarriedMessages:
         purpose = Purpose.GATHER_PARAMETERS if is_gather else Purpose.REDUCE_GRADIENTS
         return replace(event, unit=UNIT, purpose=purpose, algorithm=Algorithm.RING)
 
-    def _program(self, judged: Judged, *, is_whole: bool) -> Program:
+    def _program(self, judged: Judged, *, is_whole: bool) -> ProgramUnits:
         is_sum = self.op is not Op.ALL_GATHER
         unit = UnitLayout(
             name=UNIT, elements=self._elements, padded_elements=self._elements, trainable=True
         )
         every = frozenset(range(judged.num_pieces))
         parts = {  # what has been gathered is what the program returns: nothing frees it
-            (rank.rank, UNIT): Part(
+            (rank.rank, UNIT): ShardDuties(
                 computes=every, keeps=frozenset({rank.rank}), updates=frozenset({rank.rank})
             )
             for rank in self.trace.ranks
         }
         dtypes = {one.dtype for rank in self.trace.ranks for one in rank.events if one.dtype}
-        return Program(
+        return ProgramUnits(
             units=(unit,),
             buckets=(BucketLayout(name=UNIT, segments=(Segment(unit=UNIT, start=0, stop=1),)),),
             division=Division(
@@ -158,7 +158,7 @@ class CarriedMessages:
         A rank adds what arrives to its own part, and sends what it holds: what a message carries
         otherwise is not drawn, and nothing after it.
         """
-        rounds: dict[int, list[Carried]] = defaultdict(list)
+        rounds: dict[int, list[CarriedPiece]] = defaultdict(list)
         for one in self._of_send.values():
             rounds[one.round].append(one)
         held: dict[tuple[int, int], frozenset[int]] = {}
@@ -180,7 +180,7 @@ class CarriedMessages:
         known = self._of_send.get((rank, event))
         return None if known is None else known.round - 1
 
-    def describe(self, step: Step, num_hops: int) -> Words | None:
+    def describe(self, step: Step, num_hops: int) -> StepText | None:
         """What is said of a round; None of any other step."""
         if step.hop is None:
             return None
@@ -188,9 +188,9 @@ class CarriedMessages:
         said = [self._message(message, in_round[message.source]) for message in step.messages]
         kind = "gather" if self.op is Op.ALL_GATHER else "sum"
         title = fill(find("carried", "title"), {"hop": step.hop + 1, "hops": num_hops})
-        return Words(title, find("carried", "between").join(said), find("carried", kind))
+        return StepText(title, find("carried", "between").join(said), find("carried", kind))
 
-    def _message(self, message: Message, known: Carried) -> str:
+    def _message(self, message: Message, known: CarriedPiece) -> str:
         which = "other" if known.piece < 0 else "added" if known.summed else "piece"
         ranks = "+".join(map(str, known.summed))
         fields = {

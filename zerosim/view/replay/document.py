@@ -28,13 +28,13 @@ from zerosim.verify.strategies import strategies_of
 from zerosim.view.replay.bands import dtypes_of, name_of
 from zerosim.view.replay.beats import PlainBeats, beats_of
 from zerosim.view.replay.matrices import matrices_of
-from zerosim.view.replay.memory import Memory, memory_of
+from zerosim.view.replay.memory_track import Memory, memory_of
 from zerosim.view.replay.names import system_of
 from zerosim.view.replay.plain import Plain, Texts
+from zerosim.view.replay.step_sentences import find
 from zerosim.view.replay.subject import Subject
 from zerosim.view.replay.timeline import bars_of, path_of
 from zerosim.view.replay.tour import tour_of
-from zerosim.view.replay.words import find
 
 SCHEMA = 2
 MOST_RANKS = 64

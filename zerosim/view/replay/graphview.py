@@ -32,8 +32,8 @@ from zerosim.record.text import as_text
 from zerosim.schema.events import WHOLE
 from zerosim.view.replay.document import MOST_RANKS, shown_iterations
 from zerosim.view.replay.plain import Texts
+from zerosim.view.replay.step_sentences import find
 from zerosim.view.replay.whereabouts import Whereabouts
-from zerosim.view.replay.words import find
 
 SCHEMA = 1
 MOST_NODES = 120_000

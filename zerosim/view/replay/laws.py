@@ -18,7 +18,7 @@ from zerosim.schema.events import Algorithm, Event, Op, Phase, Purpose
 from zerosim.theory import Movement, Workload, planned
 from zerosim.theory.nodes import SYMBOLS, Span, members
 from zerosim.theory.programs import BSH
-from zerosim.view.replay.words import find
+from zerosim.view.replay.step_sentences import find
 
 _Key = tuple[Phase, Purpose | None, str]
 _OF_UNITS = (Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from zerosim.base.config import STAGE_NAMES, EngineConfig, Offload
 from zerosim.base.language import enumerated, term
 from zerosim.view.replay.moments import Document
-from zerosim.view.replay.words import counted, texts
+from zerosim.view.replay.step_sentences import counted, texts
 
 
 def system_of(config: EngineConfig) -> str:

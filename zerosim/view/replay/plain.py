@@ -12,8 +12,8 @@ from zerosim.verify.measure import backend_of
 from zerosim.view.replay.ledger import CollectiveLedger
 from zerosim.view.replay.names import name_backend
 from zerosim.view.replay.reached import reached
+from zerosim.view.replay.step_sentences import BITS, Setting, describe, describe_waits
 from zerosim.view.replay.subject import Subject
-from zerosim.view.replay.words import BITS, Setting, describe, describe_waits
 
 
 class Texts:

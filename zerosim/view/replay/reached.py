@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from zerosim.analysis.frames import Step
 from zerosim.base.language import fill
 from zerosim.record.text import name_ranks
-from zerosim.view.replay.words import Setting, describe, find, verbs
+from zerosim.view.replay.step_sentences import Setting, describe, find, verbs
 
 
 def reached(steps: Sequence[Step], setting: Setting) -> str:

@@ -9,9 +9,9 @@ from functools import cached_property
 from zerosim.analysis.frames import (
     Band,
     Frames,
-    Layout,
     NotShown,
-    Program,
+    ProgramUnits,
+    ShardLayout,
     Steps,
     one_program,
     play,
@@ -37,7 +37,7 @@ from zerosim.verify.strategies import strategies_of
 from zerosim.view.replay.bands import bands_of, bands_of_program
 from zerosim.view.replay.carried import CarriedMessages
 from zerosim.view.replay.ledger import Ledgers
-from zerosim.view.replay.words import find
+from zerosim.view.replay.step_sentences import find
 
 MOST_CELLS = 2_000_000
 """Beyond, the model-state map is left out."""
@@ -83,7 +83,7 @@ class Subject:
         self.steps: Steps = steps(self.graph, iteration)
         self.notes += self.steps.notes
         self.places = {rank.rank: place for place, rank in enumerate(trace.ranks)}
-        self.program: Program | None = self._program()
+        self.program: ProgramUnits | None = self._program()
         self.units = {unit.name: place for place, unit in enumerate(self.unit_layouts)}
         self.local_times = {rank: self.steps.local_times(rank) for rank in self.places}
         used = {step.collective for step in self.steps.steps if step.collective is not None}
@@ -173,7 +173,7 @@ class Subject:
         units = program.computed.get(name) or [unit for call in calls for unit in call]
         return tuple(dict.fromkeys(self.units[unit] for unit in units))
 
-    def _program(self) -> Program | None:
+    def _program(self) -> ProgramUnits | None:
         """What the strategies of a program, or its judge, say of its units."""
         if self.carried is not None:
             return self.carried.program
@@ -257,7 +257,7 @@ class Subject:
             self.notes.append(fill(find("note", "too_many"), counts))
             return None
         num_pieces = Counter(segment.unit for bucket in self.buckets for segment in bucket.segments)
-        layout = Layout(
+        layout = ShardLayout(
             ranks=tuple(self.places),
             num_ranks=self.trace.manifest.num_ranks,
             trainable={unit.name: unit.trainable for unit in units},

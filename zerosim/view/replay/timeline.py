@@ -11,7 +11,7 @@ from zerosim.analysis.graph.phases import late_updates
 from zerosim.analysis.graph.table import copy_link
 from zerosim.base.errors import TraceError
 from zerosim.schema.events import Kind, Phase
-from zerosim.view.replay.words import find
+from zerosim.view.replay.step_sentences import find
 
 _LANES = {Kind.COMPUTE: 0, Kind.WAIT: 0, Kind.COLLECTIVE: 1, Kind.COPY: 2}
 _KINDS = {Kind.COMPUTE: 0, Kind.COLLECTIVE: 1, Kind.WAIT: 2, Kind.COPY: 3}

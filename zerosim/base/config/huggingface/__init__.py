@@ -16,10 +16,13 @@ from typing import Any
 
 from zerosim.base.config.blocks import Architecture
 from zerosim.base.config.huggingface import dense, mixtures
-from zerosim.base.config.huggingface.given import Given
+from zerosim.base.config.huggingface.given import GivenConfig
 from zerosim.base.errors import ConfigError
 
-FAMILIES: Mapping[str, Callable[[Given], Architecture]] = {**dense.FAMILIES, **mixtures.FAMILIES}
+FAMILIES: Mapping[str, Callable[[GivenConfig], Architecture]] = {
+    **dense.FAMILIES,
+    **mixtures.FAMILIES,
+}
 """By what their configurations call themselves (`model_type`)."""
 FILE = "config.json"
 _WRAPPED = {"gemma3": "gemma3_text", "mistral3": "mistral"}
@@ -64,12 +67,12 @@ def architecture(values: Any, where: str = FILE) -> Architecture:
     """
     if not isinstance(values, dict):
         raise ConfigError(f"{where}: expected an object of keys, as a Hugging Face config.json has")
-    given = Given(values, where)
+    given = GivenConfig(values, where)
     family = given.text("model_type")
     if family in _WRAPPED and isinstance(values.get("text_config"), dict):
         inner = architecture({"model_type": _WRAPPED[family], **values["text_config"]}, where)
         beside = {**values, "text_config": None}
-        left = Given(beside, where).unread({"model_type", "text_config"})
+        left = GivenConfig(beside, where).unread({"model_type", "text_config"})
         return replace(inner, left_out=(*inner.left_out, *left))
     if family not in FAMILIES:
         raise ConfigError(
@@ -80,7 +83,7 @@ def architecture(values: Any, where: str = FILE) -> Architecture:
     return replace(found, left_out=tuple(given.unread()))
 
 
-def _require_sound(found: Architecture, given: Given) -> None:
+def _require_sound(found: Architecture, given: GivenConfig) -> None:
     if found.heads % found.key_heads:
         raise ConfigError(
             f"{given.where}: num_key_value_heads is {found.key_heads}: expected a divisor of the "

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from zerosim.base.config.blocks import Architecture, Cutting, Ends, Matrix
-from zerosim.base.config.huggingface.given import Given
+from zerosim.base.config.blocks import Architecture, Ends, Matrix, MatrixCut
+from zerosim.base.config.huggingface.given import GivenConfig
 from zerosim.base.config.huggingface.parts import (
-    Attention,
+    AttentionShape,
     block_of,
     grouped,
     head_size,
@@ -21,7 +21,7 @@ from zerosim.base.config.huggingface.parts import (
 from zerosim.base.errors import ConfigError
 
 
-def _llama(given: Given) -> Architecture:
+def _llama(given: GivenConfig) -> Architecture:
     bias = given.flag("attention_bias", default=False)
     return _llama_like(
         given, grouped(given, bias=bias), mlp_bias=given.flag("mlp_bias", default=False)
@@ -29,8 +29,8 @@ def _llama(given: Given) -> Architecture:
 
 
 def _llama_like(
-    given: Given,
-    attention: Attention,
+    given: GivenConfig,
+    attention: AttentionShape,
     *,
     mlp_bias: bool = False,
     tied: bool = False,
@@ -55,34 +55,34 @@ def _llama_like(
     return model_of(given, attention, (block,), Ends(tied=is_tied, last=h))
 
 
-def _mistral(given: Given) -> Architecture:
+def _mistral(given: GivenConfig) -> Architecture:
     return _llama_like(given, grouped(given), windows=windows_of(given))
 
 
-def _qwen2(given: Given) -> Architecture:
+def _qwen2(given: GivenConfig) -> Architecture:
     attention = grouped(given, bias=True, output_bias=False)
     return _llama_like(given, attention, windows=windows_if_used(given))
 
 
-def _qwen3(given: Given) -> Architecture:
+def _qwen3(given: GivenConfig) -> Architecture:
     bias = given.flag("attention_bias", default=False)
     attention = grouped(given, bias=bias, head_norms=True)
     return _llama_like(given, attention, windows=windows_if_used(given))
 
 
-def _gemma(given: Given) -> Architecture:
+def _gemma(given: GivenConfig) -> Architecture:
     bias = given.flag("attention_bias", default=False)
     return _llama_like(given, grouped(given, bias=bias), tied=True)
 
 
-def _gemma2(given: Given) -> Architecture:
+def _gemma2(given: GivenConfig) -> Architecture:
     bias = given.flag("attention_bias", default=False)
     attention = grouped(given, bias=bias)
     windows = windows_of(given, every=2)
     return _llama_like(given, attention, tied=True, norms=4, between=6, windows=windows)
 
 
-def _gemma3(given: Given) -> Architecture:
+def _gemma3(given: GivenConfig) -> Architecture:
     bias = given.flag("attention_bias", default=False)
     attention = grouped(given, bias=bias, head_norms=True)
     every = given.size("sliding_window_pattern", "_sliding_window_pattern", default=6)
@@ -90,12 +90,12 @@ def _gemma3(given: Given) -> Architecture:
     return _llama_like(given, attention, tied=True, norms=4, between=6, windows=windows)
 
 
-def _phi3(given: Given) -> Architecture:
+def _phi3(given: GivenConfig) -> Architecture:
     return _llama_like(given, grouped(given), windows=windows_of(given))
 
 
-def _phi(given: Given) -> Architecture:
-    """Attention and MLP read the same norm (Phi-1, Phi-2)."""
+def _phi(given: GivenConfig) -> Architecture:
+    """AttentionShape and MLP read the same norm (Phi-1, Phi-2)."""
     h, inner = given.size("hidden_size"), given.size("intermediate_size")
     if given.flag("qk_layernorm", default=False):
         raise ConfigError(f"{given.where}: qk_layernorm is true: expected false")
@@ -116,14 +116,14 @@ def _phi(given: Given) -> Architecture:
     return model_of(given, attention, (block,), Ends(tied=tied, last=last))
 
 
-def _gpt2(given: Given) -> Architecture:
+def _gpt2(given: GivenConfig) -> Architecture:
     h, heads = given.size("n_embd", "hidden_size"), heads_of(given)
     inner = given.optional("n_inner") or 4 * h
     matrices = (
         Matrix(h, 3 * h, has_bias=True),
-        Matrix(h, h, Cutting.ROWS, has_bias=True),
+        Matrix(h, h, MatrixCut.ROWS, has_bias=True),
     )
-    attention = Attention(matrices, heads, heads, h, h, h, h)
+    attention = AttentionShape(matrices, heads, heads, h, h, h, h)
     block = block_of(
         given,
         attention,
@@ -140,17 +140,17 @@ def _gpt2(given: Given) -> Architecture:
     return model_of(given, attention, (block,), Ends(tied=tied, positions=context * h, last=2 * h))
 
 
-def _fused(h: int, heads: int, keys: int, size: int, *, bias: bool) -> Attention:
+def _fused(h: int, heads: int, keys: int, size: int, *, bias: bool) -> AttentionShape:
     """Queries, keys and values from one matrix."""
     queries, keyed = heads * size, keys * size
     matrices = (
         Matrix(h, queries + 2 * keyed, has_bias=bias),
-        Matrix(queries, h, Cutting.ROWS, has_bias=bias),
+        Matrix(queries, h, MatrixCut.ROWS, has_bias=bias),
     )
-    return Attention(matrices, heads, keys, queries, keyed, keyed, queries)
+    return AttentionShape(matrices, heads, keys, queries, keyed, keyed, queries)
 
 
-def _gpt_neox(given: Given) -> Architecture:
+def _gpt_neox(given: GivenConfig) -> Architecture:
     h, heads, inner = given.size("hidden_size"), heads_of(given), given.size("intermediate_size")
     bias = given.flag("attention_bias", default=True)
     attention = _fused(h, heads, heads, head_size(given, h, heads), bias=bias)
@@ -169,7 +169,7 @@ def _gpt_neox(given: Given) -> Architecture:
     return model_of(given, attention, (block,), Ends(tied=tied, last=2 * h))
 
 
-def _bloom(given: Given) -> Architecture:
+def _bloom(given: GivenConfig) -> Architecture:
     h, heads = given.size("hidden_size", "n_embed"), heads_of(given)
     attention = _fused(h, heads, heads, head_size(given, h, heads), bias=True)
     block = block_of(
@@ -186,7 +186,7 @@ def _bloom(given: Given) -> Architecture:
     return model_of(given, attention, (block,), Ends(tied=tied, first=2 * h, last=2 * h))
 
 
-def _falcon(given: Given) -> Architecture:
+def _falcon(given: GivenConfig) -> Architecture:
     """Three designs under one name: 7B shares one head of keys, 40B several, RW has ALiBi."""
     h, heads = given.size("hidden_size"), heads_of(given)
     new = given.flag("new_decoder_architecture", default=False)
@@ -216,7 +216,7 @@ def _falcon(given: Given) -> Architecture:
     return model_of(given, attention, (block,), Ends(tied=tied, last=2 * h))
 
 
-def _mpt(given: Given) -> Architecture:
+def _mpt(given: GivenConfig) -> Architecture:
     """Neither biases nor a table of positions (ALiBi); its norms have weights alone."""
     h, heads = given.size("d_model"), given.size("n_heads")
     inner = given.size("expansion_ratio", default=4) * h
@@ -241,7 +241,7 @@ def _mpt(given: Given) -> Architecture:
     return model_of(given, attention, (block,), Ends(tied=tied, last=h))
 
 
-def _opt(given: Given) -> Architecture:
+def _opt(given: GivenConfig) -> Architecture:
     h, inner = given.size("hidden_size"), given.size("ffn_dim")
     if given.size("word_embed_proj_dim", default=h) != h:
         raise ConfigError(f"{given.where}: word_embed_proj_dim: expected hidden_size")
@@ -264,7 +264,7 @@ def _opt(given: Given) -> Architecture:
     return model_of(given, attention, (block,), Ends(tied=tied, positions=positions, last=2 * h))
 
 
-def _starcoder2(given: Given) -> Architecture:
+def _starcoder2(given: GivenConfig) -> Architecture:
     h, inner = given.size("hidden_size"), given.size("intermediate_size")
     bias = given.flag("use_bias", default=True)
     attention = grouped(given, bias=bias)
@@ -282,7 +282,7 @@ def _starcoder2(given: Given) -> Architecture:
     return model_of(given, attention, (block,), Ends(tied=tied, last=2 * h))
 
 
-def _olmo2(given: Given) -> Architecture:
+def _olmo2(given: GivenConfig) -> Architecture:
     """Norms after attention and MLP, and of all queries and all keys together."""
     bias = given.flag("attention_bias", default=False)
     found = grouped(given, bias=bias)

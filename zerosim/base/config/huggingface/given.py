@@ -12,7 +12,7 @@ _MOST = 1 << 31
 """Of any size that a configuration says."""
 
 
-class Given:
+class GivenConfig:
     """The keys of a configuration; each that is asked for is marked as read."""
 
     def __init__(self, values: Mapping[str, Any], where: str) -> None:

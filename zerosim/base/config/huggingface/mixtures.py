@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from zerosim.base.config.blocks import Architecture, Cutting, Ends, Experts, Matrix
-from zerosim.base.config.huggingface.given import Given
+from zerosim.base.config.blocks import Architecture, Ends, Experts, Matrix, MatrixCut
+from zerosim.base.config.huggingface.given import GivenConfig
 from zerosim.base.config.huggingface.parts import (
-    Attention,
+    AttentionShape,
     block_of,
     grouped,
     latent,
@@ -23,14 +23,14 @@ def _experts(width: int, inner: int, count: int, active: int) -> Experts:
     )
 
 
-def _mixtral(given: Given) -> Architecture:
+def _mixtral(given: GivenConfig) -> Architecture:
     h, inner, attention = given.size("hidden_size"), given.size("intermediate_size"), grouped(given)
     count = given.size("num_local_experts", "num_experts", default=8)
     active = given.size("num_experts_per_tok", default=2)
     block = block_of(
         given,
         attention,
-        (Matrix(h, count, Cutting.WHOLE),),
+        (Matrix(h, count, MatrixCut.WHOLE),),
         0,
         layers=layers_of(given),
         experts=_experts(h, inner, count, active),
@@ -40,24 +40,24 @@ def _mixtral(given: Given) -> Architecture:
     return model_of(given, attention, (block,), Ends(tied=tied, last=h))
 
 
-def _qwen2_moe(given: Given) -> Architecture:
+def _qwen2_moe(given: GivenConfig) -> Architecture:
     attention = grouped(given, bias=given.flag("qkv_bias", default=True), output_bias=False)
     return _qwen_moe(given, attention, given.size("shared_expert_intermediate_size"))
 
 
-def _qwen3_moe(given: Given) -> Architecture:
+def _qwen3_moe(given: GivenConfig) -> Architecture:
     bias = given.flag("attention_bias", default=False)
     return _qwen_moe(given, grouped(given, bias=bias, head_norms=True), 0)
 
 
-def _qwen_moe(given: Given, attention: Attention, shared: int) -> Architecture:
+def _qwen_moe(given: GivenConfig, attention: AttentionShape, shared: int) -> Architecture:
     """Every `decoder_sparse_step`-th layer has experts, those of `mlp_only_layers` none."""
     h, dense = given.size("hidden_size"), given.size("intermediate_size")
     count = given.size("num_experts", "num_local_experts")
     active, inner = given.size("num_experts_per_tok"), given.size("moe_intermediate_size")
-    router: tuple[Matrix, ...] = (Matrix(h, count, Cutting.WHOLE),)
+    router: tuple[Matrix, ...] = (Matrix(h, count, MatrixCut.WHOLE),)
     if shared:
-        router = (*router, *mlp_of(h, shared, gated=True), Matrix(h, 1, Cutting.WHOLE))
+        router = (*router, *mlp_of(h, shared, gated=True), Matrix(h, 1, MatrixCut.WHOLE))
     windows_if_used(given)  # asked, so that it is read: published ones see all
     layers, step = layers_of(given), given.size("decoder_sparse_step", default=1)
     without = set(given.many("mlp_only_layers"))
@@ -70,8 +70,8 @@ def _qwen_moe(given: Given, attention: Attention, shared: int) -> Architecture:
 
 
 def _of_two_kinds(  # noqa: PLR0917 - what the two kinds are made of
-    given: Given,
-    attention: Attention,
+    given: GivenConfig,
+    attention: AttentionShape,
     beside: tuple[Matrix, ...],
     shared: int,
     experts: Experts,
@@ -91,14 +91,14 @@ def _of_two_kinds(  # noqa: PLR0917 - what the two kinds are made of
     return model_of(given, attention, tuple(kinds), Ends(tied=tied, last=h))
 
 
-def _deepseek(given: Given) -> Architecture:
+def _deepseek(given: GivenConfig) -> Architecture:
     """Shared and routed experts behind latent attention (DeepSeek-V2 and V3)."""
     h, attention = given.size("hidden_size"), latent(given)
     count, active = given.size("n_routed_experts"), given.size("num_experts_per_tok")
     inner, layers = given.size("moe_intermediate_size"), layers_of(given)
     shared = given.count("n_shared_experts") * inner
     given.size("moe_layer_freq", default=1)
-    beside: tuple[Matrix, ...] = (Matrix(h, count, Cutting.WHOLE),)
+    beside: tuple[Matrix, ...] = (Matrix(h, count, MatrixCut.WHOLE),)
     if shared:
         beside = (*beside, *mlp_of(h, shared, gated=True))
     first = min(layers, given.count("first_k_dense_replace"))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from zerosim.base.config.blocks import Architecture, Block, Cutting, Ends, Experts, Matrix
-from zerosim.base.config.huggingface.given import Given
+from zerosim.base.config.blocks import Architecture, BlockShape, Ends, Experts, Matrix, MatrixCut
+from zerosim.base.config.huggingface.given import GivenConfig
 from zerosim.base.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
-class Attention:
-    """What attention is made of, as `Block` has it."""
+class AttentionShape:
+    """What attention is made of, as `BlockShape` has it."""
 
     matrices: tuple[Matrix, ...]
     heads: int
@@ -25,13 +25,13 @@ class Attention:
 
 
 def grouped(
-    given: Given,
+    given: GivenConfig,
     *,
     bias: bool = False,
     output_bias: bool | None = None,
     key_heads: int | None = None,
     head_norms: bool = False,
-) -> Attention:
+) -> AttentionShape:
     """Queries, and keys and values of fewer heads (J. Ainslie et al., arXiv 2305.13245)."""
     h, heads = given.size("hidden_size", "n_embd", "d_model"), heads_of(given)
     keyed = key_heads or given.size("num_key_value_heads", default=heads)
@@ -41,13 +41,13 @@ def grouped(
     matrices = (
         Matrix(h, queries, has_bias=bias),
         Matrix(h, keys, has_bias=bias, count=2),
-        Matrix(queries, h, Cutting.ROWS, has_bias=out),
+        Matrix(queries, h, MatrixCut.ROWS, has_bias=out),
     )
     norms = 2 * size if head_norms else 0
-    return Attention(matrices, heads, keyed, queries, keys, keys, queries, norms)
+    return AttentionShape(matrices, heads, keyed, queries, keys, keys, queries, norms)
 
 
-def head_size(given: Given, width: int, heads: int) -> int:
+def head_size(given: GivenConfig, width: int, heads: int) -> int:
     """Elements of a head, where the configuration does not say it."""
     if width % heads:
         raise ConfigError(
@@ -57,12 +57,12 @@ def head_size(given: Given, width: int, heads: int) -> int:
     return width // heads
 
 
-def heads_of(given: Given) -> int:
+def heads_of(given: GivenConfig) -> int:
     """Of queries."""
     return given.size("num_attention_heads", "n_head", "n_heads")
 
 
-def latent(given: Given) -> Attention:
+def latent(given: GivenConfig) -> AttentionShape:
     """Multi-head latent attention (DeepSeek-AI, arXiv 2405.04434, section 2.1)."""
     h, heads = given.size("hidden_size"), heads_of(given)
     given.optional("num_key_value_heads")
@@ -75,16 +75,16 @@ def latent(given: Given) -> Attention:
     if asked is None:
         of_queries: tuple[Matrix, ...] = (Matrix(h, queries),)
     else:
-        down = Matrix(h, asked, Cutting.WHOLE, has_bias=bias)
+        down = Matrix(h, asked, MatrixCut.WHOLE, has_bias=bias)
         of_queries = (down, Matrix(asked, queries))
     matrices = (
         *of_queries,
-        Matrix(h, kept + rope, Cutting.WHOLE, has_bias=bias),
+        Matrix(h, kept + rope, MatrixCut.WHOLE, has_bias=bias),
         Matrix(kept, heads * (nope + value)),
-        Matrix(heads * value, h, Cutting.ROWS, has_bias=bias),
+        Matrix(heads * value, h, MatrixCut.ROWS, has_bias=bias),
     )
     latent = 2 * (asked or 0) + 2 * kept + rope
-    return Attention(
+    return AttentionShape(
         matrices=matrices,
         heads=heads,
         key_heads=heads,
@@ -101,13 +101,13 @@ def mlp_of(width: int, inner: int, *, gated: bool, bias: bool = False) -> tuple[
     """An MLP, with a gate or without."""
     return (
         Matrix(width, inner, has_bias=bias, count=2 if gated else 1),
-        Matrix(inner, width, Cutting.ROWS, has_bias=bias),
+        Matrix(inner, width, MatrixCut.ROWS, has_bias=bias),
     )
 
 
 def block_of(  # noqa: PLR0913 - a block has as many properties
-    given: Given,
-    attention: Attention,
+    given: GivenConfig,
+    attention: AttentionShape,
     mlp: tuple[Matrix, ...],
     inner: int,
     *,
@@ -119,10 +119,10 @@ def block_of(  # noqa: PLR0913 - a block has as many properties
     layer_norm: bool = False,
     experts: Experts | None = None,
     windows: tuple[tuple[int, int], ...] = (),
-) -> Block:
+) -> BlockShape:
     """A block; what is not said is as in Llama."""
     h = given.size("hidden_size", "n_embd", "d_model")
-    return Block(
+    return BlockShape(
         matrices=(*attention.matrices, *mlp),
         heads=attention.heads,
         norms=norms,
@@ -147,7 +147,7 @@ _CONTEXT = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length
 
 
 def model_of(
-    given: Given, attention: Attention, blocks: tuple[Block, ...], ends: Ends
+    given: GivenConfig, attention: AttentionShape, blocks: tuple[BlockShape, ...], ends: Ends
 ) -> Architecture:
     """A model of these blocks."""
     return Architecture(
@@ -162,12 +162,12 @@ def model_of(
     )
 
 
-def layers_of(given: Given) -> int:
+def layers_of(given: GivenConfig) -> int:
     """How many there are."""
     return given.size("num_hidden_layers", "n_layer", "num_layers", "n_layers")
 
 
-def windows_of(given: Given, *, every: int | None = None) -> tuple[tuple[int, int], ...]:
+def windows_of(given: GivenConfig, *, every: int | None = None) -> tuple[tuple[int, int], ...]:
     """Layers whose attention sees a window; `every` so many of them one sees all.
 
     `layer_types` says it layer by layer.
@@ -183,7 +183,7 @@ def windows_of(given: Given, *, every: int | None = None) -> tuple[tuple[int, in
     return ((window, sliding),)
 
 
-def windows_if_used(given: Given) -> tuple[tuple[int, int], ...]:
+def windows_if_used(given: GivenConfig) -> tuple[tuple[int, int], ...]:
     """Qwen's configurations say a window, and whether the layers above `max_window_layers` use it.
 
     The published ones do not.

@@ -14,7 +14,7 @@ The command line reads it without torch.
 """
 
 from zerosim.train.deepspeed.config.batch import BatchSizes
-from zerosim.train.deepspeed.config.check import KEYS, Line
+from zerosim.train.deepspeed.config.check import KEYS, CheckedKey
 from zerosim.train.deepspeed.config.keys import Key, Treatment
 from zerosim.train.deepspeed.config.schedule import Schedule
 from zerosim.train.deepspeed.config.settings import Settings, read_settings
@@ -23,8 +23,8 @@ from zerosim.train.deepspeed.config.source import read_document
 __all__ = [
     "KEYS",
     "BatchSizes",
+    "CheckedKey",
     "Key",
-    "Line",
     "Schedule",
     "Settings",
     "Treatment",

@@ -22,7 +22,7 @@ _WALKED = {key.section for key in KEYS.values()}
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CheckedKey:
     """What zerosim makes of one key that was given.
 
     Attributes:
@@ -47,7 +47,7 @@ class Given:
     """
 
     values: dict[str, Any]
-    lines: tuple[Line, ...]
+    lines: tuple[CheckedKey, ...]
 
     def __getitem__(self, path: str) -> Any:
         """The value of a key, DeepSpeed's default if it was not given."""
@@ -64,7 +64,7 @@ def check(document: dict[str, Any]) -> Given:
         ConfigError: an unknown key, a value of the wrong kind, or one that is refused.
     """
     values: dict[str, Any] = {}
-    lines: dict[str, Line] = {}
+    lines: dict[str, CheckedKey] = {}
     for path, value in _walk(_modern(document), ""):
         key = KEYS[path]
         checked = key.checked(value)
@@ -75,7 +75,7 @@ def check(document: dict[str, Any]) -> Given:
     return Given(values, tuple(lines[path] for path in KEYS if path in lines))
 
 
-def _line(key: Key, value: Any) -> Line:
+def _line(key: Key, value: Any) -> CheckedKey:
     treatment, sentence = key.treatment, key.sentence
     if value == AUTO and isinstance(value, str):
         trainer = "Hugging Face's Trainer would fill in its own"
@@ -84,7 +84,7 @@ def _line(key: Key, value: Any) -> Line:
         treatment = Treatment.HONOURED
         sentence = f"Nothing is asked for; another value is refused: {sentence}."
     is_default = value in (AUTO, key.default)
-    return Line(key.path, shown(value), treatment, sentence, is_default)
+    return CheckedKey(key.path, shown(value), treatment, sentence, is_default)
 
 
 def _walk(section: dict[str, Any], path: str) -> Iterator[tuple[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 from zerosim.base.config import DType, EngineConfig
 from zerosim.base.errors import ConfigError
 from zerosim.train.deepspeed.config.batch import BatchSizes, batch_sizes
-from zerosim.train.deepspeed.config.check import KEYS, Given, Line, check
+from zerosim.train.deepspeed.config.check import KEYS, CheckedKey, Given, check
 from zerosim.train.deepspeed.config.family import offload, same_options
 from zerosim.train.deepspeed.config.keys import Treatment, shown
 from zerosim.train.deepspeed.config.schedule import Schedule, make_schedule
@@ -57,7 +57,7 @@ class Settings:
     has_optimizer: bool
     schedule: Schedule | None
     drop_last: bool
-    lines: tuple[Line, ...]
+    lines: tuple[CheckedKey, ...]
     defaults: tuple[tuple[str, str], ...]
 
     def ignored(self) -> list[str]:

@@ -14,7 +14,7 @@ _KEPT = b"167"
 """Codes of cells: gathered, arriving; kept, reduced, stale. See `CellCode` in types.d.ts."""
 
 
-class Held:
+class RankCells:
     """The cells of all ranks, step after step."""
 
     def __init__(self, document: Document) -> None:

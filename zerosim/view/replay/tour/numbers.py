@@ -11,7 +11,7 @@ from zerosim.base.language import listed, term
 from zerosim.base.quantities import format_bytes, format_exact
 from zerosim.schema.events import Kind, Phase
 from zerosim.view.replay.moments import Document
-from zerosim.view.replay.tour.held import Held
+from zerosim.view.replay.tour.held import RankCells
 from zerosim.view.replay.tour.telling import Telling, fill, rows, summed, texts
 
 _NUMBERS_PER_COPY = 4
@@ -25,7 +25,7 @@ _MOST_NAMES = 2
 class BeatNumbers:
     """Says how much a beat moves, computes or updates."""
 
-    def __init__(self, document: Document, held: Held) -> None:
+    def __init__(self, document: Document, held: RankCells) -> None:
         """Prepare.
 
         Args:
@@ -49,7 +49,7 @@ class BeatNumbers:
 
     def _most_at_once(self, beat: dict[str, Any]) -> str:
         """How much of a module is there at a time, whose units come one after the other."""
-        held, most = Held(self._document), 0
+        held, most = RankCells(self._document), 0
         for step in range(beat["first"], beat["last"] + 1):
             held.go_on(step)
             ranks = range(len(self._document["ranks"]))

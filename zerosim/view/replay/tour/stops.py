@@ -15,7 +15,7 @@ from typing import Any
 from zerosim.analysis.beats import Sign
 from zerosim.schema.events import Phase, Purpose
 from zerosim.view.replay.moments import Document
-from zerosim.view.replay.tour.words import TourWords, longest_wait
+from zerosim.view.replay.tour.stop_sentences import TourWords, longest_wait
 
 LEAST, MOST = 10, 12
 """Stops of a tour, where there is as much to see."""
@@ -59,7 +59,7 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _PossibleStop:
     """A stop that there may be.
 
     Attributes:
@@ -99,18 +99,18 @@ def tour_of(document: Document) -> tuple[Stop, ...]:
     )
 
 
-def _spread(places: list[_Place], number: int) -> list[_Place]:
+def _spread(places: list[_PossibleStop], number: int) -> list[_PossibleStop]:
     """So many of them, from all over the iteration."""
     number = min(number, len(places))
     return [places[(2 * one + 1) * len(places) // (2 * number)] for one in range(number)]
 
 
-def _places(document: Document) -> Iterator[_Place]:
+def _places(document: Document) -> Iterator[_PossibleStop]:
     """All stops that there can be."""
     broken = document["broken"]
     last = len(document["steps"]) - 1 if broken is None else int(broken["step"])
-    yield _Place(_FIRST, About.RUN, 0)
-    yield _Place(_FIRST, About.SUM, last)
+    yield _PossibleStop(_FIRST, About.RUN, 0)
+    yield _PossibleStop(_FIRST, About.SUM, last)
     beats = [
         beat
         for beat in document["beats"]
@@ -122,20 +122,20 @@ def _places(document: Document) -> Iterator[_Place]:
     yield from _of_phases(document, beats, last)
     wait = longest_wait(document, last)
     if wait is not None:
-        yield _Place(_LATE, About.WAIT, wait.step)
+        yield _PossibleStop(_LATE, About.WAIT, wait.step)
     memory = document["memory"]
     tops = [one for one in memory["ranks"] if one is not None] if memory is not None else []
     top = max(tops, key=lambda one: one["peak_bytes"], default=None)
     if top is not None and top["peak_step"] <= last:
-        yield _Place(_FIRST, About.PEAK, top["peak_step"])
+        yield _PossibleStop(_FIRST, About.PEAK, top["peak_step"])
 
 
-def _of_beats(document: Document, beats: list[dict[str, Any]]) -> Iterator[_Place]:
+def _of_beats(document: Document, beats: list[dict[str, Any]]) -> Iterator[_PossibleStop]:
     """Each kind of beat where it happens first; any other beat, if a tour is short of stops."""
     seen: set[tuple[str, ...]] = set()
     for beat in beats:
         kind, rank = _kind(beat, document["steps"][beat["main"]])
-        yield _Place(_REST if kind in seen else rank, About.BEAT, beat["main"])
+        yield _PossibleStop(_REST if kind in seen else rank, About.BEAT, beat["main"])
         seen.add(kind)
 
 
@@ -152,7 +152,9 @@ def _kind(beat: dict[str, Any], step: dict[str, Any]) -> tuple[tuple[str, ...], 
     return (sign, beat["phase"], *more), _LESS.get(sign, _FIRST)
 
 
-def _of_phases(document: Document, beats: list[dict[str, Any]], last: int) -> Iterator[_Place]:
+def _of_phases(
+    document: Document, beats: list[dict[str, Any]], last: int
+) -> Iterator[_PossibleStop]:
     """What is over or begins again: forward, a micro-step, the reductions; what is freed first."""
     steps = document["steps"][: last + 1]
     phases = [step["phase"] for step in steps]
@@ -162,15 +164,15 @@ def _of_phases(document: Document, beats: list[dict[str, Any]], last: int) -> It
     ]
     for step in range(1, last):
         if phases[step - 1 : step + 1] == [Phase.FORWARD, Phase.BACKWARD] and not any(first[step:]):
-            yield _Place(_LATE, About.TURN, step)
+            yield _PossibleStop(_LATE, About.TURN, step)
             break
     frees = [number for number in range(last) if steps[number]["freed"]]
     if frees:  # best where that is computed which is freed: it is what is looked at
         own = [number for number in frees if steps[number]["unit"] in steps[number]["freed"]]
-        yield _Place(_SOON, About.FREE, min(own or frees))
+        yield _PossibleStop(_SOON, About.FREE, min(own or frees))
     again = [beat for beat in beats if beat["micro_step"] == 1]
     if document["run"]["accumulate"] > 1 and again:
-        yield _Place(_SOON, About.AGAIN, again[0]["main"])
+        yield _PossibleStop(_SOON, About.AGAIN, again[0]["main"])
     reduced = [beat for beat in beats if steps[beat["main"]]["purpose"] == Purpose.REDUCE_GRADIENTS]
     if len(reduced) > 1:
-        yield _Place(_LATE, About.REDUCED, reduced[-1]["main"])
+        yield _PossibleStop(_LATE, About.REDUCED, reduced[-1]["main"])

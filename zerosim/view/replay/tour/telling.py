@@ -12,7 +12,7 @@ from zerosim.base.quantities import PSI, format_bytes, format_decimal
 from zerosim.record.text import name_ranks
 from zerosim.view.replay.moments import Document
 from zerosim.view.replay.names import name_backend
-from zerosim.view.replay.words import SHORT_NS
+from zerosim.view.replay.step_sentences import SHORT_NS
 
 _ENDS = ".!?\u3002\uff01\uff1f"
 _LEAST_PSI = Fraction(1, 100)

@@ -13,10 +13,10 @@ from zerosim.record import Trace
 from zerosim.record.alike import alike_ranks
 from zerosim.schema.events import OF_MICRO_BATCHES, Event, Kind, Op
 from zerosim.schema.manifest import Source
-from zerosim.verify.diagnosis import words
+from zerosim.verify.diagnosis import wording
 from zerosim.verify.diagnosis.calls import Disagreement, GroupCalls, disagreement
 from zerosim.verify.diagnosis.differing import MESSAGES, differences, is_alike
-from zerosim.verify.diagnosis.evidence import Run, advice, called_by, common, sides, waits
+from zerosim.verify.diagnosis.evidence import ObservedRun, advice, called_by, common, sides, waits
 from zerosim.verify.diagnosis.findings import Finding, Place, Wrong
 
 Way = tuple[str, int, int]
@@ -68,7 +68,7 @@ def _way(name: str, ends: tuple[int, int], calls: dict[int, list[Event]]) -> Gro
     return GroupCalls(name, ends, begun, is_way=True)
 
 
-def with_other_peer(run: Run, found: Disagreement) -> Finding | None:
+def with_other_peer(run: ObservedRun, found: Disagreement) -> Finding | None:
     """A message that a rank sent to another rank than the one that expects it, or took from one."""
     if not found.group.is_way:
         return None
@@ -78,15 +78,15 @@ def with_other_peer(run: Run, found: Disagreement) -> Finding | None:
                 wrong=Wrong.PEER,
                 ranks=(suspect,),
                 place=Place.of(made),
-                sentence=words.joined(
+                sentence=wording.joined(
                     [
-                        words.said(
+                        wording.said(
                             "calls.peer",
                             rank=suspect,
-                            call=words.call(made),
-                            source=words.line(made),
+                            call=wording.call(made),
+                            source=wording.line(made),
                             other=wanted.rank,
-                            wanted=words.call(wanted),
+                            wanted=wording.call(wanted),
                         ),
                         waits(run, found),
                         common(found),
@@ -98,7 +98,7 @@ def with_other_peer(run: Run, found: Disagreement) -> Finding | None:
     return None
 
 
-def passed_by(run: Run, found: Disagreement) -> Finding | None:
+def passed_by(run: ObservedRun, found: Disagreement) -> Finding | None:
     """A message that a rank left out: it waits in a call that came after it in iterations before.
 
     Ranks then wait for each other in a circle, and the others where they should.
@@ -122,15 +122,15 @@ def passed_by(run: Run, found: Disagreement) -> Finding | None:
             wrong=Wrong.LEFT_OUT,
             ranks=(rank,),
             place=Place.of(expected),
-            sentence=words.joined(
+            sentence=wording.joined(
                 [
-                    words.said(
+                    wording.said(
                         "calls.left_out",
-                        who=words.ranks([rank]),
-                        expected=words.call(expected),
+                        who=wording.ranks([rank]),
+                        expected=wording.call(expected),
                         by=called_by(found, expected),
-                        call=words.call(inside[0]),
-                        at=words.at(inside[0].source),
+                        call=wording.call(inside[0]),
+                        at=wording.at(inside[0].source),
                     ),
                     waits(run, found),
                     common(found),
@@ -152,7 +152,9 @@ def _made_before(group: GroupCalls, rank: int, call: Event) -> Event | None:
     return next(earlier, None)
 
 
-def _exchanged(run: Run, found: Disagreement, suspect: int) -> Iterator[tuple[Event, Event]]:
+def _exchanged(
+    run: ObservedRun, found: Disagreement, suspect: int
+) -> Iterator[tuple[Event, Event]]:
     """What a rank called that is on its way to the wrong one, and the other end where it lacks."""
     end = found.group.ranks.index(suspect)
     for group in run.groups:

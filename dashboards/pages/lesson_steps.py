@@ -29,7 +29,7 @@ from zerosim.dashboards.pages.blocks import (
     TextBlock,
 )
 from zerosim.dashboards.pages.lessons import EMBED, words
-from zerosim.lessons.course import Block, Call, Code, Lesson, Text, course
+from zerosim.lessons.course import Block, Code, LabCall, Lesson, Text, course
 from zerosim.lessons.facts import Facts
 from zerosim.lessons.questions import Question, offered, wording
 from zerosim.lessons.recordings import command_of
@@ -71,7 +71,7 @@ class Writer:
             asked: tuple[str, ...] = ()  # in this step
             after: tuple[str, ...] = ()
             for place, block in enumerate(step.blocks):
-                if isinstance(block, Call) and block.name == "end":
+                if isinstance(block, LabCall) and block.name == "end":
                     end = (self._end(f"{number}.{place}"),)
                     continue
                 question = _asked_by(block)
@@ -87,7 +87,7 @@ class Writer:
         return tuple(steps)
 
     def _write(
-        self, block: Text | Code | Call, name: str, after: tuple[str, ...], step: int
+        self, block: Text | Code | LabCall, name: str, after: tuple[str, ...], step: int
     ) -> Iterator[AnyBlock]:
         if isinstance(block, Text):
             yield TextBlock(id=name, after=after, html=to_html(block.markdown))
@@ -206,4 +206,4 @@ def rest_of(steps: Sequence[StepPage], settled: Collection[str]) -> tuple[AnyBlo
 
 def _asked_by(block: Block) -> str:
     """The question that a block asks; "" if it asks none."""
-    return block.args[0] if isinstance(block, Call) and block.name == "ask" else ""
+    return block.args[0] if isinstance(block, LabCall) and block.name == "ask" else ""

@@ -16,8 +16,8 @@ import torch
 from zerosim.schema.events import Phase
 from zerosim.schema.memory import AddressBlock, AddressMap, MapMoment, Role
 from zerosim.trace import labels
+from zerosim.trace.address_maps import purpose_of
 from zerosim.trace.holdings import key_of
-from zerosim.trace.places import purpose_of
 from zerosim.trace.sink import Position
 from zerosim.train.device.space import AddressSpace, rounded
 
@@ -113,7 +113,7 @@ class StoragePlaces:
             return sum(storage.nbytes() for storage in alive if storage is not None)
 
     def maps(self, position: Position) -> list[AddressMap]:
-        """See `trace.places.Places`."""
+        """See `trace.address_maps.AddressMapper`."""
         with self._lock:
             self._settle()
             self._notice_peak()

@@ -13,7 +13,7 @@ from zerosim.trace.labels import Hop
 from zerosim.trace.operators import OperatorCall
 
 
-class Messages:
+class PostedMessages:
     """Messages that were posted and are not over."""
 
     def __init__(self, write: Callable[[str, object], None]) -> None:

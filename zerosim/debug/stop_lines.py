@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from zerosim.analysis.beats import Beat, Sign
 from zerosim.debug.controller import Controller
-from zerosim.debug.outcomes import Outcome, Why, of_ranks
+from zerosim.debug.outcomes import StepEnd, Why, of_ranks
 from zerosim.debug.steps import LiveStep
 from zerosim.schema.events import Kind, Op, Phase
 from zerosim.schema.stands import Stand
 
 
-def lines_of(controller: Controller, outcome: Outcome) -> list[str]:
+def lines_of(controller: Controller, outcome: StepEnd) -> list[str]:
     """Why the ranks stopped, and where each of them is."""
     found = []
     if outcome.said:

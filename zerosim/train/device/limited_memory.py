@@ -19,10 +19,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from zerosim.schema.memory import Role
-from zerosim.trace import places as trace_places
+from zerosim.trace import address_maps as trace_places
 from zerosim.trace.holdings import PLAIN, key_of, storage_of
 from zerosim.train.device.full import out_of_memory
-from zerosim.train.device.places import StoragePlaces
+from zerosim.train.device.storage_places import StoragePlaces
 
 
 class _Returns(Enum):

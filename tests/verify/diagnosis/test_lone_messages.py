@@ -8,7 +8,7 @@ import pytest
 
 from tests.verify.diagnosis.test_sequences import SECOND, rank_trace, trace_of
 from zerosim.schema.events import Event, Kind, Op, Phase, Purpose
-from zerosim.verify.diagnosis import Seen, Wrong, diagnose
+from zerosim.verify.diagnosis import ProcessStates, Wrong, diagnose
 
 RANKS, STEPS, MICRO_BATCHES = 3, 4, 3
 FORWARD = (Phase.FORWARD, Purpose.SEND_ACTIVATIONS)
@@ -117,7 +117,7 @@ def test_the_rank_whose_message_is_wrong(change, wrong, op, label, tmp_path):
         tried += 1
         source = calls[place].source
         change(calls, place)
-        found = diagnose(run_of({culprit: calls}, tmp_path), Seen()).findings[0]
+        found = diagnose(run_of({culprit: calls}, tmp_path), ProcessStates()).findings[0]
         assert (found.wrong, found.ranks) == (wrong, (culprit,)), found.sentence
         told = (found.place.iteration, found.place.op, found.place.unit, found.place.source)
         assert told == (2, op, f"stage {culprit}", source)
@@ -126,7 +126,7 @@ def test_the_rank_whose_message_is_wrong(change, wrong, op, label, tmp_path):
 
 
 def test_nothing_is_wrong_where_messages_fit(tmp_path):
-    found = diagnose(run_of({}, tmp_path), Seen())
+    found = diagnose(run_of({}, tmp_path), ProcessStates())
     assert not found.findings
     num_messages = STEPS * MICRO_BATCHES * 2 * (RANKS - 1)
     assert f"and {num_messages} messages fit together" in found.headline
@@ -143,13 +143,13 @@ def test_when_a_program_sends_and_receives_may_be_two_iterations(tmp_path):
         ]
 
     trace = run_of({rank: unlabelled(rank) for rank in range(RANKS)}, tmp_path)
-    assert not diagnose(trace, Seen()).findings
+    assert not diagnose(trace, ProcessStates()).findings
 
 
 def test_a_trace_that_begins_in_the_midst_fits_from_where_both_ends_have_it(tmp_path):
     calls = messages_of(1)[place_of(messages_of(1), Op.SEND, FORWARD, number=0, step=1) :]
     trace = run_of({1: [one for one in calls if one.iteration > 1]}, tmp_path)
-    assert not diagnose(trace, Seen()).findings
+    assert not diagnose(trace, ProcessStates()).findings
 
 
 def test_of_the_messages_that_others_wait_for_the_first_is_told(tmp_path):
@@ -168,8 +168,8 @@ def test_of_the_messages_that_others_wait_for_the_first_is_told(tmp_path):
         ranks.append(rank_trace(rank, RANKS, calls, complete=False))
     trace = without_sequence(trace_of(ranks, tmp_path))
     alive = dict.fromkeys(range(RANKS), True)
-    assert not diagnose(trace, Seen(alive, SECOND)).findings
-    found = diagnose(trace, Seen(alive, 13 * SECOND)).findings[0]
+    assert not diagnose(trace, ProcessStates(alive, SECOND)).findings
+    found = diagnose(trace, ProcessStates(alive, 13 * SECOND)).findings[0]
     assert (found.wrong, found.ranks) == (Wrong.STANDS_STILL, (1,))
     assert (found.place.op, found.place.iteration) == (Op.SEND, 2), found.sentence
     assert "the send of stage 1 to rank 2 (forward, iteration 2, micro-batch 1)" in found.sentence
@@ -178,7 +178,7 @@ def test_of_the_messages_that_others_wait_for_the_first_is_told(tmp_path):
 def test_a_message_that_was_never_received_names_who_left_without_it(tmp_path):
     calls = messages_of(2)
     del calls[place_of(calls, Op.RECEIVE, FORWARD, number=2, step=STEPS - 1) :]
-    found = diagnose(run_of({2: calls}, tmp_path), Seen()).findings[0]
+    found = diagnose(run_of({2: calls}, tmp_path), ProcessStates()).findings[0]
     assert (found.wrong, found.ranks) == (Wrong.ENDED_EARLY, (2,)), found.sentence
 
 
@@ -197,6 +197,6 @@ def test_of_ranks_that_wait_in_a_circle_the_one_that_passed_a_message_by_is_told
 
     ranks = [rank_trace(rank, 2, calls_of(rank), complete=False) for rank in range(2)]
     trace = without_sequence(trace_of(ranks, tmp_path))
-    found = diagnose(trace, Seen(dict.fromkeys(range(2), True), 13 * SECOND)).findings[0]
+    found = diagnose(trace, ProcessStates(dict.fromkeys(range(2), True), 13 * SECOND)).findings[0]
     assert (found.wrong, found.ranks) == (Wrong.LEFT_OUT, (0,)), found.sentence
     assert found.place.op == Op.SEND

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from zerosim.base.config import DType
 from zerosim.lessons.facts import Facts
-from zerosim.lessons.views.model import Bar, Bars, FigureTable, Part
+from zerosim.lessons.views.model import Bar, BarPart, Bars, FigureTable
 from zerosim.lessons.views.wording import each, said
 from zerosim.schema.memory import MODEL_STATES
 
@@ -17,7 +17,9 @@ def precisions(facts: Facts) -> Bars:
     bars = tuple(
         Bar(
             label,
-            tuple(Part(str(role), facts.bytes_a_parameter(dtype, role)) for role in MODEL_STATES),
+            tuple(
+                BarPart(str(role), facts.bytes_a_parameter(dtype, role)) for role in MODEL_STATES
+            ),
         )
         for label, dtype in ((said(f"precisions.{name}"), name) for name in ("fp32", "fp16"))
     )

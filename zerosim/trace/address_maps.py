@@ -28,24 +28,24 @@ class AddressMapper(Protocol):
         ...
 
 
-class _Installed:
+class _Mappers:
     places: AddressMapper | None = None
     saved: Saved | None = None
 
 
 def install(places: AddressMapper | None) -> None:
     """Make this the device whose addresses are written down; None for none."""
-    _Installed.places = places
+    _Mappers.places = places
 
 
 def installed() -> AddressMapper | None:
     """The device whose addresses are written down."""
-    return _Installed.places
+    return _Mappers.places
 
 
 def explain_saved(saved: Saved | None) -> None:
     """Say who knows what autograd saved."""
-    _Installed.saved = saved
+    _Mappers.saved = saved
 
 
 def purpose_of(key: int) -> tuple[Role, str]:
@@ -53,5 +53,5 @@ def purpose_of(key: int) -> tuple[Role, str]:
     held = holdings.find(key)
     if held is not None:
         return held.role, held.unit
-    unit = None if _Installed.saved is None else _Installed.saved(key)
+    unit = None if _Mappers.saved is None else _Mappers.saved(key)
     return (Role.OTHER, "") if unit is None else (Role.ACTIVATIONS, unit)

@@ -24,7 +24,7 @@ def texts() -> Mapping[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class StepText:
     """What is said of one step.
 
     Attributes:
@@ -100,7 +100,7 @@ SHORT_NS = 50_000
 """A shorter time is told in microseconds."""
 
 
-def describe(step: Step, setting: Setting, *, num_hops: int) -> Words:
+def describe(step: Step, setting: Setting, *, num_hops: int) -> StepText:
     """Say what a step is.
 
     Args:
@@ -146,7 +146,7 @@ def describe(step: Step, setting: Setting, *, num_hops: int) -> Words:
     title, what, why = (fill(find(*key), fields) for key in _keys(step, setting, num_hops))
     if step.kind is Kind.TRANSFER and event is not None and event.dtype in BITS:
         what += fill(find("what", "quantized"), fields)
-    return Words(title, what, why)
+    return StepText(title, what, why)
 
 
 def titled(step: Step, setting: Setting, units: str) -> str:

@@ -45,7 +45,7 @@ class PlaceRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
+class PlacesSection:
     """What the page shows of tiers and nodes; empty where all is on one device and one node.
 
     Attributes:
@@ -61,14 +61,14 @@ class Places:
     framing: str = ""
 
 
-def places_of(report: Report, place: int) -> Places:
+def places_of(report: Report, place: int) -> PlacesSection:
     """What one rank copied, and what it sent over which link.
 
     Args:
         place: of the rank among those of the report.
     """
     framing = sum(row.sent[place].framing or 0 for row in report.copies)
-    return Places(
+    return PlacesSection(
         copies=tuple(_copies(report, place)),
         links=tuple(_links(report, place)),
         interfaces=tuple(_interfaces(report)),

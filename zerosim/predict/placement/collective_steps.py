@@ -15,7 +15,7 @@ from zerosim.schema.events import Algorithm, Op
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class CollectiveSteps:
     """What follows each other.
 
     Attributes:
@@ -31,14 +31,14 @@ class Steps:
         return self.messages * latency_ns + self.payloads * payload_bytes / bytes_per_second * 1e9
 
 
-def steps(op: Op, algorithm: Algorithm, num_ranks: int) -> Steps:
+def steps(op: Op, algorithm: Algorithm, num_ranks: int) -> CollectiveSteps:
     """The steps of a collective; of what is not Gloo's, those of rings and of pairs.
 
     Raises:
         ConfigError: an operation that zerosim does not know.
     """
     if num_ranks == 1:
-        return Steps(0, 0.0)
+        return CollectiveSteps(0, 0.0)
     own = _GLOO if algorithm is Algorithm.GLOO else {}
     found = own.get(op, _USUAL.get(op))
     if found is None:
@@ -46,7 +46,9 @@ def steps(op: Op, algorithm: Algorithm, num_ranks: int) -> Steps:
     return found(num_ranks)
 
 
-def hierarchical(op: Op, ranks_per_node: int, num_nodes: int) -> tuple[Steps, Steps]:
+def hierarchical(
+    op: Op, ranks_per_node: int, num_nodes: int
+) -> tuple[CollectiveSteps, CollectiveSteps]:
     """A collective in two levels: within each node, and across them with what is left.
 
     Each rank exchanges with those of its own number on other nodes a 1 / ranks_per_node part of the
@@ -59,11 +61,11 @@ def hierarchical(op: Op, ranks_per_node: int, num_nodes: int) -> tuple[Steps, St
         Within a node, and across, both in parts of the whole payload.
     """
     across = steps(op, Algorithm.RING, num_nodes)
-    part = Steps(across.messages, across.payloads / ranks_per_node)
+    part = CollectiveSteps(across.messages, across.payloads / ranks_per_node)
     return steps(op, Algorithm.RING, ranks_per_node), part
 
 
-_Rule = Callable[[int], Steps]
+_Rule = Callable[[int], CollectiveSteps]
 
 
 def _rounds(num_ranks: int) -> int:
@@ -72,16 +74,16 @@ def _rounds(num_ranks: int) -> int:
 
 def _passes(count: int) -> _Rule:
     """So many times around a ring, with a part of the payload each hop."""
-    return lambda n: Steps(count * (n - 1), count * (n - 1) / n)
+    return lambda n: CollectiveSteps(count * (n - 1), count * (n - 1) / n)
 
 
-def _chain(num_ranks: int) -> Steps:
+def _chain(num_ranks: int) -> CollectiveSteps:
     """Around a ring, piece after piece: the last rank has it all soon after the first."""
-    return Steps(num_ranks - 1, 1.0)
+    return CollectiveSteps(num_ranks - 1, 1.0)
 
 
-def _binomial(num_ranks: int) -> Steps:
-    return Steps(_rounds(num_ranks), _rounds(num_ranks))
+def _binomial(num_ranks: int) -> CollectiveSteps:
+    return CollectiveSteps(_rounds(num_ranks), _rounds(num_ranks))
 
 
 _USUAL: dict[Op, _Rule] = {
@@ -93,12 +95,14 @@ _USUAL: dict[Op, _Rule] = {
     Op.SCATTER: _passes(1),
     Op.BROADCAST: _chain,
     Op.REDUCE: _chain,
-    Op.SEND: lambda _: Steps(1, 1.0),
-    Op.RECEIVE: lambda _: Steps(1, 1.0),
-    Op.BARRIER: lambda n: Steps(_rounds(n), 0.0),
+    Op.SEND: lambda _: CollectiveSteps(1, 1.0),
+    Op.RECEIVE: lambda _: CollectiveSteps(1, 1.0),
+    Op.BARRIER: lambda n: CollectiveSteps(_rounds(n), 0.0),
 }
 _GLOO: dict[Op, _Rule] = {
     Op.REDUCE_SCATTER: _passes(2),  # it is a whole all-reduce
     Op.BROADCAST: _binomial,
-    Op.REDUCE: lambda n: Steps(n, 2 * (n - 1) / n),  # a reduce-scatter, then a part from each rank
+    Op.REDUCE: lambda n: CollectiveSteps(
+        n, 2 * (n - 1) / n
+    ),  # a reduce-scatter, then a part from each rank
 }

@@ -19,7 +19,7 @@ from zerosim.base.quantities import PSI, format_bytes, format_exact
 from zerosim.base.tiers import Tier
 from zerosim.schema.events import Phase, Purpose
 from zerosim.view.replay.moments import Document
-from zerosim.view.replay.tour.held import Held, role_bytes
+from zerosim.view.replay.tour.held import RankCells, role_bytes
 from zerosim.view.replay.tour.numbers import BeatNumbers
 from zerosim.view.replay.tour.telling import (
     Telling,
@@ -82,7 +82,7 @@ class TourWords:
 
     def __init__(self, document: Document) -> None:
         """Prepare."""
-        self._document, self._tell, self._held = document, Telling(document), Held(document)
+        self._document, self._tell, self._held = document, Telling(document), RankCells(document)
         self._numbers = BeatNumbers(document, self._held)
         self._steps, self._collectives = document["steps"], document["collectives"]
         self._firsts = [beat["first"] for beat in document["beats"]]
@@ -226,7 +226,7 @@ class TourWords:
         names = [self._document["units"][unit]["name"] for unit in now["freed"]]
         phase, is_one = begun(term(now["phase"])), len(names) == 1
         title = fill("title", "free", phase=phase, units=listed(names), **verbs(is_one=is_one))
-        after = Held(self._document)
+        after = RankCells(self._document)
         after.go_on(step + 1)
         freed = [
             self._held.gathered_bytes(rank, now["freed"]) - after.gathered_bytes(rank, now["freed"])

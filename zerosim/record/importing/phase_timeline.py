@@ -29,16 +29,16 @@ from zerosim.record.importing.kineto import (
     WINDOW,
     WRAPPED,
     ZERO,
-    Profile,
+    KinetoProfile,
 )
-from zerosim.record.importing.spans import Span
+from zerosim.record.importing.spans import ProfileSpan
 from zerosim.schema.events import Phase
 
 _FORWARDS = (f"{FSDP2}root_pre_forward", f"{FSDP2}pre_forward")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PhaseStart:
     """Where a program is from a time on."""
 
     begin_ns: int
@@ -57,30 +57,30 @@ class _Mark(StrEnum):
     NEXT = "the next step of the profiler"
 
 
-class Places:
+class PhaseTimeline:
     """The places of one rank, in order."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: KinetoProfile) -> None:
         marks = sorted(_marks(profile), key=lambda one: one[0])
         found = _whole(list(_places(marks)), is_cleared=any(m is _Mark.CLEARED for _, m in marks))
         if not profile.counts_iterations:
-            found = [Place(one.begin_ns, -1, 0, one.phase) for one in found]
+            found = [PhaseStart(one.begin_ns, -1, 0, one.phase) for one in found]
         numbers = _numbers(found, [s for s in profile.spans if s.name.startswith(WINDOW)])
         self.all = [
-            Place(
+            PhaseStart(
                 one.begin_ns, numbers.get(one.iteration, one.iteration), one.micro_step, one.phase
             )
             for one in found
         ]
         self._begins = [one.begin_ns for one in self.all]
 
-    def at(self, time_ns: int) -> Place:
+    def at(self, time_ns: int) -> PhaseStart:
         """Where the program is at a time."""
         place = bisect_right(self._begins, time_ns) - 1
-        return self.all[place] if place >= 0 else Place(time_ns, -1, 0, Phase.OUTSIDE)
+        return self.all[place] if place >= 0 else PhaseStart(time_ns, -1, 0, Phase.OUTSIDE)
 
 
-def _marks(profile: Profile) -> Iterator[tuple[int, _Mark]]:
+def _marks(profile: KinetoProfile) -> Iterator[tuple[int, _Mark]]:
     spans, flows = profile.spans, profile.differentiated_ns
     evaluated = [one for one in spans if one.name.startswith(ENGINE)]
     updates = [one for one in spans if one.name.startswith(STEP) and not _is_inner(one, STEP)]
@@ -109,18 +109,18 @@ def _marks(profile: Profile) -> Iterator[tuple[int, _Mark]]:
         yield from ((s.start_ns, _Mark.NEXT) for s in spans if s.name.startswith(WINDOW))
 
 
-def _is_inner(span: Span, name: str) -> bool:
+def _is_inner(span: ProfileSpan, name: str) -> bool:
     return any(one.name.startswith(name) for one in span.around())
 
 
-def _trains(span: Span, flows: tuple[int, ...]) -> bool:
+def _trains(span: ProfileSpan, flows: tuple[int, ...]) -> bool:
     """Whether a backward came back to what ran in a wrapper; what comes before one is no proof."""
     if span.name != WRAPPED or not flows:
         return True
     return bisect_right(flows, span.end_ns) > bisect_right(flows, span.start_ns)
 
 
-def _union(spans: Iterable[Span]) -> list[tuple[int, int]]:
+def _union(spans: Iterable[ProfileSpan]) -> list[tuple[int, int]]:
     """The times in which any of these is open, ascending."""
     found: list[tuple[int, int]] = []
     for begin, end in sorted((one.start_ns, one.end_ns) for one in spans):
@@ -131,7 +131,7 @@ def _union(spans: Iterable[Span]) -> list[tuple[int, int]]:
     return found
 
 
-def _places(marks: list[tuple[int, _Mark]]) -> Iterator[Place]:
+def _places(marks: list[tuple[int, _Mark]]) -> Iterator[PhaseStart]:
     """What the marks amount to; the first of them may lie within an iteration."""
     has_forwards = any(mark is _Mark.FORWARD for _, mark in marks)
     walk = _Walk(has_forwards)
@@ -144,7 +144,7 @@ def _places(marks: list[tuple[int, _Mark]]) -> Iterator[Place]:
         walk.pass_by(mark)
         if walk.here != before or not walk.was_anywhere:
             walk.was_anywhere = True
-            yield Place(time, *walk.here)
+            yield PhaseStart(time, *walk.here)
 
 
 _AMIDST = (_Mark.BACKWARD, _Mark.ADDS, _Mark.UPDATE, _Mark.UPDATED)
@@ -205,7 +205,7 @@ class _Walk:
         self.here = self.here[0], 0, Phase.OUTSIDE
 
 
-def _whole(places: list[Place], *, is_cleared: bool) -> list[Place]:
+def _whole(places: list[PhaseStart], *, is_cleared: bool) -> list[PhaseStart]:
     """The places without the last iteration's, if the window ended before its update."""
     updated = {one.iteration for one in places if one.phase is Phase.UPDATE}
     if not updated and is_cleared:
@@ -214,10 +214,10 @@ def _whole(places: list[Place], *, is_cleared: bool) -> list[Place]:
     if not updated or last in updated:
         return places
     cut = next(place for place, one in enumerate(places) if one.iteration == last)
-    return [*places[:cut], Place(places[cut].begin_ns, -1, 0, Phase.OUTSIDE)]
+    return [*places[:cut], PhaseStart(places[cut].begin_ns, -1, 0, Phase.OUTSIDE)]
 
 
-def _numbers(places: list[Place], windows: list[Span]) -> dict[int, int]:
+def _numbers(places: list[PhaseStart], windows: list[ProfileSpan]) -> dict[int, int]:
     """The program's own number of each iteration, if each has one to itself."""
     found: dict[int, int] = {}
     begins = [one.start_ns for one in windows]

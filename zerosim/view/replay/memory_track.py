@@ -24,7 +24,7 @@ from zerosim.schema.memory import Role
 from zerosim.theory import ModelStates
 from zerosim.verify.memory_plan import plan_of
 from zerosim.verify.peaks import when
-from zerosim.view.replay.words import find
+from zerosim.view.replay.step_sentences import find
 
 STACK = (
     Role.MASTER,

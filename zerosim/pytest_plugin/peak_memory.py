@@ -17,7 +17,7 @@ from zerosim.base.quantities import PSI, format_exact, format_exact_bytes
 from zerosim.pytest_plugin.failure import place_words
 from zerosim.schema.events import WHOLE
 from zerosim.schema.memory import MODEL_STATES, Role
-from zerosim.verify.memory import timelines
+from zerosim.verify.memory_check import timelines
 from zerosim.verify.peaks import when
 from zerosim.view.reading.quantity import Quantity
 from zerosim.view.reading.selection import Selection

@@ -11,7 +11,7 @@ from zerosim.base.language import Language, Words, sibling, speaking
 from zerosim.puzzles import puzzles
 from zerosim.puzzles.promised import ASKED, BOUNDED, bounds_of, check_words
 from zerosim.puzzles.puzzle import DECLARED
-from zerosim.puzzles.words import result_name, words
+from zerosim.puzzles.wording import result_name, words
 
 OTHERS = [one for one in Language if one is not Language.ENGLISH]
 TOLD = ("title", "able", "hints")

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from zerosim.base.errors import ConfigError
-from zerosim.predict.plan.predict import Predicted, predict, tokens_that_hide
+from zerosim.predict.plan.predict import PredictedLayout, predict, tokens_that_hide
 from zerosim.predict.plan.prices import Beliefs
-from zerosim.predict.plan.question import Question
+from zerosim.predict.plan.question import PlanQuestion
 from zerosim.theory.layout import Layout
 
 MOST_SHOWN = 4096
@@ -31,7 +31,7 @@ class Point:
         hiding_tokens: how many of them hide a gather; None where nothing is gathered.
     """
 
-    predicted: Predicted
+    predicted: PredictedLayout
     tokens_per_gpu: int
     hiding_tokens: float | None
 
@@ -46,7 +46,7 @@ class Point:
         return self.hiding_tokens is None or self.tokens_per_gpu >= self.hiding_tokens
 
 
-def scaled(beliefs: Beliefs, question: Question, layout: Layout) -> tuple[Point, ...]:
+def scaled(beliefs: Beliefs, question: PlanQuestion, layout: Layout) -> tuple[Point, ...]:
     """A layout on 1, 2, 4 ... GPUs, as far as its batch can be shared and its ranks divide them.
 
     The micro-batch is the layout's, or what there is for a GPU if that is less.
@@ -54,7 +54,7 @@ def scaled(beliefs: Beliefs, question: Question, layout: Layout) -> tuple[Point,
     return tuple(_points(beliefs, question, layout))
 
 
-def _points(beliefs: Beliefs, question: Question, layout: Layout) -> Iterator[Point]:
+def _points(beliefs: Beliefs, question: PlanQuestion, layout: Layout) -> Iterator[Point]:
     size = question.machine.ranks_per_node or MOST_SHOWN
     gpus = layout.cut.tensor * layout.pipeline
     while gpus <= MOST_SHOWN:
@@ -68,7 +68,7 @@ def _points(beliefs: Beliefs, question: Question, layout: Layout) -> Iterator[Po
 
 
 def _point(
-    beliefs: Beliefs, question: Question, layout: Layout, gpus: int, share: int
+    beliefs: Beliefs, question: PlanQuestion, layout: Layout, gpus: int, share: int
 ) -> Point | None:
     """None where the layout's groups do not divide so few."""
     batch = min(layout.batch, share)

@@ -20,7 +20,7 @@ from zerosim.record import way_to_memory
 from zerosim.schema.memory import Role
 from zerosim.view.reading.moments import moments_of
 from zerosim.view.reading.selection import Selection
-from zerosim.view.reading.traffic import keys_of
+from zerosim.view.reading.traffic_tables import keys_of
 
 PEAK, EVERY_SAMPLE = "peak", "every sample"
 _KEYS: dict[str, Callable[[int, Role, str], Cell]] = {

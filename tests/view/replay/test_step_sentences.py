@@ -14,7 +14,7 @@ from zerosim.base.tiers import Tier
 from zerosim.schema.events import Algorithm, Event, Kind, Op, Phase, Purpose
 from zerosim.schema.memory import Role
 from zerosim.theory import bytes_a_parameter
-from zerosim.view.replay.words import Setting, describe, describe_waits, find, texts
+from zerosim.view.replay.step_sentences import Setting, describe, describe_waits, find, texts
 
 STAGES = (None, 0, 1, 2, 3)
 OPTIONS = {option.name for option in EngineConfig.options()} - {"ranks_per_node"}

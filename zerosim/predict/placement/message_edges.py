@@ -36,7 +36,7 @@ class Moments:
 
 
 @dataclass(frozen=True, slots=True)
-class Edges:
+class MessageEdges:
     """What comes before, what after, and when it was ready, ns.
 
     Attributes:
@@ -49,7 +49,7 @@ class Edges:
     is_posting: bool = False
 
 
-class Messages:
+class GraphMessages:
     """The messages of a graph.
 
     Attributes:
@@ -70,18 +70,20 @@ class Messages:
         self.meets = np.zeros(len(parent), np.bool_)
         self.meets[self._met[0]] = True
 
-    def edges(self) -> Iterator[Edges]:
+    def edges(self) -> Iterator[MessageEdges]:
         """All but those of the graph itself, from a message to its receive and what it becomes."""
         start, end = self._graph.start, self._graph.end
         met, receives = self._met
         ready = np.minimum(end[met], end[receives])
-        yield Edges(Moments.begins(receives), Moments.ends(met), ready)
+        yield MessageEdges(Moments.begins(receives), Moments.ends(met), ready)
         yield self._own_receives()
         posted = np.concatenate([self._sends, self._receives])
         yield self._posted_after(posted)
-        yield Edges(Moments.begins(self._sends), Moments.ends(self._sends), start[self._sends])
+        yield MessageEdges(
+            Moments.begins(self._sends), Moments.ends(self._sends), start[self._sends]
+        )
 
-    def _own_receives(self) -> Edges:
+    def _own_receives(self) -> MessageEdges:
         """A sender that looks after its own receive sees its send end later."""
         graph, parent = self._graph, self._parent
         found = _latest(
@@ -93,9 +95,9 @@ class Messages:
         sends, receives = self._sends[place], self._receives[found[place]]
         kept = graph.start[receives] < graph.end[sends]
         sends, receives = sends[kept], receives[kept]
-        return Edges(Moments.begins(receives), Moments.ends(sends), graph.end[receives])
+        return MessageEdges(Moments.begins(receives), Moments.ends(sends), graph.end[receives])
 
-    def _posted_after(self, posted: Ints) -> Edges:
+    def _posted_after(self, posted: Ints) -> MessageEdges:
         """Messages follow what was over, or began, last on their rank within their call."""
         graph, parent = self._graph, self._parent
         calls = np.unique(parent[posted])
@@ -112,7 +114,7 @@ class Messages:
         known = found != NONE
         before = Moments(rows[found[known]], is_end[found[known]])
         after = Moments.begins(posted[known])
-        return Edges(before, after, graph.start[posted[known]], is_posting=True)
+        return MessageEdges(before, after, graph.start[posted[known]], is_posting=True)
 
 
 def _latest(wanted: tuple[Ints, Ints], known: tuple[Ints, Ints], turn: np.ndarray) -> Ints:
