@@ -1,7 +1,7 @@
 """A tour of a run: ten to twelve places of its replay, in order, and what there is to say at each.
 
 stops    which places: a function of the replay document alone
-words    what is said at each; the texts are `tour.toml`
+stop_sentences    what is said at each; the texts are `tour.toml`
 numbers  the numbers of a beat
 held     what the ranks hold at a step
 telling  how a sentence about ranks is filled in
