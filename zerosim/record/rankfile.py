@@ -257,8 +257,8 @@ class _Rows:
     def resolve_groups(self) -> None:
         """Hold the groups that are named against those that are there.
 
-        A rank that was killed or failed, or sent nothing at all, may not have come to a group's row:
-        of its calls in it the group is not known.
+        A rank that was killed or failed, or sent nothing at all, may not have come to a group's
+        row: of its calls in it the group is not known.
 
         Raises:
             ValueError: a run that went well names a group that it does not have.
