@@ -81,6 +81,11 @@ class ParameterInUnit:
         return self.module, self.bundle, owner, self.sort, self.parameter.trainable
 
 
+def along(held: Mapping[str, Strategy], axis: Axis) -> list[Strategy]:
+    """Of a rank's strategies those that divide the training along an axis."""
+    return [one for name, one in held.items() if axis_of(name) is axis]
+
+
 @dataclass(slots=True)
 class Cutting:
     """A program on its way to be cut into units.
@@ -100,10 +105,6 @@ class Cutting:
     def systems(self) -> Mapping[str, Strategy]:
         """Those of the lowest rank; all others have the same."""
         return self.held[min(self.held)]
-
-    def along(self, axis: Axis) -> list[Strategy]:
-        """The strategies that divide the training along an axis."""
-        return [one for name, one in self.systems.items() if axis_of(name) is axis]
 
     def cut(self, parameters: Iterable[Parameter]) -> list[ParameterInUnit]:
         """Each parameter with the innermost module that is computed and holds it."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from zerosim.analysis.frames.cuts import Cutting, NotShown, ProgramUnits
+from zerosim.analysis.frames.cuts import Cutting, NotShown, ProgramUnits, along
 from zerosim.analysis.frames.stages import read_stages, require_stages
 from zerosim.schema.strategies import Strategy
-from zerosim.systems.registry import Axis, axis_of, reader_of
+from zerosim.systems.registry import Axis, reader_of
 
 
 def program_of(
@@ -31,7 +31,7 @@ def program_of(
         raise NotShown(f"what each rank holds of a unit is not shown for {names}")
     if any(one.keys() != systems.keys() for one in by_rank.values()):
         raise NotShown("what ranks hold is shown where all of them divide the training alike")
-    if any(axis_of(name) is Axis.PIPELINE for name in systems):
+    if along(systems, Axis.PIPELINE):
         stages = require_stages(by_rank)
         return read_stages(by_rank, stages, computations, _read)
     return _read(by_rank, num_ranks, computations)

@@ -18,12 +18,13 @@ from zerosim.analysis.frames.cuts import (
     WHOLE_GRADIENT,
     Cutting,
     NotShown,
+    along,
     parameters_in,
 )
 from zerosim.analysis.frames.layout import Division, ShardDuties
 from zerosim.schema.memory import Role
 from zerosim.schema.strategies import Strategy
-from zerosim.systems.registry import Axis, axis_of, find
+from zerosim.systems.registry import Axis, find
 from zerosim.theory.programs.options import numbers, texts
 from zerosim.theory.programs.parts import local_parameters
 
@@ -85,9 +86,9 @@ def seats_of(made: Cutting) -> dict[int, Seat]:
 
 
 def _seat(rank: int, held: Mapping[str, Strategy]) -> Seat:
-    tensor = _along(held, Axis.TENSOR)
+    tensor = next(iter(along(held, Axis.TENSOR)), None)
     columns = (rank,) if tensor is None else tensor.ranks
-    data = _along(held, Axis.DATA)
+    data = next(iter(along(held, Axis.DATA)), None)
     among = (rank,) if data is None else data.ranks
     rows = (rank,) if data is None else _rows(data, rank)
     if rank not in columns or rank not in rows or rank not in among:
@@ -99,10 +100,6 @@ def _seat(rank: int, held: Mapping[str, Strategy]) -> Seat:
         columns=columns,
         among=frozenset(among),
     )
-
-
-def _along(held: Mapping[str, Strategy], axis: Axis) -> Strategy | None:
-    return next((one for name, one in held.items() if axis_of(name) is axis), None)
 
 
 def _rows(strategy: Strategy, rank: int) -> tuple[int, ...]:

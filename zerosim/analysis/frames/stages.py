@@ -118,7 +118,7 @@ def _whole(stage: str, held: Held, computations: Sequence[str]) -> ProgramUnits:
     made = Cutting(own, len(held), computations)
     named = [
         replace(one, name=one.name.removeprefix(f"{stage}."))
-        for pipeline in made.along(Axis.PIPELINE)
+        for pipeline in made.systems.values()
         for one in parameters_of(pipeline)
     ]
     units = made.units(made.cut(named), {})

@@ -34,7 +34,7 @@ from zerosim.trace.autolabel.observer import (
     ranks_in_use,
     ranks_of,
 )
-from zerosim.trace.autolabel.rules import Rule, code_of, in_autograd
+from zerosim.trace.autolabel.rules import Rule, code_of
 from zerosim.trace.autolabel.units import Units, clean, qualified, unique, unwrapped
 from zerosim.trace.operators import OperatorCall
 from zerosim.trace.threads import is_computing
@@ -217,7 +217,7 @@ class ReplicatedModules(Observer):
 
     def reduction(self, call: OperatorCall) -> Reduction | None:
         """What a call reduces; None if it does not come from a reducer."""
-        if call.op is not Op.ALL_REDUCE or not self._known or not in_autograd():
+        if call.op is not Op.ALL_REDUCE or not self._known:
             return None
         group = call.group.group_name
         ours = [

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from zerosim.analysis.frames.cuts import WHOLE, Cutting, NotShown, ProgramUnits, parameters_in
+from zerosim.analysis.frames.cuts import (
+    WHOLE,
+    Cutting,
+    NotShown,
+    ProgramUnits,
+    along,
+    parameters_in,
+)
 from zerosim.analysis.frames.fully_sharded import fully_sharded
 from zerosim.analysis.frames.seats import seats_of, sorts_of
 from zerosim.schema.strategies import Parameter
@@ -24,7 +31,7 @@ def read(made: Cutting) -> ProgramUnits:
     if strategy.options.get("undivided") or strategy.options.get("undivided_frozen"):
         raise NotShown("parameters that FSDP2 leaves whole have no names in the trace")
     seat = next(iter(seats_of(made).values()))
-    tensor = made.along(Axis.TENSOR)
+    tensor = along(made.systems, Axis.TENSOR)
     sorts = sorts_of(tensor[0]) if tensor else {}
     other = WHOLE if tensor else ""
     cuts, padded = made.cut(parameters_in(strategy.bundles)), {}

@@ -17,7 +17,7 @@ from zerosim.trace.operators import OperatorCall
 from zerosim.trace.sink import Labels
 
 _WHERE_TOKENS_TRAVEL = (Phase.FORWARD, Phase.BACKWARD)
-_REDUCTIONS = (Op.ALL_REDUCE, Op.REDUCE_SCATTER, Op.REDUCE)
+REDUCTIONS = (Op.ALL_REDUCE, Op.REDUCE_SCATTER, Op.REDUCE)
 
 
 class ByHand:
@@ -48,7 +48,7 @@ class ByHand:
         names, purpose = self._units.names, Purpose.UNLABELLED
         found = names.of_gradients(call.tensors)
         if found:
-            if call.op in _REDUCTIONS:
+            if call.op in REDUCTIONS:
                 purpose = Purpose.REDUCE_GRADIENTS
                 self._say(call, found[0])
         elif found := names.of_parameters(call.tensors):
@@ -58,7 +58,7 @@ class ByHand:
                 purpose = Purpose.GATHER_PARAMETERS
                 self._say(call, found[0])
                 current = self._in_update(call, current)
-        elif call.op in _REDUCTIONS and names.is_loss(call.tensors):
+        elif call.op in REDUCTIONS and names.is_loss(call.tensors):
             purpose = Purpose.AVERAGE_LOSS
         elif call.op is Op.ALL_TO_ALL and labels.position().phase in _WHERE_TOKENS_TRAVEL:
             # experts and sequences are exchanged so, and how many of them before

@@ -23,14 +23,14 @@ from zerosim.schema.events import Op, Phase, Purpose
 from zerosim.schema.memory import Role
 from zerosim.trace import labels
 from zerosim.trace.autolabel import modules
-from zerosim.trace.autolabel.by_hand import ByHand
+from zerosim.trace.autolabel.by_hand import REDUCTIONS, ByHand
 from zerosim.trace.autolabel.contents import contents
 from zerosim.trace.autolabel.discovery import Discovery
 from zerosim.trace.autolabel.entries import Entries
 from zerosim.trace.autolabel.fail_safe import fail_safe
-from zerosim.trace.autolabel.observer import CarriedMessage, Observer, Shard, observers
+from zerosim.trace.autolabel.observer import CarriedMessage, Observer, Reduction, Shard, observers
 from zerosim.trace.autolabel.phases import Phases
-from zerosim.trace.autolabel.rules import GENERAL, RuleTable, StackLabel
+from zerosim.trace.autolabel.rules import GENERAL, RuleTable, StackLabel, in_autograd
 from zerosim.trace.autolabel.strategies import Strategies
 from zerosim.trace.autolabel.units import Units
 from zerosim.trace.gate import gate
@@ -299,7 +299,7 @@ class AutoLabeler:
         found = self._rules.find()
         if found is not None:
             return self._explained(call, current, found)
-        reduction = next(filter(None, (one.reduction(call) for one in self._systems)), None)
+        reduction = self._reduction(call)
         if reduction is not None:
             # after its last call a reducer in C++ waits for all of them
             self._reduced_ns = current.issue_ns
@@ -309,6 +309,11 @@ class AutoLabeler:
 
     def _message(self, call: OperatorCall) -> CarriedMessage | None:
         return next(filter(None, (one.message(call.tensors) for one in self._systems)), None)
+
+    def _reduction(self, call: OperatorCall) -> Reduction | None:
+        if call.op not in REDUCTIONS or not in_autograd():
+            return None
+        return next(filter(None, (one.reduction(call) for one in self._systems)), None)
 
     def _explain_elsewhere(self, current: Labels) -> Labels:
         """A thread that does not compute asks: of the program only its stack is looked at."""

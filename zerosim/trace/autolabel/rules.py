@@ -52,7 +52,7 @@ class StackLabel:
     phase: Phase | None
 
 
-_OURS = ("/zerosim/trace/", "/zerosim/systems/", "/zerosim/predict/simulate/")
+_OURS = ("/zerosim/trace/", "/zerosim/predict/simulate/")
 _IN_BETWEEN = ("/torch/_ops.py", "/torch/_compile.py", "/torch/_dynamo/eval_frame.py")
 """Files of functions that pass a call on."""
 
