@@ -266,9 +266,10 @@ class _Rows:
         unknown = self.groups_named.keys() - self.groups.keys()
         if not unknown:
             return
-        if self.end is not None and self.failure is None and self.groups:
-            name = min(unknown)
-            event = self.groups_named[name]
+        name = min(unknown)
+        event = self.groups_named[name]
+        sent = bool(self.groups) or event is not None
+        if self.end is not None and self.failure is None and sent:
             what = "a template" if event is None else f"event {event}"
             raise ValueError(f"{what} is of group {name!r}, which is unknown")
         templates = {
