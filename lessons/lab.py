@@ -31,7 +31,14 @@ from zerosim.lessons.questions import (
     offered,
     wording,
 )
-from zerosim.lessons.recordings import HERE, LessonRecordings, can_record, command_of, record
+from zerosim.lessons.recordings import (
+    HERE,
+    LessonRecordings,
+    can_record,
+    command_of,
+    is_given,
+    record,
+)
 from zerosim.lessons.views import Bars, Drawing, View, view
 from zerosim.lessons.views.model import width_of
 
@@ -67,7 +74,7 @@ class Lab:
         title = _WORDS("lab.title", number=self.lesson.number, title=self.lesson.title)
         self.console.rule(title)
         if self._changes:  # the questions are about these runs already
-            self._record(self.lesson.runs())
+            self._record([run for run in self.lesson.runs() if not is_given(run)])
 
     def _parse(self, arguments: list[str]) -> argparse.Namespace:
         vary = self.lesson.vary

@@ -54,7 +54,8 @@ def settings() -> Mapping[str, Mapping[str, Any]]:
     its place; of `zerosim profiles` the `implementations` whose traces are. `before` is a program
     that torchrun starts first and that is killed, with the same disk; a run that `fails` is one
     that has no room on its device, or a rank at fault. `says` are the commands for whoever holds
-    the ranks, by the part of the session. A `dry` setting is of `zerosim simulate`.
+    the ranks, by the part of the session. A `dry` setting is of `zerosim simulate`. A `given` one
+    was recorded once on a machine with a GPU: nothing records it anew.
     Figures call a run by its `title`, with its stage where that has the brace.
     """
     return overlaid(HERE / "runs.toml")
@@ -74,6 +75,11 @@ def can_record() -> bool:
     return importlib.util.find_spec("torch") is not None
 
 
+def is_given(run: str) -> bool:
+    """True if it was recorded once, on a machine that is not at hand."""
+    return bool(settings()[_split(run)[0]].get("given"))
+
+
 def record(runs: Sequence[str], folder: Path, changes: Sequence[str] = ()) -> dict[str, Path]:
     """Train and trace for real, all runs of a setting with one command; a program trains one.
 
@@ -86,9 +92,13 @@ def record(runs: Sequence[str], folder: Path, changes: Sequence[str] = ()) -> di
         Where each trace is.
 
     Raises:
-        ConfigError: there is no such run.
+        ConfigError: there is no such run, or nothing can record it anew.
         RunError: the command failed; with what it said.
     """
+    for run in filter(is_given, runs):
+        raise ConfigError(
+            f"run is {run!r}: it was recorded on a GPU, once; expected one that a command records"
+        )
     for setting, chosen in _at_once(runs):
         out = folder / setting
         if not _is_profiled(setting) and len(chosen) == 1:

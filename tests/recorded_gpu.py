@@ -1,25 +1,26 @@
-"""Runs that were recorded on an H100 (`tests/data/nccl-h100`), for machines that have none."""
+"""Runs that were recorded on an H100, for machines that have none.
+
+Those that lessons show are with the lessons' traces, the others in `tests/data/nccl-h100`.
+"""
 
 from __future__ import annotations
 
-import gzip
-import json
+import shutil
 import tarfile
 from pathlib import Path
-from typing import Any
+
+from zerosim.lessons.recordings import COMMITTED
 
 _DATA = Path(__file__).parent / "data" / "nccl-h100"
+_OF_LESSONS = COMMITTED / "host-clock"
 
 
 def recorded_on_gpu(name: str, folder: Path) -> Path:
-    """Unpack a trace into a new folder of this name, below `folder`."""
+    """Put a trace into a new folder of this name, below `folder`."""
     place = folder / name
+    if (_OF_LESSONS / name).is_dir():
+        shutil.copytree(_OF_LESSONS / name, place)
+        return place
     with tarfile.open(_DATA / f"{name}.tar.gz") as packed:
         packed.extractall(place, filter="data")
     return place
-
-
-def framing_rows() -> list[dict[str, Any]]:
-    """What NCCL's sockets sent for one call each."""
-    with gzip.open(_DATA / "framing.jsonl.gz", "rt", encoding="utf-8") as file:
-        return [json.loads(line) for line in file]

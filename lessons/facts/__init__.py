@@ -17,6 +17,7 @@ from zerosim.lessons.facts.functions import Functions
 from zerosim.lessons.facts.hops import HopFacts
 from zerosim.lessons.facts.layouts import LayoutFacts
 from zerosim.lessons.facts.mixed_precision import Scaling
+from zerosim.lessons.facts.nccl import NcclFacts
 from zerosim.lessons.facts.patterns import Patterns
 from zerosim.lessons.facts.pipeline import Pipeline
 from zerosim.lessons.facts.predicted import PredictionFacts
@@ -34,6 +35,7 @@ class Facts(
     ActivationFacts,
     Tiers,
     HopFacts,
+    NcclFacts,
     Time,
     PredictionFacts,
     LayoutFacts,

@@ -25,6 +25,7 @@ from zerosim.lessons.views.matrices import block, two_cuts
 from zerosim.lessons.views.memory import gradients, moments, roles, states
 from zerosim.lessons.views.mixed_precision import formats, precisions, scaling, updates
 from zerosim.lessons.views.model import Bar, BarPart, Bars, Drawing, FigureTable, View
+from zerosim.lessons.views.nccl import bucketed, clocks, protocols
 from zerosim.lessons.views.nodes import both, leaves
 from zerosim.lessons.views.parallel import all_reduces, messages, slots, stages
 from zerosim.lessons.views.patterns import broadcasts, senders, tree, trees
@@ -123,6 +124,9 @@ VIEWS: dict[str, Callable[..., View]] = {
     "way": way,
     "keys": keys,
     "told": told,
+    "protocols": protocols,
+    "bucketed": bucketed,
+    "clocks": clocks,
 }
 """By the names that lessons use."""
 

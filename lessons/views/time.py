@@ -40,7 +40,7 @@ def overlap(facts: Facts, *runs: str) -> FigureTable:
     """Exposed and hidden communication of runs, side by side; all ranks together."""
     rows = tuple(
         (
-            run.partition("/")[0],
+            _name(facts, run, runs),
             f"{facts.exposed_ms(run):,.1f}",
             f"{facts.hidden_ms(run):,.1f}",
             f"{100 * facts.overlap(run):.0f} %",
@@ -61,3 +61,9 @@ def path(facts: Facts, *runs: str) -> Bars:
         )
         bars.append(Bar(run.partition("/")[0], parts))
     return Bars(said("path.title"), "ms", tuple(bars))
+
+
+def _name(facts: Facts, run: str, runs: tuple[str, ...]) -> str:
+    """What tells a run from the others: its setting, or who trains in one that they share."""
+    settings = {one.partition("/")[0] for one in runs}
+    return run.partition("/")[0] if len(settings) == len(runs) else facts.title(run)

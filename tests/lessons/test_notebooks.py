@@ -62,7 +62,9 @@ def test_a_notebook_is_found_by_the_names_that_it_has(name, file):
 
 @pytest.mark.parametrize("name", ["", "99", "-1", "5.5", "zero9"])
 def test_what_is_no_notebook_is_refused(name):
-    with pytest.raises(ConfigError, match=f"name is '{name}': expected a lesson's number, 0 to 28"):
+    with pytest.raises(
+        ConfigError, match=f"name is '{name}': expected a lesson's number, 0 to {len(course()) - 1}"
+    ):
         find_notebook(name)
 
 

@@ -50,7 +50,11 @@ def test_gloo_sends_a_reduce_scatter_twice_and_an_all_reduce_once():
     assert facts().in_model(more, kept) == pytest.approx(share, rel=0.02)  # frames apart
 
 
-@pytest.mark.parametrize("run", [run for run in committed() if is_profiled(run)])
+@pytest.mark.parametrize(
+    "run",
+    # on a card, ranks tell each other that they are there; a profile has no wire
+    [run for run in committed() if is_profiled(run) and "-clock/" not in run],
+)
 def test_each_program_keeps_its_law_with_every_cause_named(run):
     assert facts()._report(run).outcome in (Outcome.AS_PREDICTED, Outcome.EXPLAINED)
     assert facts().unexplained(run) == 0

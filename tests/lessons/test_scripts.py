@@ -125,6 +125,12 @@ def test_a_run_that_there_is_not_is_refused(name):
         command_of(name)
 
 
+def test_what_was_recorded_on_a_card_is_not_replaced(tmp_path):
+    with pytest.raises(ConfigError, match="run is 'host-clock/ddp': it was recorded on a GPU"):
+        recordings.record(["large-buckets/stage-2", "host-clock/ddp"], tmp_path)
+    assert not [*tmp_path.iterdir()]
+
+
 @pytest.fixture
 def asking(tmp_path, monkeypatch):
     """A script of the lesson on ZeRO-3, and what is typed into its terminal."""

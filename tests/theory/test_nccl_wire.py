@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.recorded_gpu import framing_rows
+from zerosim.lessons.facts.nccl import measured_calls
 from zerosim.schema.events import Op
 from zerosim.theory.messages import Request
 from zerosim.theory.nccl import NcclAlgorithm, Protocol, num_messages, on_wire
@@ -42,7 +42,7 @@ def predicted(row, rank):
 
 @pytest.mark.parametrize("protocol", ["", *Protocol])
 def test_what_nccl_sends_is_what_its_sockets_sent(protocol):
-    rows = [row for row in framing_rows() if row["protocol"] == protocol]
+    rows = [row for row in measured_calls() if row["protocol"] == protocol]
     assert len(rows) >= 108
     for row in rows:
         for rank, sent in enumerate(row["sent"]):

@@ -1,0 +1,108 @@
+# A lesson of zerosim in percent format: `python lessons/lesson30_gpu_time.py` runs it, an editor
+# opens it as a notebook, and `zerosim serve` shows it on the page "Lessons".
+
+# %%
+from zerosim.lessons.lab import Lab
+
+lab = Lab("lesson30_gpu_time")
+
+# %% [markdown]
+# # Where the time goes on a GPU
+#
+# On a CPU a call computes, and returns when it is done. On a GPU a call puts a kernel into a stream
+# and returns at once; the device carries out what is in a stream later, in order. So a program has
+# two clocks: one says when it asked, the other when it got what it asked for.
+#
+# You will look at the same training steps by both. They ran on one H100, with two ranks on the card
+# and sockets between them, under DDP and FSDP2, traced on the host and profiled on the device.
+
+# %%
+lab.graph("device-clock/fsdp2")
+
+# %% [markdown]
+# ## A call returns
+#
+# The largest of DDP's all-reduces carries more than twenty-seven MB. A trace on the host tells when
+# the call began and when it returned; the profile tells when the kernel of NCCL began on the
+# device, and when it ended.
+#
+# How long did the call take on the host, compared with the kernel on the device?
+
+# %%
+lab.ask("returns")
+
+# %%
+lab.show("clocks", "host-clock/ddp", "device-clock/ddp")
+lab.reveal("returns")
+
+# %% [markdown]
+# ## A step by the wrong clock
+#
+# Now all of a step. By the host's clock a unit computes from the moment in which its module is
+# called to the moment in which it has returned. The figure shows both clocks, for steps of the same
+# program; on the device's, what is called other is time in which it is idle.
+#
+# By the host's clock the ranks do almost nothing but compute. Predict what the device says: which
+# part of its time do the kernels of the units take, in percent?
+
+# %%
+lab.ask("computes")
+
+# %%
+lab.show("budget", "host-clock/fsdp2", "device-clock/fsdp2")
+lab.reveal("computes")
+
+# %% [markdown]
+# ## Exposed and hidden
+#
+# NCCL's kernels run in a stream of their own, so they can overlap with those that compute: then
+# they are hidden. Where the stream of the units has to wait for them they are exposed. And a device
+# with nothing in any stream is idle, because the host has not asked for anything yet: the host
+# prepares each small kernel for longer than the device takes to carry it out.
+#
+# FSDP2 gathers ahead and reduces meanwhile, just to hide what it sends. How much of its
+# communication is hidden here?
+
+# %%
+lab.ask("hidden")
+
+# %%
+lab.show("overlap", "device-clock/ddp", "device-clock/fsdp2")
+lab.reveal("hidden")
+
+# %% [markdown]
+# ## The one who waits
+#
+# A kernel of NCCL begins as soon as its own rank has come to it. Then it spins on the device until
+# the other rank comes, too. In a profile that looks like a long all-gather; zerosim keeps it apart
+# from the time in which bytes really move.
+#
+# One of the two ranks spent more than half of the step in this way. Which one? The figure above has
+# the answer.
+
+# %%
+lab.ask("waits")
+lab.reveal("waits")
+
+# %% [markdown]
+# ## What would help
+#
+# Sockets over one host are a slow network. A dry run predicts ZeRO-3 of the same size on two H100
+# of one node, where they are joined by NVLink. It knows how long kernels take and how fast links
+# are, and supposes a host that is never late.
+#
+# Is the step now limited by computing? The model is small, and a batch of four sequences is small
+# as well.
+
+# %%
+lab.ask("helps")
+
+# %%
+lab.record("nvlink/stage-3")
+
+# %%
+lab.show("scales", "nvlink/stage-3")
+lab.reveal("helps")
+
+# %%
+lab.end()
