@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -37,12 +38,20 @@ from zerosim.cli.table import table
 from zerosim.cli.trace import trace
 from zerosim.cli.verify import verify
 from zerosim.cli.whatif import whatif
+from zerosim.cli.wording import said
 
 INTERRUPTED = 130
 _QUOTED_OPTION = re.compile(r"'(--?[\w-]+)'")
 _USAGE_ERROR: type[Exception] = typer.BadParameter.mro()[1]
 """Every complaint of the parser. It is click's, or typer's own copy of it in later versions, and
 has no public name that both know."""
+
+_FIRST_COMMANDS = {
+    "run": "zerosim run --stage 3",
+    "serve": "zerosim serve",
+    "trace": "zerosim trace -- python train.py",
+}
+"""The commands to begin with."""
 
 _RECORD = "Record"
 _READ = "Read a trace"
@@ -115,8 +124,17 @@ def _options(
     """Run ZeRO for real, record what it sends, prove it."""
     speak(chosen(language))
     if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+        typer.echo("\n".join(_first_words()))
         raise typer.Exit(2)
+
+
+def _first_words() -> Iterator[str]:
+    """What a newcomer reads who types `zerosim` alone."""
+    yield f"{said('start.what')}\n\n{said('start.begin')}"
+    width = max(map(len, _FIRST_COMMANDS.values()))
+    for name, line in _FIRST_COMMANDS.items():
+        yield f"  {line:{width}}  {said(f'start.{name}')}"
+    yield f"\n{said('start.help')}"
 
 
 def main() -> None:

@@ -32,6 +32,7 @@ from zerosim.cli.options import (
 )
 from zerosim.cli.serve import serve_until_stopped
 from zerosim.cli.verdicts import print_answer, print_failed
+from zerosim.cli.wording import said
 from zerosim.schema.attach import ATTACH_VARIABLE, new_token
 from zerosim.schema.faults import Fault, FaultKind
 from zerosim.train.launch.job import Job, joined_ranks
@@ -231,15 +232,16 @@ def _report(folders: list[Path], *, is_whole: bool, as_json: bool) -> int:
     else:
         console = make_console()
         _print(console, runs, is_whole=is_whole)
-        if len(folders) > 1:
-            console.print(f"next: zerosim compare {' '.join(map(str, folders))}")
-        watched = "memory " if runs[-1].trace.ranks[0].memory_samples else ""
-        console.print(f"next: zerosim verify -v {folders[-1]}")
-        for name in (*watched.split(), "graph", "show"):
-            console.print(f"next: zerosim {name} {folders[-1]}")
-        watch = f"serve {folders[0].parent}" if folders[1:] else f"replay {folders[0]}"
-        console.print(f"next: zerosim {watch}")
+        console.print(said("run.next", command=_next_command(runs, folders)))
     return exit_code(run.verify().outcome for run in runs)
+
+
+def _next_command(runs: Sequence[Run], folders: Sequence[Path]) -> str:
+    """The one command that is worth most after these runs: why one fails, else how it goes."""
+    for run, folder in zip(runs, folders, strict=True):
+        if exit_code([run.verify().outcome]):
+            return f"zerosim verify -v {folder}"
+    return f"zerosim serve {folders[0].parent}" if folders[1:] else f"zerosim replay {folders[0]}"
 
 
 def _print(console: Console, runs: Sequence[Run], *, is_whole: bool) -> None:
@@ -258,8 +260,10 @@ def _print(console: Console, runs: Sequence[Run], *, is_whole: bool) -> None:
             print_failed(console, report.verdicts)
     if len(reports) > 1:
         console.print()
-    print_summary(console, summary)
-    console.print()
+        print_summary(console, summary)
+        console.print()
+    elif summary[0][1]:
+        console.print(said("run.loss", losses=summary[0][1]))
 
 
 def _loss_words(losses: Sequence[float]) -> str:
