@@ -110,6 +110,23 @@ def file_of_page(page: str, folders: Sequence[Path], iteration: int | None) -> s
     return away.compare() if page == "compare" else away.verify(iteration)
 
 
+def site_in(folder: Path) -> tuple[int, int]:
+    """Write the course and the documentation as a site; how many files and bytes it has.
+
+    Raises:
+        EnvironmentFault: the pages or the documentation are not installed.
+    """
+    require_pages()
+    from zerosim.dashboards.published.writing import write_site
+
+    return write_site(folder)
+
+
+def is_site(folder: Path) -> bool:
+    """Whether a folder holds a site that was written before."""
+    return (folder / "parts" / "site.js").is_file()
+
+
 def serve_until_stopped(
     folders: list[Path] | None,
     host: str = "127.0.0.1",
