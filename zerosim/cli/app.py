@@ -63,7 +63,7 @@ _MACHINE = "This machine"
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
-    help="Run ZeRO for real, record what it sends, prove it.",
+    help="Train with ZeRO, record every byte that it communicates, check it against the papers.",
 )
 app.command(rich_help_panel=_RECORD)(run)
 app.command(rich_help_panel=_RECORD, context_settings={"allow_interspersed_args": False})(trace)
@@ -116,12 +116,12 @@ def _options(
     language: Annotated[
         str | None,
         typer.Option(
-            help=f"What it speaks: {', '.join(Language)}; else what {VARIABLE} says.",
+            help=f"Language of the output: {', '.join(Language)}; by default that of {VARIABLE}.",
             metavar="NAME",
         ),
     ] = None,
 ) -> None:
-    """Run ZeRO for real, record what it sends, prove it."""
+    """Train with ZeRO, record every byte that it communicates, check it against the papers."""
     speak(chosen(language))
     if context.invoked_subcommand is None:
         typer.echo("\n".join(_first_words()))

@@ -31,7 +31,7 @@ def debug(
         list[str] | None,
         typer.Argument(
             metavar="[RUN OPTIONS | -- COMMAND]",
-            help="What zerosim run takes, as --stage 3 --ranks 4; or a command after --.",
+            help="Options of zerosim run, as --stage 3 --ranks 4; or a command after --.",
         ),
     ] = None,
     *,
@@ -43,28 +43,27 @@ def debug(
         bool,
         typer.Option(
             "--browser/--no-browser",
-            help="Serve Replay of what happened, growing, with the same steps; commands here as "
-            "well.",
+            help="Serve a page with the replay so far and the same controls as the prompt.",
         ),
     ] = True,
     attach: Annotated[
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Hold a run that was started with --debuggable and writes its trace there; it "
-            "goes on when it is let go.",
+            help="Stop a run that was started with --debuggable and traces to this folder; "
+            "detaching resumes it.",
         ),
     ] = None,
     host: Annotated[
         str,
         typer.Option(
             metavar="ADDRESS",
-            help="With --attach: an address of this machine, at which ranks of other hosts come "
-            "in; none by default.",
+            help="With --attach: address of this machine to which ranks of other hosts connect; "
+            "none by default.",
         ),
     ] = "",
 ) -> int:
-    """Hold the ranks of a run before each event, step by step; the exit code is the run's.
+    """Stop the ranks of a run before each event and step through them; returns its exit code.
 
     Commands are read from the terminal, or from a pipe; help lists them.
     """

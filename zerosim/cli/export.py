@@ -68,7 +68,7 @@ class Page(StrEnum):
 @partial(with_pictures, more=_TOOLS)
 def export(
     folders: Annotated[
-        list[Path] | None, typer.Argument(help="A trace's folder; of several, Compare is written.")
+        list[Path] | None, typer.Argument(help="A trace's folder; several make a Compare page.")
     ] = None,
     *,
     html: Annotated[
@@ -95,7 +95,7 @@ def export(
     overwrite: ReplaceFile = False,
     **options: Any,
 ) -> int:
-    """Write a page that opens in any browser, offline; pictures and films; files of other tools."""
+    """Write offline pages, a whole site, pictures and films, and files for other tools."""
     if site is not None:
         _require_alone(site, folders, options, html, page, lesson, iteration)
         return _export_site(site, overwrite=overwrite)

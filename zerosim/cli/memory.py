@@ -44,7 +44,7 @@ def memory(
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> int:
-    """Hold what is alive in memory against the laws; exit 1 if a claim is false."""
+    """Compare live tensors with the memory laws; exit 1 if a claim is false."""
     run = open_run(folder)
     recorded = [one.rank for one in run.trace.ranks if one.memory_samples]
     if recorded and rank is not None and rank not in recorded:

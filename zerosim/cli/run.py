@@ -58,7 +58,7 @@ def run(  # noqa: PLR0913 - an option is an argument
     context: typer.Context,
     *,
     stage: Annotated[
-        str, typer.Option(help="0 data parallel, 1, 2, 3 ZeRO; several as 0,3; or all.")
+        str, typer.Option(help="0 for data parallelism; 1, 2, 3 for ZeRO; several as 0,3; or all.")
     ] = "all",
     ranks: Annotated[
         int | None, integer("Processes; 4 by default, under torchrun as many as it started.")
@@ -72,19 +72,19 @@ def run(  # noqa: PLR0913 - an option is an argument
         bool,
         typer.Option(
             "--explain",
-            help="Explain each of its keys, and what DeepSpeed itself would send, untrained.",
+            help="Explain each key of it and what DeepSpeed sends, without training.",
         ),
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for the trace.")] = None,
     overwrite: Overwrite = False,
     verbose: Verbose = False,
     open_browser: Annotated[
-        bool, typer.Option("--open", help="Replay it in a browser afterwards, until Ctrl-C.")
+        bool, typer.Option("--open", help="Open the replay in a browser afterwards, until Ctrl-C.")
     ] = False,
     as_json: AsJson = False,
     **options: Any,
 ) -> int:
-    """Train on real text, trace every collective, hold it against theory; exit 1 if it is false."""
+    """Train on several ranks, record every collective, check the bytes; exit 1 if a claim fails."""
     joined = joined_ranks()
     if joined is not None and ranks not in (None, joined):
         raise ConfigError(f"ranks is {ranks}: this launcher started {joined}; leave --ranks out")

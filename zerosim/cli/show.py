@@ -34,7 +34,9 @@ def show(  # noqa: PLR0913 - an option is an argument
     rank: Annotated[str | None, typer.Option(help="A rank, or all; the first by default.")] = None,
     iteration: Annotated[
         str,
-        typer.Option(help="An iteration, last, or all (with set-up and whatever came afterwards)."),
+        typer.Option(
+            help="An iteration, last, or all (including set-up and what follows the last)."
+        ),
     ] = "last",
     phase: Annotated[str | None, typer.Option(help="forward, backward, update, ...")] = None,
     unit: Annotated[str | None, typer.Option(help="A unit's name; * stands for anything.")] = None,
@@ -43,7 +45,7 @@ def show(  # noqa: PLR0913 - an option is an argument
         bool, typer.Option("--raw", help="Show each row of a rank's file, with its template's.")
     ] = False,
     tour: Annotated[
-        bool, typer.Option("--tour", help="Tell an iteration in ten to twelve stops.")
+        bool, typer.Option("--tour", help="Summarize an iteration in ten to twelve stops.")
     ] = False,
     as_json: AsJson = False,
 ) -> int:

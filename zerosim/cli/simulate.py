@@ -29,10 +29,10 @@ DRY = tuple(one.value for one in Implementation if not one.name.startswith("DEEP
 _SYSTEM = Annotated[
     str | None,
     typer.Option(
-        help=f"Who trains, if not zerosim's engine; several with commas: {', '.join(DRY)}."
+        help=f"Framework to simulate instead of the engine; several with commas: {', '.join(DRY)}."
     ),
 ]
-_MACHINE = Annotated[str, typer.Option(help="What they would run on: a name, or a file (.toml).")]
+_MACHINE = Annotated[str, typer.Option(help="Machine of the ranks: a name, or a file (.toml).")]
 
 _ENOUGH = 3
 """DDP makes its buckets anew in the second step."""
@@ -57,9 +57,9 @@ def simulate(
     ] = None,
     *,
     stage: Annotated[
-        str, typer.Option(help="0 data parallel, 1, 2, 3 ZeRO; several as 0,3; or all.")
+        str, typer.Option(help="0 for data parallelism; 1, 2, 3 for ZeRO; several as 0,3; or all.")
     ] = "all",
-    ranks: Annotated[int, integer("Ranks, none of which is a process.")] = 4,
+    ranks: Annotated[int, integer("Number of simulated ranks.")] = 4,
     out: Annotated[Path | None, typer.Option(help="Folder for the trace.")] = None,
     overwrite: Overwrite = False,
     verbose: Verbose = False,
