@@ -34,7 +34,7 @@ _EVEN = Range(lambda value: value >= 2 and value % 2 == 0, "an even number of 2 
 @documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineConfig(Configuration):
-    """What `zerosim.initialize` takes."""
+    """The configuration of the engine, for `zerosim.initialize`."""
 
     stage: Annotated[int, Spec(range=_STAGE, deepspeed=f"{_ZERO}.stage")] = 0
     """0 data parallel; 1, 2, 3 partition optimizer states, gradients, parameters."""

@@ -1,4 +1,4 @@
-"""What `zerosim run` adds to the engine's configuration."""
+"""Options of `zerosim run` beside the engine's configuration."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class RunConfig(Configuration):
 
     @property
     def shape(self) -> Shape:
-        """What is asked for in place of the model's own."""
+        """Overrides of the model's own shape."""
         return Shape(
             layers=self.layers,
             width=self.width,
