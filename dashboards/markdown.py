@@ -71,6 +71,7 @@ def to_page_html(markdown: str, lead: Callable[[str], str]) -> str:
             token.attrSet("scope", "col")
     html = str(reader.renderer.render(tokens, reader.options, {}))
     html = html.replace("<pre>", '<pre class="code" tabindex="0">').replace(' href=""', "")
+    html = html.replace('<th scope="col"></th>', "<td></td>")  # names no column
     # a wide table scrolls by itself
     return html.replace("<table>", '<div class="wide" tabindex="0"><table>').replace(
         "</table>", "</table></div>"

@@ -16,8 +16,8 @@ lab = Lab("lesson24_deepspeed_engine")
 #
 # One program, `lessons/programs/hugging_face.py`, was run by both engines: a GPT of GPT-2's shape,
 # two micro-steps in a step, buckets so small that a backward fills several of them. DeepSpeed is
-# not installed together with zerosim; its runs were recorded beforehand. This is the one of stage
-# 2.
+# not installed together with zerosim; its runs were recorded beforehand. This is the one of
+# stage 2.
 
 # %%
 lab.show("asked", "walk-deepspeed/stage-2", "walk/stage-2")

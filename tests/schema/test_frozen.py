@@ -72,7 +72,8 @@ COMMANDS = {
     "import": "PATHS --out --help",
     "export": """
         FOLDERS --html --page --lesson --site --iteration --overwrite
-        --perfetto --chakra --hta --graphml --csv --parquet --png --svg --pdf --gif --webm --at --beats --tour
+        --perfetto --chakra --hta --graphml --csv --parquet --png --svg --pdf --gif --webm
+        --at --beats --tour
         --figure --theme --present --rank --size --speed --help
     """,
     "doctor": "--json --help",
