@@ -129,7 +129,7 @@ def _options(
 
 
 def _first_words() -> Iterator[str]:
-    """What a newcomer reads who types `zerosim` alone."""
+    """The text of `zerosim` without arguments."""
     yield f"{said('start.what')}\n\n{said('start.begin')}"
     width = max(map(len, _FIRST_COMMANDS.values()))
     for name, line in _FIRST_COMMANDS.items():

@@ -1,4 +1,4 @@
-"""`zerosim calibrate`: a machine's constants out of recorded runs, held against others."""
+"""`zerosim calibrate`: a machine's constants from recorded runs, checked with others."""
 
 from __future__ import annotations
 

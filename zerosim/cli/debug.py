@@ -89,7 +89,7 @@ def debug(
 
 @contextmanager
 def _steered(controller: Controller, prompt: Prompt, *, browser: bool) -> Iterator[None]:
-    """Wait until the ranks stand, and have them steered here and on the page, which stays open."""
+    """Wait until the ranks have stopped, and step them here and on the page, which stays open."""
     with ExitStack() as pages:
         if prompt.begin() and browser:
             folder = controller.links[0].folder
@@ -110,7 +110,7 @@ def _require_nothing_to_start(words: list[str], out: Path | None, *, overwrite: 
 
 
 def _attach(folder: Path, host: str, *, browser: bool) -> int:
-    """Hold a run that somebody else has started, until it is let go or over."""
+    """Debug a run that was started elsewhere, until detached or over."""
     with called(folder, host) as door:
         controller = Controller(door, attaches=True)
         _hear_interrupts(controller, None)
@@ -121,7 +121,7 @@ def _attach(folder: Path, host: str, *, browser: bool) -> int:
 
 
 def command_line(words: list[str], out: Path | None, *, overwrite: bool) -> list[str]:
-    """The command of ours that does what is to be held: `run` or `trace`."""
+    """The command that starts the program to debug: `run` or `trace`."""
     own = [sys.executable, "-m", "zerosim"]
     common = (["--out", str(out)] if out else []) + (["--overwrite"] if overwrite else [])
     if words and not words[0].startswith("-"):

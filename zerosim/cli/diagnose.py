@@ -1,4 +1,4 @@
-"""`zerosim diagnose`: who is at fault, in a sentence."""
+"""`zerosim diagnose`: the rank at fault, in a sentence."""
 
 from __future__ import annotations
 

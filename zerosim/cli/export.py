@@ -1,4 +1,4 @@
-"""`zerosim export`: traces as files for someone who has no zerosim."""
+"""`zerosim export`: traces as files for people without zerosim."""
 
 from __future__ import annotations
 

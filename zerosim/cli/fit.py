@@ -122,7 +122,7 @@ def _require_gpt(run: RunConfig) -> None:
 
 
 def _foreseen(run: RunConfig, config: EngineConfig, most_layers: int) -> int:
-    """The most layers whose predicted peak the device has room for, without a margin; 0 if none."""
+    """The most layers with a predicted peak that fits the device, without a margin; 0 if none."""
     from zerosim.train.models import gpt_config
 
     recompute = Recompute.FULL if config.checkpoint_activations else Recompute.NONE

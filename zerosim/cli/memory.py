@@ -1,4 +1,4 @@
-"""`zerosim memory`: what a trace says of memory, held against the laws."""
+"""`zerosim memory`: the memory of a trace, compared with the laws."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _told(peaks: Sequence[P], rank: int | None) -> list[P]:
 
 
 def _sentences(peaks: Sequence[RankPeak | TierPeak]) -> list[str]:
-    """One for each rank, or for all ranks whose peaks are alike."""
+    """One for each rank, or for all ranks with equal peaks."""
     alike: dict[str, list[int]] = {}
     for top in peaks:
         who = begun(name_ranks([top.rank]))

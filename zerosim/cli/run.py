@@ -40,7 +40,7 @@ from zerosim.verify.outcome import exit_code
 from zerosim.view.reading import Run, load
 
 _NO_RUN_ID = ("", "none")
-"""What torchrun calls a run that nobody named."""
+"""torchrun's names for a run without a name."""
 
 
 @with_options(

@@ -90,7 +90,7 @@ def _show_tour(folder: Path, iteration: str, *, as_json: bool) -> int:
 
 
 def _show_rows(folder: Path, rank: str | None, *, as_json: bool) -> int:
-    """Show rows as they stand in the files; a file that is damaged, up to there."""
+    """Show the raw rows of the files; a damaged file up to the damage."""
     files = rank_files(folder)
     wanted = next(iter(files)) if rank is None else _number(rank, "rank", (_ALL,))
     _require(folder, wanted, "rank", set(files))
@@ -117,7 +117,7 @@ def _row_line(rank: int, row: RawRow) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """Which events to show; None stands for all."""
+    """The events to show; None for all."""
 
     rank: int | None
     iteration: int | None

@@ -23,7 +23,7 @@ from zerosim.verify.outcome import exit_code
 from zerosim.view.reading import Run, load
 
 DRY = tuple(one.value for one in Implementation if not one.name.startswith("DEEPSPEED"))
-"""Who can be asked for: DeepSpeed looks at real devices and addresses."""
+"""The systems to choose from: DeepSpeed needs real devices and addresses."""
 
 
 _SYSTEM = Annotated[
@@ -146,7 +146,7 @@ def _require_no_others(stage: str, options: dict[str, Any]) -> None:
 
 
 def _plain(default: Any) -> Any:
-    """What an option is where nobody gives it."""
+    """The default of an option."""
     return str(default) if isinstance(default, StrEnum) else default or None
 
 

@@ -107,7 +107,7 @@ def _head(name: str) -> str:
 
 
 def _cell(cell: Cell) -> str:
-    """What stands in a cell; a number with four digits, or all of those before the point."""
+    """The text of a cell; a number with four digits, or all of those before the point."""
     if cell is None:
         return ""
     if isinstance(cell, float):

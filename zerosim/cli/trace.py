@@ -185,7 +185,7 @@ def _look(path: Path) -> _Recorded | None:
 
 
 def _report(folder: Path, ending: Sequence[str] = ()) -> list[str]:
-    """What was recorded, what is missing, and where to go on.
+    """The recorded ranks, the missing ones, and the next command.
 
     Args:
         ending: why it ended badly, if it did.
