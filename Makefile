@@ -24,7 +24,7 @@ PORT ?= 8050
 .DEFAULT_GOAL := help
 CHECKS := check-types check-layers check-player check-lint
 .PHONY: help setup demo test test-long test-gpu check $(CHECKS) pictures slides notebooks \
-    assignments bench deepspeed test-deepspeed clean
+    site assignments bench deepspeed test-deepspeed clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r name what; \
@@ -79,6 +79,9 @@ slides: setup  ## write every lesson's slides to slides/: on paper, and as a pag
 notebooks: $(STAMP)  ## write every lesson and puzzle as a notebook to notebooks/
 	$(ZEROSIM) notebook all --out notebooks --overwrite
 
+site: $(STAMP)  ## write the documentation, lessons, puzzles and replays as a web site to site/ (minutes)
+	$(ZEROSIM) export --site site --overwrite
+
 assignments: setup  ## write the hand-outs of docs/assignments.md to assignments/, on paper
 	$(BIN)/python -m zerosim.dashboards.handouts docs/assignments.md assignments
 
@@ -92,7 +95,7 @@ test-deepspeed: $(DEEPSPEED_STAMP)  ## run the tests that train with DeepSpeed (
 	$(BIN)/python -m pytest -n 0 -m deepspeed
 
 clean:  ## remove traces, caches, .venv and node_modules
-	rm -rf $(VENV) node_modules traces slides notebooks assignments dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	rm -rf $(VENV) node_modules traces slides notebooks site assignments dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis \
 	    .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

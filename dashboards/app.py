@@ -92,6 +92,7 @@ def make_app(
         words_of=player.words,
         language_tag=tag,
         switch=page.switch,
+        preview=page.preview,
         player=player.address(),
     )
     server.jinja_env.trim_blocks = True

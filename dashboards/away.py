@@ -11,9 +11,11 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from zerosim.base.errors import ConfigError, TraceError
+from zerosim.base.language import spoken
 from zerosim.dashboards.app import make_app
 from zerosim.dashboards.classroom import lesson_shelf
 from zerosim.dashboards.documents import Documents
+from zerosim.dashboards.languages import ASKED
 from zerosim.dashboards.library import Library
 from zerosim.dashboards.page import ALONE
 from zerosim.dashboards.pages import compare, lessons, verify
@@ -31,9 +33,10 @@ class StandalonePages:
             ConfigError: there is no such folder.
             TraceError: one is no trace that can be shown.
         """
-        library = Library(folders, shelf=lesson_shelf())
+        library = self._library = Library(folders, shelf=lesson_shelf())
         entries = {entry.folder.resolve(): entry for entry in library.own()}
-        self._client = make_app(library, Documents()).test_client()
+        self.app = make_app(library, Documents())
+        self._client = self.app.test_client(use_cookies=False)
         self._names = []
         for folder in folders:
             entry = entries.get(folder.resolve())
@@ -77,11 +80,23 @@ class StandalonePages:
         asked = f"?page={lessons.SLIDES}" if as_slides else ""
         return self._page(lessons.address_of(found[0]) + asked)
 
-    def _page(self, address: str) -> str:
-        return bundle(self._get(address), self._get)
+    def title_of(self, name: str) -> str:
+        """What a run is of, by the name under which it is asked for."""
+        return self._library.find(name).title
 
-    def _get(self, address: str) -> str:
-        with self._client.get(address, environ_overrides={ALONE: "1"}) as answer:
+    def _page(self, address: str) -> str:
+        return bundle(self.get(address), self.get)
+
+    def get(self, address: str) -> str:
+        """What the server answers for a page that becomes a file, or for a part of one.
+
+        It is in the language that is spoken now.
+
+        Raises:
+            TraceError: it has none.
+        """
+        asked = {ALONE: "1", "HTTP_COOKIE": f"{ASKED}={spoken()}"}
+        with self._client.get(address, environ_overrides=asked) as answer:
             found = answer.get_data(as_text=True)
             if answer.status_code != HTTPStatus.OK:
                 said = answer.get_json(silent=True)

@@ -70,7 +70,7 @@ def make_lesson_pages(
             render_template(
                 "lessons.html",
                 frame=frame(),
-                cards=lessons.cards(course()),
+                paths=lessons.paths(course()),
                 words=lessons.words(),
                 modules=player.modules(COURSE_MAIN),
                 address_of=lessons.address_of,
@@ -99,6 +99,7 @@ def make_lesson_pages(
                 "lesson.html",
                 frame=around,
                 taught=taught,
+                able=lessons.able_after(taught.lesson),
                 is_lost=bool(request.args.get("run")) and not taught.ticket,
                 can_record=can_record() and is_from_here(request),
                 has_torch=can_record(),
@@ -119,7 +120,8 @@ def _file_of(classroom: Classroom, taught: Taught, around: PageFrame, kind: str)
         modules = player.modules(SLIDES_MAIN)
         return render_template("slides.html", **shown, slides=slides, modules=modules)
     told = partial(classroom.explain, taught)
-    return render_template("lesson_file.html", **shown, explain=told)
+    able = lessons.able_after(taught.lesson)
+    return render_template("lesson_file.html", **shown, explain=told, able=able)
 
 
 def make_lesson_api(classroom: Classroom, rooms: Rooms) -> Blueprint:

@@ -1,10 +1,16 @@
-"""Markdown as HTML: what lessons say. No HTML of a text gets through, and no image is fetched."""
+"""Markdown as HTML: what lessons say. No HTML of a text gets through, and no image is fetched.
+
+A page of documentation has images and headings that links lead to; where its links lead is said by
+the one that publishes it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from html import escape
+from itertools import pairwise
 from typing import Any
 
 from markdown_it import MarkdownIt
@@ -43,3 +49,44 @@ def to_linked_html(markdown: str) -> str:
 def to_inline_html(markdown: str) -> str:
     """A sentence, without a paragraph around it."""
     return str(_reader().renderInline(markdown))
+
+
+def to_page_html(markdown: str, lead: Callable[[str], str]) -> str:
+    """A document with images, and an `id` for each heading, as GitHub names it.
+
+    Args:
+        lead: where a link or an image of the document leads in what is published; "" for nowhere.
+    """
+    reader = MarkdownIt("commonmark", {"html": False}).enable("table")
+    tokens = reader.parse(markdown)
+    known: dict[str, int] = {}
+    for heading, inline in pairwise(tokens):
+        if heading.type == "heading_open":
+            heading.attrSet("id", _anchor(inline.content, known))
+    for token in _within(tokens):
+        for name in ("href", "src"):
+            if name in token.attrs:
+                token.attrs[name] = lead(str(token.attrs[name]))
+        if token.type == "th_open":
+            token.attrSet("scope", "col")
+    html = str(reader.renderer.render(tokens, reader.options, {}))
+    html = html.replace("<pre>", '<pre class="code" tabindex="0">').replace(' href=""', "")
+    html = html.replace('<th scope="col"></th>', "<td></td>")  # names no column
+    # a wide table scrolls by itself
+    return html.replace("<table>", '<div class="wide" tabindex="0"><table>').replace(
+        "</table>", "</table></div>"
+    )
+
+
+def _within(tokens: Iterable[Token]) -> Iterable[Token]:
+    for token in tokens:
+        yield token
+        yield from _within(token.children or ())
+
+
+def _anchor(heading: str, known: dict[str, int]) -> str:
+    """The name of a heading; one that comes again is numbered."""
+    plain = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+    count = known.get(plain, 0)
+    known[plain] = count + 1
+    return f"{plain}-{count}" if count else plain

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from html import escape
+from html import escape, unescape
 
 from zerosim.dashboards.languages import other, switched, tag, tag_of
 from zerosim.dashboards.texts import SITE
@@ -104,6 +104,7 @@ def render(title: str, frame: PageFrame, *, is_embedded: bool = False) -> str:
 <head>
 <meta charset="utf-8">
 <title>{escape(title)}</title>
+{preview(title)}
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <script type="importmap">{IMPORT_MAP}</script>
 <link rel="preload" as="fetch" crossorigin="anonymous" href="{escape(replay)}">
@@ -126,6 +127,16 @@ def _modules(frame: PageFrame, *, is_embedded: bool) -> tuple[str, ...]:
     return (
         *player.modules(),
         *(["assets/perfetto.js"] if frame.perfetto and not is_embedded else []),
+    )
+
+
+def preview(title: str) -> str:
+    """What a search engine and a chat show of a page, HTML."""
+    about, title = escape(SITE("shell.about")), unescape(title)  # a template's is escaped already
+    return (
+        f'<meta name="description" content="{about}">\n'
+        f'<meta property="og:title" content="{escape(title)}">\n'
+        f'<meta property="og:description" content="{about}">'
     )
 
 

@@ -14,6 +14,7 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,17 @@ _NEAR = 3
 _FILES = re.compile(r"lesson(\d\d)_\w+\.py")
 CALLS = frozenset({"ask", "record", "show", "replay", "graph", "reveal", "end"})
 """What of the lab the page shows in a way of its own."""
+
+
+class LessonPath(StrEnum):
+    """A part of the course that is taken by itself; each builds on those before it."""
+
+    CORE = "core"
+    """What everyone needs."""
+    PRACTICE = "practice"
+    """For those who train."""
+    DEPTH = "depth"
+    """The rest of the field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +110,8 @@ class Lesson:
         number: its place in the course.
         id: as in addresses.
         minutes: that it takes in a class.
+        part: the path through the course that it belongs to.
+        able: what a student can do after it, to follow "you can".
         knows: what one will know after it.
         needs: lessons before it, by id.
         figures: each number that the text states, and the expression that it is.
@@ -110,6 +124,8 @@ class Lesson:
     title: str
     path: Path
     minutes: int
+    part: LessonPath
+    able: str
     knows: tuple[str, ...]
     needs: tuple[str, ...]
     vary: Vary
@@ -183,6 +199,7 @@ def read_lesson(path: Path) -> Lesson:
             number=int(found[1]),
             title=title,
             path=path,
+            part=LessonPath(plain.pop("part")),
             knows=tuple(plain.pop("knows")),
             needs=tuple(plain.pop("needs")),
             reading=tuple(plain.pop("reading")),
@@ -191,7 +208,7 @@ def read_lesson(path: Path) -> Lesson:
             steps=steps,
             **plain,
         )
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise ConfigError(f"{path.with_suffix('.toml').name}: {error}") from None
     asked = {call.args[0] for call in lesson.calls("ask")}
     if asked != set(questions):

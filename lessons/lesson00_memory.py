@@ -9,12 +9,12 @@ lab = Lab("lesson00_memory")
 # %% [markdown]
 # # One process and its 16 bytes per parameter
 #
-# Before we divide anything among machines, let us look at what there is to divide. One process
-# trains a small language model, for real: it reads text, computes a loss, and adjusts its
-# parameters a little. The number of parameters is called Ψ, and nearly everything in this course is
-# counted in it.
+# Before dividing a training among machines, look at its parts in one process. One process trains a
+# small language model, for real: it reads text, computes a loss, and adjusts its parameters a
+# little. The number of parameters is called Ψ, and nearly everything in this course is counted in
+# it.
 #
-# The model computes in bf16, a number format of two bytes. So how much memory does the process need
+# The model computes in bf16, a number format of two bytes. How much memory does the process need
 # for each parameter? You will predict first; then you will run it and look into its memory.
 
 # %%
@@ -42,12 +42,12 @@ lab.show("roles", "one/stage-0")
 lab.reveal("bytes_each")
 
 # %% [markdown]
-# ## When each part comes into being
+# ## When each part is allocated
 #
-# Not everything is there from the beginning. A process that has just loaded its model holds much
-# less than one that has taken its first step; that is why a training run may fail with "out of
-# memory" only after a few seconds. You see the very first step here. Put what the process holds in
-# the order in which it appears.
+# A process does not allocate everything at the beginning. A process that has just loaded its model
+# holds much less than one that has taken its first step; that is why a training run may fail with
+# "out of memory" only after a few seconds. You see the very first step here. Put the parts of its
+# memory in the order in which they appear.
 
 # %%
 lab.ask("birth")
@@ -57,12 +57,12 @@ lab.replay("one/stage-0", at="backward")
 lab.reveal("birth")
 
 # %% [markdown]
-# ## The fullest moment
+# ## The peak
 #
 # Activations pile up during forward, because backward will need them. Backward uses them up and
 # produces gradients. The update adds what the optimizer keeps. Three waves, each with its own
-# crest: mark the moment at which this process holds the most. Think of the sizes that you have just
-# seen, and of which of these things are in memory at the same time.
+# crest: mark the moment at which this process holds the most memory. Think of the sizes that you
+# have just seen, and of which of these things are in memory at the same time.
 
 # %%
 lab.ask("fullest")

@@ -9,14 +9,14 @@ lab = Lab("lesson01_rings")
 # %% [markdown]
 # # Collectives and rings
 #
-# Several processes train together; each is called a rank. Sooner or later they have to combine what
-# they have: each rank has a long vector, and all of them need the sum of these vectors. An
-# operation that all ranks perform together is a **collective**, and for ZeRO you need only three.
+# Several processes train together; each is called a rank. They have to combine their results: each
+# rank has a long vector, and all of them need the sum of these vectors. An operation that all
+# ranks perform together is a **collective**, and for ZeRO you need only three.
 #
 # Cut the vector into as many pieces as there are ranks: a, b, c and so on. (The replay calls them
 # shards.) A **reduce-scatter** leaves each rank with one piece, summed over all ranks. An
-# **all-gather** starts from there and brings every piece to everybody. An **all-reduce** gives
-# everybody the whole sum. How much must a rank send for each?
+# **all-gather** starts from there and brings every piece to every rank. An **all-reduce** gives
+# every rank the whole sum. How much must a rank send for each?
 
 # %%
 lab.replay("ring/stage-1", at="backward reduce blocks.2 hop 1")
@@ -43,10 +43,10 @@ lab.reveal("pieces")
 # %% [markdown]
 # ## All-gather: finished pieces circulate
 #
-# Now each rank owns one finished piece, and everybody wants all of them. The ring turns once more.
-# Nothing is added up this time: a rank keeps a copy of what comes in and passes it on. Follow piece
-# a with your finger. It belongs to rank 0, which sends it to its neighbour; the neighbour passes it
-# on. Which rank has to wait for it the longest?
+# Now each rank owns one finished piece, and every rank needs all of them. The ring turns once
+# more. Nothing is added up this time: a rank keeps a copy of what comes in and passes it on.
+# Follow piece a with your finger. It belongs to rank 0, which sends it to its neighbour; the
+# neighbour passes it on. Which rank has to wait for it the longest?
 
 # %%
 lab.ask("last")
@@ -60,7 +60,7 @@ lab.reveal("last")
 # ## All-reduce: both, one after the other
 #
 # An all-reduce has to give the whole sum to every rank. You have already seen all that it takes:
-# make the sums, piece by piece, then bring the finished pieces to everybody. Call the size of the
+# make the sums, piece by piece, then bring the finished pieces to every rank. Call the size of the
 # vector its payload. How much does one rank send, measured in payloads? Use what you counted: how
 # many pieces leave a rank in each half, and what fraction of the payload is a piece?
 

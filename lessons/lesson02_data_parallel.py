@@ -14,19 +14,19 @@ lab = Lab("lesson02_data_parallel")
 # But each rank has seen only its own part. If every rank updated its parameters by itself, there
 # would soon be as many different models as ranks.
 #
-# So before they update anything, the ranks have to agree. This lesson is about what they tell each
-# other for that, when they do so, and what it costs.
+# So before they update anything, the ranks have to agree. This lesson covers the contents, the
+# time and the cost of this communication.
 
 # %%
 lab.replay("ring/stage-0", at="forward")
 
 # %% [markdown]
-# ## What the ranks must tell each other
+# ## What the ranks must communicate
 #
 # The ranks start from the same parameters, and they must have the same parameters again after the
 # step. Their data differ, so their activations differ, their losses differ, and so does all that
-# backward computes. Which of these things must they combine, so that each of them can then carry
-# out the very same update by itself? One of them is enough: find it.
+# backward computes. Which of these things must they combine, so that each of them can then perform
+# the same update by itself? One of them is enough: find it.
 
 # %%
 lab.ask("travels")
@@ -39,7 +39,7 @@ lab.replay("ring/stage-0", at="backward reduce head hop 1")
 lab.reveal("travels")
 
 # %% [markdown]
-# ## How much that is
+# ## How much they send
 #
 # Every rank needs the sum of all gradients, so the collective is an all-reduce. You know what that
 # costs on a ring. All gradients together are as long as the model: one value for each parameter, in

@@ -7,12 +7,11 @@ from zerosim.lessons.lab import Lab
 lab = Lab("lesson03_zero1")
 
 # %% [markdown]
-# # ZeRO-1: everybody updates a share
+# # ZeRO-1: each rank updates a share
 #
 # In data-parallel training each rank keeps the states of the whole optimizer: an fp32 master copy,
-# a momentum and a variance for every parameter. These are the largest part of the model states, and
-# all ranks carry out the very same update with them. Many hands, and the same work done many times
-# over.
+# a momentum and a variance for every parameter. These are the largest part of the model states,
+# and all ranks perform the same update with them: each rank repeats the work of every other.
 #
 # ZeRO-1 has one idea. Cut each unit into as many shards as there are ranks, and let each rank
 # update its own shard only. Then it needs the optimizer's states of that shard and of nothing else.
@@ -22,12 +21,12 @@ lab = Lab("lesson03_zero1")
 lab.replay("ring/stage-1", at="update compute blocks.2")
 
 # %% [markdown]
-# ## Whose shard is it?
+# ## The owner of a shard
 #
 # Call the shards of a unit a, b, c and so on. For each of them there is one rank that updates it:
-# its **owner**. To update a shard, the owner needs the sum of its gradients over all ranks; nobody
-# else needs that sum. You know the collective that leaves exactly this on each rank. Think of where
-# its sums end up, and click.
+# its **owner**. To update a shard, the owner needs the sum of its gradients over all ranks; no
+# other rank needs that sum. You know the collective that leaves exactly this on each rank. Think
+# of where its sums end up, and click.
 
 # %%
 lab.ask("owner")

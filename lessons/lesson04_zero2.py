@@ -14,8 +14,8 @@ lab = Lab("lesson04_zero2")
 # step overwrites them, although most of each is of no more use to the rank.
 #
 # ZeRO-2 changes one thing: once the gradient of a unit has been reduced, it is freed, and what
-# stays is the rank's own shard of the sum. It sounds like mere tidying up. Find out when exactly a
-# gradient may go, and what that gains.
+# stays is the rank's own shard of the sum. Find out when exactly a gradient may be freed, and what
+# that saves.
 
 # %%
 lab.replay("ring/stage-2", at="backward reduce hop 1")
@@ -39,7 +39,7 @@ lab.show("purposes", "ring/stage-1", "ring/stage-2")
 lab.reveal("compare")
 
 # %% [markdown]
-# ## When a gradient may go
+# ## When a gradient may be freed
 #
 # Follow the gradient of blocks.3. Backward computes it; then it is on its way around the ring,
 # while backward is already busy with blocks.2. As long as it is being sent, it must not be

@@ -28,7 +28,7 @@ lab.replay("ring/stage-3", at="forward gather blocks.2")
 # a gradient for each of them. The update needs the gradient and the optimizer's states of a
 # parameter, and these are where its shard is.
 #
-# Nobody keeps a whole block for later: that is the rule of the game. Put the events of the block's
+# No rank keeps a whole block for later: this is the rule of ZeRO-3. Put the events of the block's
 # life in order before you look, then step through backward and check each of them.
 
 # %%
@@ -47,7 +47,7 @@ lab.reveal("life")
 # when it computes that block.
 #
 # One thing blurs the picture: while a block computes, the next one is already being gathered, so
-# that nobody stalls. You will measure what that is worth in the lesson on overlap. Mark the first
+# that no rank stalls. The lesson on overlap measures what this prefetching saves. Mark the first
 # moment at which the shards of the other ranks are gone; the answer comes with the figure of the
 # memory.
 
@@ -80,9 +80,9 @@ lab.reveal("after_update")
 # %% [markdown]
 # ## What does it buy?
 #
-# Memory, now. The run noted what was alive whenever a unit began to compute. Before you see it: how
-# much of the parameters does a rank still hold at the end of backward, counting both its own shards
-# and whatever is still gathered?
+# Memory, now. The run recorded the live tensors whenever a unit began to compute. Before you see
+# it: how much of the parameters does a rank still hold at the end of backward, counting both its
+# own shards and whatever is still gathered?
 #
 # Then read the figure from top to bottom, as time goes on. One part comes and goes: the block that
 # is computing, and the one that is on its way. The other part is there from beginning to end.

@@ -40,14 +40,15 @@ lab.show("causes", "ring/stage-2")
 lab.reveal("left")
 
 # %% [markdown]
-# ## Someone else does the work
+# ## The backend does the work
 #
 # Until now the collectives were zerosim's own rings, made of single messages. Real programs call
 # the backend: `reduce_scatter_tensor`, and it is done. The name says what the result is: each rank
 # has its piece of the sum. It does not say how the piece got there.
 #
-# From now on we let Gloo, PyTorch's backend for CPUs, carry out its own collectives. The program
-# asks for the same things in the same order. Who can see what these collectives really send?
+# From now on the run uses the collectives of Gloo, PyTorch's backend for CPUs. The program makes
+# the same calls in the same order. Which ledger can show the bytes that these collectives really
+# send?
 
 # %%
 lab.ask("witness")
@@ -71,7 +72,7 @@ lab.reveal("witness")
 lab.reveal("native")
 
 # %% [markdown]
-# ## Who else is hit?
+# ## Which other stages are affected?
 #
 # A suspicion is worth more if it predicts something new. You now have one collective under
 # suspicion, in one stage. Other stages ask the same backend for other collectives, and more or less

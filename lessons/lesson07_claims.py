@@ -26,8 +26,8 @@ lab = Lab("lesson07_claims")
 # stage, with Adam in mixed precision: whole parameters, a share of the optimizer's states, and so
 # on.
 #
-# Judge the sentence as it stands. Then work out what it comes to for the few ranks that you have
-# been running all along; the figure sets both beside what was measured on them.
+# Judge the sentence literally. Then work out what it comes to for the few ranks that you have been
+# running all along; the figure sets both beside what was measured on them.
 
 # %%
 lab.ask("saves")
@@ -58,9 +58,10 @@ lab.reveal("seven")
 # %% [markdown]
 # ## One word in a description
 #
-# Descriptions of the stages go through a step: who computes, who sends what to whom, who updates.
-# Often there is one word in them that nobody checks, because the result is the same: the sum of all
-# gradients arrives where it is needed, whichever collective brought it there.
+# Descriptions of the stages go through a step: which rank computes, which rank sends what to
+# which, which rank updates. Often there is one word in them that is never checked, because the
+# result is the same: the sum of all gradients arrives where it is needed, whichever collective
+# brought it there.
 #
 # In the lesson on the three ledgers you have seen what such a word can cost. What do you say to
 # this one?

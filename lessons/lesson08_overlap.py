@@ -28,8 +28,8 @@ lab.replay("overlap/stage-3", at="forward compute blocks.1")
 # step were now paid for only once for several batches.
 #
 # That depends on what a rank is able to keep between two micro-steps. Adding up needs room for the
-# sum. Who has room for a whole gradient, and who has room for only a share? And who has to gather
-# the parameters anew each time? Count the payload of ZeRO-2.
+# sum. Which stage has room for a whole gradient, and which for only a share? And which has to
+# gather the parameters anew each time? Count the payload of ZeRO-2.
 
 # %%
 lab.ask("accumulate")
@@ -77,7 +77,7 @@ lab.reveal("bytes")
 lab.reveal("exposed")
 
 # %% [markdown]
-# ## The one who waits
+# ## The rank that waits
 #
 # Here is the loss that no overlap hides. In this run one rank is slow: before each layer of its
 # forward it sleeps for a moment, as if other programs were using its processor as well. The run is

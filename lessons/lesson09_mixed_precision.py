@@ -14,9 +14,9 @@ lab = Lab("lesson09_mixed_precision")
 # very large gradients. Mixed precision is how one deals with both, and all that it needs is kept,
 # divided and sent by the stages that you know.
 #
-# Watch a step of a small model in fp16, on two ranks with ZeRO-2. Go to the update: before anything
-# is updated, the ranks ask each other a question. By the end of this lesson you will know which
-# one, and why nobody may answer it alone.
+# Watch a step of a small model in fp16, on two ranks with ZeRO-2. Go to the update: before
+# anything is updated, the ranks ask each other a question. By the end of this lesson you will know
+# which one, and why no rank may answer it alone.
 
 # %%
 lab.replay("fp16/stage-2", at="update")
@@ -62,9 +62,9 @@ lab.reveal("rounded")
 # are divided by it before the update. If the scale is too large, some gradient becomes infinite
 # instead: an overflow.
 #
-# Nobody knows the right scale beforehand, and it changes as training goes on. So it is found by
-# trying. The run that you are going to make has much too high a learning rate on purpose, so that
-# its gradients grow. Predict what it does about the scale.
+# The right scale is unknown beforehand, and it changes during training. So it is found by trying.
+# The run that you are going to make has much too high a learning rate on purpose, so that its
+# gradients grow. Predict what it does about the scale.
 
 # %%
 lab.ask("scale")

@@ -87,9 +87,9 @@ lab.reveal("compare")
 # well, on the last one the head. The batch is cut into micro-batches that go through the stages one
 # after another, so that all ranks have something to do.
 #
-# There is no collective any more. A stage hands its output to the next one, b·s·h numbers in all at
-# each boundary, and in backward its gradient comes back. For the first time the ranks are not
-# alike: what a rank sends depends on where it stands.
+# There is no collective any more. A stage hands its output to the next one, b·s·h numbers in all
+# at each boundary, and in backward its gradient comes back. For the first time the ranks are not
+# alike: what a rank sends depends on its stage.
 
 # %%
 lab.ask("silent")

@@ -107,7 +107,7 @@ lab.reveal("third")
 # copy.
 #
 # Besides these, a rank holds what is on its way: DDP copies gradients into buckets, FSDP2 gathers
-# into buffers. And it holds activations, which nobody divides here. Think of the peak of a rank,
+# into buffers. And it holds activations, which are not divided here. Think of the peak of a rank,
 # and put three of the programs in order.
 
 # %%
@@ -125,9 +125,9 @@ lab.reveal("held")
 # most that a rank held. DeepSpeed's last column is no mistake: it reserves a bucket of the size
 # that its configuration says, half a billion elements, however small the model is.
 #
-# In the second table each law stands above the causes for which its program sends something else,
-# as `zerosim verify` finds them. If anything were left over, either the law would be the wrong one
-# or you would have found a defect.
+# In the second table the causes of each program's deviation follow below its law, as `zerosim
+# verify` finds them. If anything were left over, either the law would be the wrong one or you
+# would have found a defect.
 
 # %%
 lab.show(

@@ -63,10 +63,10 @@ lab.reveal("price")
 # %% [markdown]
 # ## Out of the device altogether
 #
-# Nobody needs a checkpoint between the forward of its block and its backward. For a model with many
-# layers that is a long time. So the part that a rank keeps may as well wait in the memory of the
-# host, which is larger and cheaper: P_a+cpu. It goes over the bus between device and host, and
-# comes back when backward is about to need it.
+# No computation needs a checkpoint between the forward of its block and its backward. For a model
+# with many layers that is a long time. So the part that a rank keeps may as well wait in the
+# memory of the host, which is larger and cheaper: P_a+cpu. It goes over the bus between device and
+# host, and comes back when backward is about to need it.
 #
 # How much does that put on the bus of one rank in a step?
 

@@ -51,8 +51,8 @@ lab.reveal("stays")
 # makes the new parameters.
 #
 # Forward and backward belong to the device, the update to the host. Each edge that leads from one
-# to the other crosses the bus. Suppose somebody proposes to save the host some work by rounding the
-# new parameters on the device.
+# to the other crosses the bus. Suppose a proposal: save the host some work by rounding the new
+# parameters on the device.
 
 # %%
 lab.ask("rounding")

@@ -9,9 +9,9 @@ lab = Lab("lesson16_scale")
 # %% [markdown]
 # # Does it scale?
 #
-# Nobody brings a cluster to class. So these are dry runs: the engine does what it always does, but
-# on ranks that do not exist, with tensors that have a shape and no memory. Order, bytes and groups
-# are the engine's own. Times are predicted from what the machine can compute and send.
+# A class has no cluster. So these are dry runs: the engine does what it always does, but on ranks
+# that do not exist, with tensors that have a shape and no memory. Order, bytes and groups are the
+# engine's own. Times are predicted from what the machine can compute and send.
 #
 # The machine is the kind of cluster on which ZeRO was first measured. The model has four blocks, as
 # wide as those of a large model. Watch a gather run beside the computation of the unit before it.

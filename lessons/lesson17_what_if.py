@@ -10,8 +10,8 @@ lab = Lab("lesson17_what_if")
 # # What if?
 #
 # A faster network, a faster processor, a colleague who repairs the slow machine: which of them
-# would make a step shorter, and by how much? Nobody has to buy anything to find out. A recorded run
-# says what waited for what, and how long each thing took. So it can be timed again with one thing
+# would make a step shorter, and by how much? The answer costs no hardware. A recorded run says
+# what waited for what, and how long each thing took. So it can be timed again with one thing
 # changed.
 #
 # The run is the one with the slow rank, which sleeps during forward. What follows is predicted;

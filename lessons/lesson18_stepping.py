@@ -58,12 +58,12 @@ lab.reveal("alone")
 # %% [markdown]
 # ## A breakpoint
 #
-# Nobody wants to count steps. A breakpoint says in words where to stop: here, before a
+# Counting steps is tedious. A breakpoint says in words where to stop: here, before a
 # reduce-scatter in backward. Then all ranks run at their own pace, and each compares what it is
 # about to do with those words.
 #
-# Each unit's gradients are reduced as soon as its backward is done. Before whose reduction do the
-# ranks stop first?
+# Each unit's gradients are reduced as soon as its backward is done. Before which unit's reduction
+# do the ranks stop first?
 
 # %%
 lab.ask("first")

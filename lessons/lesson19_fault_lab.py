@@ -10,10 +10,10 @@ lab = Lab("lesson19_fault_lab")
 # # The fault lab
 #
 # Five runs, each with something wrong on one of its ranks. On a cluster you would have a log for
-# each rank, and most of these logs would say only that their rank was waiting. Who did it?
+# each rank, and most of these logs would say only that their rank was waiting. Which rank was it?
 #
 # For each case you see evidence from every rank, such as what it called last and how its file
-# ended. Say who is at fault. Then the run is recorded anew, with the fault in its command, and
+# ended. Name the rank at fault. Then the run is recorded anew, with the fault in its command, and
 # `zerosim diagnose` gives its own answer. It reads the trace, not the command.
 
 # %% [markdown]
@@ -23,8 +23,8 @@ lab = Lab("lesson19_fault_lab")
 # a last row. The library aborts when a message does not have the size that it expected. The rank
 # that aborts can be the one at fault, or one that was talking to it.
 #
-# Compare the calls: all ranks of a group should make the same ones, in the same order. Who is
-# somewhere else?
+# Compare the calls: all ranks of a group should make the same ones, in the same order. Which rank
+# is somewhere else?
 
 # %%
 lab.show("endings", "case-a/stage-2")
@@ -43,7 +43,7 @@ lab.reveal("a")
 # ZeRO-1. Two ranks have the same error: a connection was lost while they waited, in the update. It
 # is in both logs, with a long stack trace. The third log has nothing at all.
 #
-# Who broke the run?
+# Which rank broke the run?
 
 # %%
 lab.show("endings", "case-b/stage-1")
@@ -103,8 +103,8 @@ lab.reveal("d")
 # ZeRO-1. Nothing failed, nothing is slow, the loss falls as it should, and all claims about its
 # traffic hold. But one bit of one parameter has flipped on one rank.
 #
-# Nobody could guess this one from calls and endings. But the ranks had been told to write down
-# checksums of what they hold. Where in such a run must one look to find the fault?
+# Calls and endings do not reveal this fault. But the ranks had been configured to record checksums
+# of what they hold. Where in such a run must one look to find the fault?
 
 # %%
 lab.show("endings", "case-e/stage-1")

@@ -23,8 +23,8 @@ lab.replay("accumulate/stage-1", at="update")
 # %% [markdown]
 # ## Room for a sum
 #
-# Data parallelism and ZeRO-1 keep a whole gradient of every parameter. A rank adds what it computes
-# to what it has, and asks nobody. So the micro-steps before the last are silent.
+# Data parallelism and ZeRO-1 keep a whole gradient of every parameter. A rank adds what it
+# computes to what it has, without communication. So the micro-steps before the last are silent.
 #
 # Count the payload of a whole step of ZeRO-1, in which a reduce-scatter and an all-gather of all
 # parameters are one Ψ each.

@@ -25,8 +25,8 @@ lab.replay("alone/stage-0", at="update")
 # ## Marks on a ruler
 #
 # Between one and two a format has as many numbers as its fraction has patterns, evenly spaced.
-# Between two and four they are twice as far apart, and so on: a ruler whose marks lie further apart
-# the further one goes.
+# Between two and four they are twice as far apart, and so on: a ruler with marks that lie further
+# apart the further one goes.
 #
 # A weight of one gets small updates, each as large as the learning rate that the lessons use. It is
 # kept in fp32, as the master, and rounded to bf16 for each forward. For how long does forward see

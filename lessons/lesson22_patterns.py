@@ -24,9 +24,9 @@ lab.graph("collectives/stage-0")
 # %% [markdown]
 # ## One to all
 #
-# Before training begins all ranks need the same weights. One of them, the root, broadcasts its own.
-# It could send them to everybody, or to one rank that sends them on. Or whoever has them helps:
-# first one rank has them, then two, then four.
+# Before training begins all ranks need the same weights. One of them, the root, broadcasts its
+# own. It could send them to every rank, or to one rank that sends them on. Or every rank that has
+# them helps: first one rank has them, then two, then four.
 #
 # PyTorch's Gloo does the last. How many payloads does the root send?
 
@@ -75,7 +75,7 @@ lab.reveal("size")
 #
 # In an all-to-all a rank has a different piece for each of the others. With it a layer of experts
 # sends each token to the rank that has its expert, and back; or a matrix that is cut by rows
-# becomes one that is cut by columns. Nothing is added up, and nobody gets a copy of what another
+# becomes one that is cut by columns. Nothing is added up, and no rank gets a copy of what another
 # gets.
 #
 # Take the payload of the broadcast, of which one piece stays where it is: what does a rank send?
@@ -87,9 +87,9 @@ lab.reveal("pieces")
 # %% [markdown]
 # ## Rounded on the way
 #
-# ZeRO++ reduces gradients by an all-to-all: each rank sends each piece straight to its owner, who
-# adds. A ring would send as many bytes. But ZeRO++ quantizes what it sends, and in a ring a piece
-# is a new sum at each hop, so it would be quantized again.
+# ZeRO++ reduces gradients by an all-to-all: each rank sends each piece straight to its owner,
+# which adds. A ring would send as many bytes. But ZeRO++ quantizes what it sends, and in a ring a
+# piece is a new sum at each hop, so it would be quantized again.
 #
 # How often is a piece rounded before its sum is complete, if a ring quantizes each message?
 
@@ -99,7 +99,7 @@ lab.show("hops", "ring/stage-2", "reduce-scatter")
 lab.reveal("rounded")
 
 # %% [markdown]
-# ## Who uses what
+# ## Where each is used
 #
 # Initial weights are broadcast once. Afterwards a broadcast is rare: if each owner sends its part
 # to all, that takes as many broadcasts as there are owners, which together are an all-gather, with

@@ -9,15 +9,15 @@ lab = Lab("lesson24_deepspeed_engine")
 # %% [markdown]
 # # DeepSpeed's engine, function by function
 #
-# You know what DeepSpeed sends. Here you see who sends it. Each call of a trace names the functions
-# that stand between the line of the program and the call: DeepSpeed's, or those of zerosim's
+# You know what DeepSpeed sends. Here you see which function sends it. Each call of a trace names
+# the functions between the line of the program and the call: DeepSpeed's, or those of zerosim's
 # engine, whichever of the two trains. So a walk through the source needs no debugger: read the
 # table, and open the file at the line.
 #
-# One program, `lessons/programs/hugging_face.py`, was carried out by both engines: a GPT of GPT-2's
-# shape, two micro-steps in a step, buckets so small that a backward fills several of them.
-# DeepSpeed is not installed together with zerosim; its runs were recorded beforehand. This is the
-# one of stage 2.
+# One program, `lessons/programs/hugging_face.py`, was run by both engines: a GPT of GPT-2's shape,
+# two micro-steps in a step, buckets so small that a backward fills several of them. DeepSpeed is
+# not installed together with zerosim; its runs were recorded beforehand. This is the one of
+# stage 2.
 
 # %%
 lab.show("asked", "walk-deepspeed/stage-2", "walk/stage-2")
@@ -27,8 +27,8 @@ lab.show("asked", "walk-deepspeed/stage-2", "walk/stage-2")
 #
 # `deepspeed.initialize()` chooses the engine: `DeepSpeedEngine`, unless the model is a
 # `PipelineModule`. `DeepSpeedEngine.__init__` broadcasts every parameter (`_broadcast_model`);
-# `_configure_zero_optimizer()` then chooses who trains. In stages 1 and 2 it is one class,
-# `DeepSpeedZeroOptimizer`: it flattens each parameter group and cuts it into even parts.
+# `_configure_zero_optimizer()` then chooses the class that trains. In stages 1 and 2 it is one
+# class, `DeepSpeedZeroOptimizer`: it flattens each parameter group and cuts it into even parts.
 #
 # In stage 3 it is `DeepSpeedZeroOptimizer_Stage3`. It makes a `DeepSpeedZeRoOffload`, which passes
 # each parameter through `Init`: broadcast from one rank, then `partition`. Parameter groups become
@@ -55,7 +55,7 @@ lab.reveal("setup")
 # autograd has the gradient of a parameter, and calls its hook: `grad_handling_hook` in stage 2,
 # `reduce_partition_and_remove_grads` in stage 3, which was its name in all stages once. The hook
 # copies the gradient into a bucket. "ipg" in many names stands for independent parallel gradient:
-# one that can be reduced while backward goes on.
+# one that can be reduced while backward continues.
 #
 # A gradient that would not fit any more sends the bucket on its way first: `reduce_ipg_grads()`,
 # `average_tensor()`, and by default an all-reduce. Then whoever owns a part copies it out, and in
@@ -138,7 +138,8 @@ lab.reveal("fetch")
 # the same act. "nothing" is no gap. zerosim's first weights are broadcast once, unit by unit; its
 # ranks need not compare their orders, because there is only one; and it keeps no parameter back.
 #
-# Some names of this lesson are in none of the tables, because they ask nobody. Which of these?
+# Some names of this lesson are in none of the tables, because they call no collective. Which of
+# these?
 
 # %%
 lab.ask("silent")

@@ -12,7 +12,7 @@ lab = Lab("lesson26_owners")
 # Every system that is called ZeRO-3 today cuts each tensor: a rank keeps a part of it, and the
 # parts are gathered. The paper describes it differently. Each parameter belongs to one rank. The
 # owner broadcasts it when it is about to compute, in forward and again in backward, and the
-# gradients are reduced to the owner, who alone updates it.
+# gradients are reduced to the owner, which alone updates it.
 #
 # Our engine can do both. Here units have their owners in turn. Watch one of them leave its owner.
 
@@ -39,7 +39,7 @@ lab.show("hops", "owned/stage-3", "broadcast")
 lab.reveal("together")
 
 # %% [markdown]
-# ## Three times Ψ, but for whom?
+# ## Three times Ψ, but on which rank?
 #
 # So a step moves as much as before: a broadcast in forward, one in backward, and a reduction, which
 # is a chain that ends at the owner and adds on its way. The paper counts three times Ψ, and so does
@@ -58,7 +58,7 @@ lab.reveal("each")
 # ## Or by a tree
 #
 # A chain is not the only way. The broadcast of a library is often a tree: whoever has the unit
-# sends it to somebody who has not. That takes fewer rounds. But then it is the owner who sends most
+# sends it to one that has not. That takes fewer rounds. But then it is the owner that sends most
 # of all, and in a model with one large unit that is always the same rank.
 #
 # With the ranks of our run and a tree: how many times does an owner send its unit?
@@ -71,7 +71,7 @@ lab.show("tree", "owned/stage-3")
 lab.reveal("tree")
 
 # %% [markdown]
-# ## Who holds how much
+# ## How much each rank holds
 #
 # The law of memory is the same, too: all ranks together keep each state once. But an owner keeps
 # whole units, and units cannot be dealt out evenly unless there are as many for each rank, all of
@@ -102,7 +102,7 @@ lab.ask("time")
 lab.reveal("time")
 
 # %% [markdown]
-# ## Why nobody owns
+# ## Why no system has owners
 #
 # PyTorch cuts each tensor along its first dimension, DeepSpeed cuts it as one vector, and both
 # gather. Neither sends a byte less than the paper's own form, and both give up that a parameter is

@@ -40,10 +40,10 @@ lab.reveal("whole")
 #
 # On PyTorch's device `meta` a tensor has a shape and no memory. A model that is made there costs
 # nothing. The engine gives memory to one module at a time, lets it draw its parameters with
-# `reset_parameters`, and divides them before it goes on to the next.
+# `reset_parameters`, and divides them before it continues with the next.
 #
-# Parts of layers that are done stay; the layer whose turn it is exists as it was made, and once
-# more as a flat vector. What is the peak now, when the last layer is made?
+# Parts of layers that are done stay; the current layer exists as it was made, and once more as a
+# flat vector. What is the peak now, when the last layer is made?
 
 # %%
 lab.ask("late")

@@ -57,7 +57,7 @@ lab.show("axes")
 lab.reveal("order")
 
 # %% [markdown]
-# ## Who gets the fast links
+# ## Which axis gets the fast links
 #
 # Within a node a GPU sends over NVLink, to other nodes over its share of the network, which is
 # about a twelfth as fast. Neighbouring ranks share a node, and tensor parallel ranks are

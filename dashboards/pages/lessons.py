@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from zerosim.base.language import sibling
+from zerosim.base.language import sibling, typeset
 from zerosim.dashboards import texts
 from zerosim.dashboards.markdown import to_inline_html, to_linked_html
-from zerosim.lessons.course import Lesson
+from zerosim.lessons.course import Lesson, LessonPath
 from zerosim.lessons.recordings import HERE
 
 PATH = "/lessons"
@@ -44,6 +44,7 @@ class Card:
     needs: tuple[Lesson, ...]
     is_lab: bool
     num_steps: int
+    able: str
 
 
 def cards(lessons: Sequence[Lesson]) -> tuple[Card, ...]:
@@ -56,9 +57,42 @@ def cards(lessons: Sequence[Lesson]) -> tuple[Card, ...]:
             tuple(by_id[each] for each in lesson.needs if each in by_id),
             CLAIMS in lesson.id,
             len(lesson.steps) + any(True for _ in lesson.calls("end")),
+            able_after(lesson),
         )
         for lesson in lessons
     )
+
+
+def able_after(lesson: Lesson) -> str:
+    """What a student can do after a lesson, as a sentence of HTML."""
+    return to_inline_html(typeset(words()["course"]["able"].format(able=lesson.able)))
+
+
+@dataclass(frozen=True, slots=True)
+class PathCards:
+    """A path through the course.
+
+    Attributes:
+        minutes: of all its lessons.
+    """
+
+    path: LessonPath
+    title: str
+    about: str
+    minutes: int
+    cards: tuple[Card, ...]
+
+
+def paths(lessons: Sequence[Lesson]) -> tuple[PathCards, ...]:
+    """The paths in order, each with its lessons in theirs."""
+    said = words()["paths"]
+    found = []
+    for path in LessonPath:
+        own = tuple(card for card in cards(lessons) if card.lesson.part is path)
+        minutes = sum(card.lesson.minutes for card in own)
+        if own:
+            found.append(PathCards(path, said[path], said[f"{path}_about"], minutes, own))
+    return tuple(found)
 
 
 def address_of(lesson: Lesson) -> str:

@@ -219,7 +219,7 @@ def test_run_says_the_same_as_json_and_as_text(tmp_path):
     assert text.code == 0
     again = verify(load(tmp_path))
     assert again.headline in text.out
-    assert f"next: zerosim show {tmp_path}" in text.out
+    assert text.out.endswith(f"next: zerosim replay {tmp_path}\n")
     assert numbers_of(command("verify", tmp_path).out) <= numbers_of(text.out)
 
 

@@ -105,11 +105,12 @@ def test_as_a_process_it_is_one_line_as_well(tmp_path):
         assert_one_line(process(*args))
 
 
-def test_no_command_prints_the_help():
+def test_no_command_prints_the_three_to_begin_with():
     answer = command()
-    assert answer.code == 2
-    assert answer.err == ""
-    assert "Usage: zerosim" in answer.out
+    assert (answer.code, answer.err) == (2, "")
+    lines = [line.split("  ")[1] for line in answer.out.splitlines() if line.startswith("  ")]
+    assert lines == ["zerosim run --stage 3", "zerosim serve", "zerosim trace -- python train.py"]
+    assert "zerosim --help" in answer.out
 
 
 def test_no_gpu(tmp_path, monkeypatch, no_ranks):

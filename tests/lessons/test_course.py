@@ -16,7 +16,7 @@ from tests.lessons.committed import (
     same,
 )
 from zerosim.base.errors import ConfigError
-from zerosim.lessons.course import Text, course, find_lesson, read_lesson
+from zerosim.lessons.course import LessonPath, Text, course, find_lesson, read_lesson
 from zerosim.lessons.expressions import evaluate
 from zerosim.lessons.questions import (
     QuestionKind,
@@ -119,6 +119,23 @@ def test_what_stands_around_the_text_is_sensible(lesson):
     assert lesson.vary.run in lesson.runs()
     assert lesson.vary.option.startswith("--")
     assert "?" in lesson.vary.ask
+
+
+@each_lesson
+def test_it_says_what_a_student_can_do_afterwards(lesson):
+    assert 5 <= len(lesson.able.split()) <= 25
+    assert lesson.able[0].islower()
+    assert not lesson.able.endswith(".")
+
+
+def test_a_path_needs_nothing_of_a_later_one():
+    order = list(LessonPath)
+    path_of = {lesson.id: order.index(lesson.part) for lesson in course()}
+    for lesson in course():
+        assert all(path_of[need] <= path_of[lesson.id] for need in lesson.needs), lesson.id
+    core = [lesson for lesson in course() if lesson.part is LessonPath.CORE]
+    assert [lesson.number for lesson in core] == list(range(len(core)))
+    assert sum(lesson.minutes for lesson in core) <= 90
 
 
 @each_lesson

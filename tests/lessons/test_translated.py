@@ -16,7 +16,7 @@ each_language = pytest.mark.parametrize("language", OTHERS)
 each_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=[lesson.id for lesson in LESSONS])
 
 OF_A_LESSON = re.compile(
-    r"""\.(knows\[\d+\] | reading\[\d+\] | takeaway | vary\.(what|ask)
+    r"""\.(able | knows\[\d+\] | reading\[\d+\] | takeaway | vary\.(what|ask)
     | questions\.\w+\.(ask|unit|hint|explain|options\..+|wrong\[\d+\]\.hint))""",
     re.VERBOSE,
 )

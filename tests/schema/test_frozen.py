@@ -71,8 +71,9 @@ COMMANDS = {
     "table": "NAME --model --json --help",
     "import": "PATHS --out --help",
     "export": """
-        FOLDERS --html --page --lesson --iteration --overwrite --perfetto --chakra --hta --graphml
-        --csv --parquet --png --svg --pdf --gif --webm --at --beats --tour
+        FOLDERS --html --page --lesson --site --iteration --overwrite
+        --perfetto --chakra --hta --graphml --csv --parquet --png --svg --pdf --gif --webm
+        --at --beats --tour
         --figure --theme --present --rank --size --speed --help
     """,
     "doctor": "--json --help",

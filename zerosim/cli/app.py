@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -37,12 +38,20 @@ from zerosim.cli.table import table
 from zerosim.cli.trace import trace
 from zerosim.cli.verify import verify
 from zerosim.cli.whatif import whatif
+from zerosim.cli.wording import said
 
 INTERRUPTED = 130
 _QUOTED_OPTION = re.compile(r"'(--?[\w-]+)'")
 _USAGE_ERROR: type[Exception] = typer.BadParameter.mro()[1]
 """Every complaint of the parser. It is click's, or typer's own copy of it in later versions, and
 has no public name that both know."""
+
+_FIRST_COMMANDS = {
+    "run": "zerosim run --stage 3",
+    "serve": "zerosim serve",
+    "trace": "zerosim trace -- python train.py",
+}
+"""The commands to begin with."""
 
 _RECORD = "Record"
 _READ = "Read a trace"
@@ -54,7 +63,7 @@ _MACHINE = "This machine"
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
-    help="Run ZeRO for real, record what it sends, prove it.",
+    help="Train with ZeRO, record every byte that it communicates, check it against the papers.",
 )
 app.command(rich_help_panel=_RECORD)(run)
 app.command(rich_help_panel=_RECORD, context_settings={"allow_interspersed_args": False})(trace)
@@ -107,16 +116,25 @@ def _options(
     language: Annotated[
         str | None,
         typer.Option(
-            help=f"What it speaks: {', '.join(Language)}; else what {VARIABLE} says.",
+            help=f"Language of the output: {', '.join(Language)}; by default that of {VARIABLE}.",
             metavar="NAME",
         ),
     ] = None,
 ) -> None:
-    """Run ZeRO for real, record what it sends, prove it."""
+    """Train with ZeRO, record every byte that it communicates, check it against the papers."""
     speak(chosen(language))
     if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+        typer.echo("\n".join(_first_words()))
         raise typer.Exit(2)
+
+
+def _first_words() -> Iterator[str]:
+    """The text of `zerosim` without arguments."""
+    yield f"{said('start.what')}\n\n{said('start.begin')}"
+    width = max(map(len, _FIRST_COMMANDS.values()))
+    for name, line in _FIRST_COMMANDS.items():
+        yield f"  {line:{width}}  {said(f'start.{name}')}"
+    yield f"\n{said('start.help')}"
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""`zerosim calibrate`: a machine's constants out of recorded runs, held against others."""
+"""`zerosim calibrate`: a machine's constants from recorded runs, checked with others."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def calibrate(
     *,
     out: Annotated[Path, typer.Option(help="The machine file to write.")] = Path("machine.toml"),
     check: Annotated[
-        list[Path] | None, typer.Option(help="A run to predict that is not fitted to; repeat it.")
+        list[Path] | None, typer.Option(help="A run to predict but not to fit; may be repeated.")
     ] = None,
     cores: Annotated[
         float | None, decimal("Ranks of a node that compute at full speed; all by default.")
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Fit a machine's constants to recorded runs, and write them to a file with their residuals."""
+    """Fit a machine's constants to recorded runs; write them to a file with the residuals."""
     if cores is not None and cores <= 0:
         raise ConfigError(f"cores is {cores:g}: expected more than 0")
     fitted = [open_run(folder) for folder in folders]

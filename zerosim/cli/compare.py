@@ -45,7 +45,7 @@ def compare_traces(
     *,
     as_json: AsJson = False,
 ) -> int:
-    """Set traces side by side: traffic, memory and time, by phase and unit.
+    """Compare traces: traffic, memory and time, by phase and unit.
 
     Of a trace that ends early, and of those beside it, what all of them finished.
     """

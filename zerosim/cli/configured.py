@@ -15,7 +15,7 @@ from zerosim.base.errors import ConfigError
 from zerosim.cli.options import decimal, integer, option_of
 
 PANELS = "*"
-"""All options that stand in panels of their own."""
+"""All options in panels of their own."""
 
 DECLARED = {one.name: one for one in (*EngineConfig.options(), *RunConfig.options())}
 

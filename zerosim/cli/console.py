@@ -23,7 +23,7 @@ _AT_ONCE = 1000
 """Rows that are printed together."""
 
 ASCII_STANDS_IN = "zerosim.ascii-stands-in"
-"""Error handler of a stream that cannot write our signs: words that can be read stand for them."""
+"""Error handler of a stream that cannot write our signs: readable words replace them."""
 _STAND_INS = {
     "✓": "ok",
     "✗": "NO",
@@ -51,7 +51,7 @@ class _Console(Console):
     """What a trace says can hold anything: what would steer the terminal is written out."""
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """A text with room for what is written out."""
+        """A text with room for escaped characters."""
         return super().render_str(written_out(text), **options)
 
     def render(
@@ -91,7 +91,7 @@ def make_table(*columns: str, left: int = 1, title: str | None = None) -> Table:
 
 
 def print_table(console: Console, table: Table) -> None:
-    """Print a table whose numbers are whole: where the terminal is too narrow, it breaks the line.
+    """Print a table with complete numbers: a narrow terminal breaks the line.
 
     A column that may wrap does so first.
     """

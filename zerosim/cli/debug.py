@@ -31,7 +31,7 @@ def debug(
         list[str] | None,
         typer.Argument(
             metavar="[RUN OPTIONS | -- COMMAND]",
-            help="What zerosim run takes, as --stage 3 --ranks 4; or a command after --.",
+            help="Options of zerosim run, as --stage 3 --ranks 4; or a command after --.",
         ),
     ] = None,
     *,
@@ -43,28 +43,27 @@ def debug(
         bool,
         typer.Option(
             "--browser/--no-browser",
-            help="Serve Replay of what happened, growing, with the same steps; commands here as "
-            "well.",
+            help="Serve a page with the replay so far and the same controls as the prompt.",
         ),
     ] = True,
     attach: Annotated[
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Hold a run that was started with --debuggable and writes its trace there; it "
-            "goes on when it is let go.",
+            help="Stop a run that was started with --debuggable and traces to this folder; "
+            "detaching resumes it.",
         ),
     ] = None,
     host: Annotated[
         str,
         typer.Option(
             metavar="ADDRESS",
-            help="With --attach: an address of this machine, at which ranks of other hosts come "
-            "in; none by default.",
+            help="With --attach: address of this machine to which ranks of other hosts connect; "
+            "none by default.",
         ),
     ] = "",
 ) -> int:
-    """Hold the ranks of a run before each event, step by step; the exit code is the run's.
+    """Stop the ranks of a run before each event and step through them; returns its exit code.
 
     Commands are read from the terminal, or from a pipe; help lists them.
     """
@@ -90,7 +89,7 @@ def debug(
 
 @contextmanager
 def _steered(controller: Controller, prompt: Prompt, *, browser: bool) -> Iterator[None]:
-    """Wait until the ranks stand, and have them steered here and on the page, which stays open."""
+    """Wait until the ranks have stopped, and step them here and on the page, which stays open."""
     with ExitStack() as pages:
         if prompt.begin() and browser:
             folder = controller.links[0].folder
@@ -111,7 +110,7 @@ def _require_nothing_to_start(words: list[str], out: Path | None, *, overwrite: 
 
 
 def _attach(folder: Path, host: str, *, browser: bool) -> int:
-    """Hold a run that somebody else has started, until it is let go or over."""
+    """Debug a run that was started elsewhere, until detached or over."""
     with called(folder, host) as door:
         controller = Controller(door, attaches=True)
         _hear_interrupts(controller, None)
@@ -122,7 +121,7 @@ def _attach(folder: Path, host: str, *, browser: bool) -> int:
 
 
 def command_line(words: list[str], out: Path | None, *, overwrite: bool) -> list[str]:
-    """The command of ours that does what is to be held: `run` or `trace`."""
+    """The command that starts the program to debug: `run` or `trace`."""
     own = [sys.executable, "-m", "zerosim"]
     common = (["--out", str(out)] if out else []) + (["--overwrite"] if overwrite else [])
     if words and not words[0].startswith("-"):

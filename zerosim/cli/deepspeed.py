@@ -38,7 +38,7 @@ _DECIDES = {
 """Options that the file decides, and the key that it does so by."""
 
 _NOT_ITS_OWN = {"collectives", "learning_rate", "stage"}
-"""Options that are held against the file in a way of their own."""
+"""Options that are compared with the file in a way of their own."""
 
 
 def _decided(settings: Settings, name: str) -> object:
@@ -95,7 +95,7 @@ def explain_file(
     """Print what becomes of each key, and what DeepSpeed itself would send and keep.
 
     Args:
-        run: whose model it is.
+        run: the run with the model.
         num_ranks: that are data parallel.
 
     Raises:

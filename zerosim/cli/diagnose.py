@@ -1,4 +1,4 @@
-"""`zerosim diagnose`: who is at fault, in a sentence."""
+"""`zerosim diagnose`: the rank at fault, in a sentence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def diagnose(
     paths: Annotated[
         list[Path],
         typer.Argument(
-            help="A trace's folder, also of a run that goes on; or Flight Recorder dumps."
+            help="A trace's folder, also of a running program; or Flight Recorder dumps."
         ),
     ],
     *,
@@ -32,7 +32,7 @@ def diagnose(
     ] = PATIENCE_S,
     as_json: AsJson = False,
 ) -> int:
-    """Say who is at fault in a run that failed, hangs or went well; exit 1 if somebody is."""
+    """Find the rank at fault in a run that failed or hangs; exit 1 if there is one."""
     found = _diagnosis(paths, patience)
     if as_json:
         print_json(found.to_dict())

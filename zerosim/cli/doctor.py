@@ -36,7 +36,7 @@ class HealthCheck:
 
 
 def doctor(*, as_json: AsJson = False) -> int:
-    """Say whether this machine can run zerosim, and what it can measure; exit 2 if it cannot."""
+    """Check whether this machine can run zerosim and what it can measure; exit 2 if it cannot."""
     findings = list(_examine())
     able = all(finding.works for finding in findings if finding.is_needed)
     if as_json:

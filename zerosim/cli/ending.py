@@ -9,11 +9,11 @@ from zerosim.base.errors import TraceError
 from zerosim.verify.diagnosis import Diagnosis, diagnose_folder
 
 _MOST_S = 4.0
-"""A trace so long that this does not do is diagnosed by who asks for it."""
+"""A longer trace is diagnosed by `zerosim diagnose` alone."""
 
 
 def diagnosis_of(folder: Path) -> Diagnosis | None:
-    """Who is at fault; None if that is not known within some seconds, or there is no trace."""
+    """The rank at fault; None if it is not found within some seconds, or there is no trace."""
     found: list[Diagnosis] = []
 
     def look() -> None:

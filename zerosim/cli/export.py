@@ -1,4 +1,4 @@
-"""`zerosim export`: traces as files for someone who has no zerosim."""
+"""`zerosim export`: traces as files for people without zerosim."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zerosim.base.errors import ConfigError, EnvironmentFault
 from zerosim.base.quantities import format_bytes, format_exact
 from zerosim.cli.options import ReplaceFile, integer, open_run, require_no_file
 from zerosim.cli.pictures import PictureFile, draw, files_of, with_pictures
-from zerosim.cli.serve import file_of_lesson, file_of_page
+from zerosim.cli.serve import file_of_lesson, file_of_page, is_site, site_in
 from zerosim.schema.events import Kind, Phase
 from zerosim.view.export.chakra import chakra_files
 from zerosim.view.export.columns import csv_file, parquet_file
@@ -68,7 +68,7 @@ class Page(StrEnum):
 @partial(with_pictures, more=_TOOLS)
 def export(
     folders: Annotated[
-        list[Path] | None, typer.Argument(help="A trace's folder; of several, Compare is written.")
+        list[Path] | None, typer.Argument(help="A trace's folder; several make a Compare page.")
     ] = None,
     *,
     html: Annotated[
@@ -82,13 +82,23 @@ def export(
         int | None,
         integer("Write this lesson, with replays and answers, or its slides; it takes no trace."),
     ] = None,
+    site: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the documentation, all lessons, puzzles and replays into this folder, as a "
+            "web site; it takes no trace."
+        ),
+    ] = None,
     iteration: Annotated[
         int | None, integer("Which iteration to export; the last complete one by default.")
     ] = None,
     overwrite: ReplaceFile = False,
     **options: Any,
 ) -> int:
-    """Write a page that opens in any browser, offline; pictures and films; files of other tools."""
+    """Write offline pages, a whole site, pictures and films, and files for other tools."""
+    if site is not None:
+        _require_alone(site, folders, options, html, page, lesson, iteration)
+        return _export_site(site, overwrite=overwrite)
     if lesson is not None:
         return _export_lesson(
             lesson, html, options, slides=_slides_of(lesson, page, folders), overwrite=overwrite
@@ -216,6 +226,25 @@ def _export_lesson(
     if html is not None:
         how = "arrows go on, n shows notes" if slides else "printed, each step is a sheet"
         typer.echo(f"next: open {html} in a browser; {how}")
+    return 0
+
+
+def _require_alone(site: Path, folders: object, options: Mapping[str, Any], *given: object) -> None:
+    if folders or files_of(options) or any(options[name] for name in _TOOLS) or any(given):
+        raise ConfigError(f"site is {site}: it is written by itself; give no trace and no file")
+
+
+def _export_site(folder: Path, *, overwrite: bool) -> int:
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        if not overwrite:
+            raise ConfigError(f"site is {folder}: it is there already; try --overwrite")
+        if not is_site(folder):
+            raise ConfigError(
+                f"site is {folder}: it holds something else than a site; give another folder"
+            )
+    count, num_bytes = site_in(folder)
+    typer.echo(f"wrote {folder}: {count} files, {format_bytes(num_bytes)}")
+    typer.echo(f"next: open {folder / 'index.html'} in a browser, or put the folder on a web host")
     return 0
 
 

@@ -57,7 +57,7 @@ def fit(  # noqa: PLR0913 - an option is an argument
     context: typer.Context,
     *,
     every: Annotated[
-        bool, typer.Option("--all", help=f"One after another: {'; '.join(COMPARED)}.")
+        bool, typer.Option("--all", help=f"Try in turn: {'; '.join(COMPARED)}.")
     ] = False,
     stage: Annotated[int, integer("0 data parallel; 1, 2 or 3 ZeRO.")] = 3,
     ranks: Annotated[int, integer("Processes.")] = 4,
@@ -71,7 +71,7 @@ def fit(  # noqa: PLR0913 - an option is an argument
     as_json: AsJson = False,
     **options: Any,
 ) -> int:
-    """Find the largest GPT, by its layers, that trains within --device-bytes on each rank."""
+    """Find the largest number of GPT layers that fits into --device-bytes on each rank."""
     if options["device_bytes"] is None:
         raise ConfigError("device-bytes is not given: expected the device's size, such as 16MB")
     if most_layers < 1:
@@ -122,7 +122,7 @@ def _require_gpt(run: RunConfig) -> None:
 
 
 def _foreseen(run: RunConfig, config: EngineConfig, most_layers: int) -> int:
-    """The most layers whose predicted peak the device has room for, without a margin; 0 if none."""
+    """The most layers with a predicted peak that fits the device, without a margin; 0 if none."""
     from zerosim.train.models import gpt_config
 
     recompute = Recompute.FULL if config.checkpoint_activations else Recompute.NONE

@@ -1,4 +1,4 @@
-"""The folders that runs are recorded in: whose files they hold, and one run at a time.
+"""The folders that runs are recorded in: the files in them, and one run at a time.
 
 A run keeps its folder for itself from before its first file until its verdict is printed, by a lock
 that the kernel holds for this host: it is gone with the process, however that ends. Nodes on other
@@ -50,7 +50,7 @@ def require_free(folder: Path, *, overwrite: bool) -> None:
     """See that a folder holds nothing, or a trace that may go.
 
     Raises:
-        EnvironmentFault: it holds a trace, or what is none.
+        EnvironmentFault: it holds a trace, or other files.
     """
     try:
         held = trace_files(folder)
@@ -69,7 +69,7 @@ def require_free(folder: Path, *, overwrite: bool) -> None:
 
 
 def _of_others(folder: Path, held: list[Path]) -> Path | None:
-    """Something for whose sake a folder is left alone; None if there is nothing.
+    """A file that keeps a folder from being replaced; None if there is none.
 
     What lies beside a trace stays as it is; what has the name of one and is none is not ours.
     """
@@ -116,14 +116,14 @@ def reserve(folder: Path, held: ExitStack, *, overwrite: bool) -> None:
             f"{folder}: a run is being recorded there{_recorder(folder)}: give another --out, or "
             "wait until it has ended"
         ) from None
-    except OSError:  # a file system without locks: nobody there can keep anybody out
+    except OSError:  # a file system without locks: no run there can keep another out
         pass
     require_free(folder, overwrite=overwrite)
     make_free(folder)
 
 
 def _recorder(folder: Path) -> str:
-    """Who keeps a folder, as far as the kernel tells it: a process, and since when it runs."""
+    """The process that keeps a folder, and since when it runs, as far as the kernel tells."""
     place = folder.stat()
     device = f"{os.major(place.st_dev):02x}:{os.minor(place.st_dev):02x}"
     with contextlib.suppress(OSError, ValueError, IndexError):

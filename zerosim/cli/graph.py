@@ -31,7 +31,7 @@ def graph(
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Show where an iteration's time went, over all ranks; exit 1 if the ranks do not fit."""
+    """Show where an iteration's time goes on all ranks; exit 1 if the events do not match."""
     if top < 0:
         raise ConfigError(f"top is {top}: expected 0 or more")
     run = open_run(folder)

@@ -13,12 +13,12 @@ from zerosim.record.text import name_ranks
 
 def import_(
     paths: Annotated[
-        list[Path], typer.Argument(help="What others recorded: files, folders, archives.")
+        list[Path], typer.Argument(help="Recordings of other tools: files, folders, archives.")
     ],
     *,
     out: Annotated[Path, typer.Option(help="Folder for the trace.")],
 ) -> int:
-    """Make a trace of PyTorch's profiles and execution traces, or of what NCCL's tools wrote."""
+    """Convert PyTorch profiles, execution traces and the output of NCCL's tools to a trace."""
     found = import_run(paths, out)
     for note in found.notes:
         typer.echo(f"note: {note}", err=True)

@@ -109,7 +109,7 @@ def _ledger_table(report: Report, wire_columns: list[str], *, received: bool) ->
 def _theory(
     report: Report, cells: Sequence[RankBytes], system: str, unit: int | None = None
 ) -> str:
-    """What was to be sent; in words where nobody planned it, or no law is known."""
+    """The bytes to be sent; in words if there is no plan or no law."""
     taken = {law.system for law in report.systems if law.is_likeness}
     if system in taken or (taken and taken.issuperset(law.system for law in report.systems)):
         return said("ledger.no_plan")
@@ -196,14 +196,14 @@ def _totals(
 
 
 def _at_least(known: Sequence[int], unit: int | None) -> str:
-    """What is known to be sent, where it is not all that is."""
+    """The known part of the traffic, if it is not all of it."""
     if not any(known):
         return said("common.not_recorded")
     return said("common.at_least", sizes=number_range(known, unit))
 
 
 def _causes_table(report: Report) -> Table:
-    """From each law to what is sent for it; then what no law speaks of, and the wire."""
+    """From each law to its bytes; then bytes without a law, and the wire."""
     first = report.wires[0].rank
     table = make_table(said("ledger.causes", rank=first), said("ledger.bytes"), "", left=1)
     table.columns[2].justify = "left"

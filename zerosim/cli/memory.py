@@ -1,4 +1,4 @@
-"""`zerosim memory`: what a trace says of memory, held against the laws."""
+"""`zerosim memory`: the memory of a trace, compared with the laws."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def memory(
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> int:
-    """Hold what is alive in memory against the laws; exit 1 if a claim is false."""
+    """Compare live tensors with the memory laws; exit 1 if a claim is false."""
     run = open_run(folder)
     recorded = [one.rank for one in run.trace.ranks if one.memory_samples]
     if recorded and rank is not None and rank not in recorded:
@@ -129,7 +129,7 @@ def _told(peaks: Sequence[P], rank: int | None) -> list[P]:
 
 
 def _sentences(peaks: Sequence[RankPeak | TierPeak]) -> list[str]:
-    """One for each rank, or for all ranks whose peaks are alike."""
+    """One for each rank, or for all ranks with equal peaks."""
     alike: dict[str, list[int]] = {}
     for top in peaks:
         who = begun(name_ranks([top.rank]))

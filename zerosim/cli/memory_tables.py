@@ -25,7 +25,7 @@ def counted(report: MemoryReport) -> str:
 
 
 def states_tables(report: MemoryReport) -> Iterator[Table]:
-    """Of each tier that has model states: its roles, and the way from the law to what is kept."""
+    """For each tier with model states: its roles, and the way from the law to the bytes."""
     if report.law_bytes is None:
         if report.rows:
             yield _measured_table(report)
@@ -86,7 +86,7 @@ def _causes_table(report: MemoryReport, states: TierReport) -> Table:
 
 
 def peak_table(report: MemoryReport, top: RankPeak) -> Table:
-    """From the law to all that is alive at a peak of the device."""
+    """From the law to all live tensors at a peak of the device."""
     assert report.law_bytes is not None
     key = "memory.peak_at" if report.tiers else "memory.peak"
     title = said(key, rank=top.rank, place=Tier.DEVICE.place)

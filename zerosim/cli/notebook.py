@@ -23,7 +23,7 @@ def notebook(
     *,
     out: Annotated[
         Path | None,
-        typer.Option(help="File to write, by its own name if not given; of all, a folder."),
+        typer.Option(help="File to write; with all, a folder. By default the notebook's own name."),
     ] = None,
     overwrite: ReplaceFile = False,
 ) -> int:

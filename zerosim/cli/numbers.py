@@ -10,7 +10,7 @@ from zerosim.cli.wording import said
 
 
 def not_measured() -> str:
-    """What stands for a number that nobody measured."""
+    """The text for a missing measurement."""
     return said("ledger.not_measured")
 
 

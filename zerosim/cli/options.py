@@ -38,7 +38,7 @@ def integer(words: str, panel: str | None = None) -> Any:
 TraceFolder = Annotated[Path, typer.Argument(help="A trace's folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Print every claim, and all that it rests on.")
+    bool, typer.Option("--verbose", "-v", help="Print every claim with its evidence.")
 ]
 
 
@@ -71,7 +71,7 @@ Steps = Annotated[int, integer("Optimizer steps.")]
 Batch = Annotated[int, integer("Sequences in a micro-batch of one rank.")]
 Seed = Annotated[int, integer("Of weights and data.")]
 TracesFolder = Annotated[Path | None, typer.Option(help="Folder for the traces.")]
-AsPage = Annotated[bool, typer.Option("--markdown", help="Print a page for docs, in Markdown.")]
+AsPage = Annotated[bool, typer.Option("--markdown", help="Print Markdown, as in docs/.")]
 OpenBrowser = Annotated[bool, typer.Option("--open", help="Open a browser, if there is one.")]
 Timeout = Annotated[float, decimal("Seconds to wait for a silent rank before giving up.")]
 Overwrite = Annotated[
@@ -83,23 +83,23 @@ ReplaceFile = Annotated[bool, typer.Option("--overwrite", help="Replace an exist
 Faults = Annotated[
     list[str] | None,
     typer.Option(
-        help="Have something go wrong on a rank, on purpose, such as skip,rank=1,iteration=2 "
-        f"({', '.join(FaultKind)}); several times for several.",
+        help="Inject a fault into a rank, such as skip,rank=1,iteration=2 "
+        f"({', '.join(FaultKind)}); may be repeated.",
         metavar="KIND,rank=N,...",
     ),
 ]
 CheckReplicas = Annotated[
     int | None,
     integer(
-        "At each so manyth iteration write down checksums, by which diagnose finds where ranks "
-        "begin to differ."
+        "Write checksums every so many iterations; diagnose finds the first one in which "
+        "replicas differ."
     ),
 ]
 
 Debuggable = Annotated[
     bool,
     typer.Option(
-        "--debuggable", help="Let zerosim debug --attach FOLDER hold the ranks while they run."
+        "--debuggable", help="Let zerosim debug --attach FOLDER stop the ranks while they run."
     ),
 ]
 

@@ -92,7 +92,7 @@ def with_pictures(command: C, more: Mapping[str, Any]) -> C:
 
 
 def files_of(options: Mapping[str, Any]) -> dict[str, Path]:
-    """What is to be drawn, each into its file."""
+    """The pictures to draw, by file."""
     return {form: options[form] for form in _FILES if options[form] is not None}
 
 

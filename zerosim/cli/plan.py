@@ -53,12 +53,12 @@ def plan(  # noqa: PLR0913 - as many things can be asked
     model: Annotated[
         str, typer.Option(help=f"{', '.join(SHAPES)}, or a Hugging Face config.json.")
     ] = "llama-3-8b",
-    gpus: Annotated[int, integer("All of them.")] = 64,
+    gpus: Annotated[int, integer("Number of GPUs.")] = 64,
     gpu: Annotated[
-        str, typer.Option(help="What they are: h100, a machine such as dgx-h100, or a file.")
+        str, typer.Option(help="Type of GPU: h100, a machine such as dgx-h100, or a file.")
     ] = "h100",
     tokens_per_batch: Annotated[
-        str, typer.Option(help="Tokens of an optimizer step, all GPUs together: 4M, 512k.")
+        str, typer.Option(help="Tokens per optimizer step over all GPUs: 4M, 512k.")
     ] = "4M",
     sequence: Annotated[
         int | None, integer("Tokens of a sequence; the model's own by default.")
@@ -67,9 +67,11 @@ def plan(  # noqa: PLR0913 - as many things can be asked
     tensor_parallel: Annotated[int | None, integer("So many alone.")] = None,
     pipeline_parallel: Annotated[int | None, integer("So many alone.")] = None,
     batch: Annotated[int | None, integer("Sequences of a micro-batch, alone.")] = None,
-    recompute: Annotated[str | None, typer.Option(help=f"{', '.join(_RECOMPUTES)}, alone.")] = None,
+    recompute: Annotated[
+        str | None, typer.Option(help=f"Only this recomputation: {', '.join(_RECOMPUTES)}.")
+    ] = None,
     only: Annotated[
-        str | None, typer.Option(help=f"{', '.join(Variant)}: built on the stage, alone.")
+        str | None, typer.Option(help=f"Only this variant of the stage: {', '.join(Variant)}.")
     ] = None,
     context_parallel: Annotated[int, integer("Ranks that share each sequence.")] = 1,
     expert_parallel: Annotated[
@@ -78,15 +80,18 @@ def plan(  # noqa: PLR0913 - as many things can be asked
     chunks: Annotated[
         int | None, integer("Of a stage's layers, done in turn (interleaved), alone.")
     ] = None,
-    float8: Annotated[bool, typer.Option("--float8", help="Products of blocks in 8 bits.")] = False,
+    float8: Annotated[
+        bool, typer.Option("--float8", help="Matrix products of the blocks in 8 bits.")
+    ] = False,
     ideal: Annotated[
         bool,
-        typer.Option(
-            "--ideal", help="What the machine could do, not what was measured of software."
-        ),
+        typer.Option("--ideal", help="Bound by the data sheet, not by measured software."),
     ] = False,
     tokens: Annotated[
-        str | None, typer.Option(help="Of the whole training: how long, GPU-hours, failures: 15T.")
+        str | None,
+        typer.Option(
+            help="Tokens of the whole training, for its time, GPU-hours and failures: 15T."
+        ),
     ] = None,
     days: Annotated[
         float | None, decimal("With --tokens: on how many GPUs it takes at most so long.")
@@ -102,7 +107,8 @@ def plan(  # noqa: PLR0913 - as many things can be asked
         float, decimal("With --tokens: seconds until the run goes on; an assumption.")
     ] = RESTART_S,
     ds_config: Annotated[
-        Path | None, typer.Option(help="Predict what this DeepSpeed file says, beside the best.")
+        Path | None,
+        typer.Option(help="Predict this DeepSpeed configuration beside the best layout."),
     ] = None,
     margin: Annotated[
         float, decimal("Part of a card's memory for what no law counts; an assumption.")
@@ -110,7 +116,9 @@ def plan(  # noqa: PLR0913 - as many things can be asked
     top: Annotated[int, integer("Rows of the fastest layouts.")] = 5,
     write: Annotated[
         Path | None,
-        typer.Option(help="Write the best as a DeepSpeed file (.json) or PyTorch calls (.py)."),
+        typer.Option(
+            help="Write the best layout as a DeepSpeed file (.json) or PyTorch calls (.py)."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> int:

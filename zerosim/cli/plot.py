@@ -1,6 +1,6 @@
 """The memory of one rank in one tier and iteration, drawn with characters.
 
-A column is a stretch of time, with the most that was alive in it; the roles are stacked, the model
+A column is a stretch of time, with its maximum of live tensors; the roles are stacked, the model
 states below. Coloured blocks where the terminal has colours, letters where it has none.
 """
 
@@ -63,7 +63,7 @@ GLYPHS = {
 
 @dataclass(frozen=True, slots=True)
 class _Picture:
-    """What is drawn.
+    """The data of a drawing.
 
     Attributes:
         tops: of the stacked roles, shape (number of roles, number of columns), in bytes.

@@ -1,4 +1,4 @@
-"""What a person types while the ranks are held, and what is printed of it."""
+"""The prompt of the debugger: commands and their output."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ break CONDITION  stop where it holds: break phase=backward unit=blocks.1 bytes>1
                  break if grad("blocks.1").isnan().any(); break alone lists them
 delete N         forget one of them, or a watch: delete replicas, delete slow
 watch WHAT       nonfinite; replicas; memory>200e6 (bytes); slow>2 (seconds): a breakpoint, too
-where            who stands before what, what is under way, and the line of the program
+where            the next event of each rank, communication in flight, and the program's line
 stack RANK       the Python stack of each thread of a rank
 tensors RANK     what a rank holds, by role and unit, with norms
 look ROLE UNIT   one of these on all ranks, with histogram and first values
 print EXPRESSION on all ranks: print grad("blocks.1").norm()
 check            whether what must be equal on all ranks is
 check sum        before a reduction: to the next phase, and whether the sum is what it should be
-detach           open the gates: the program goes on as if nobody had held it
+detach           open the gates: the program resumes without the debugger
 quit             end the program; one that was attached to goes on
 An empty line does the last step again; unambiguous beginnings of a word do (s, i, o, c, w).
 """
@@ -76,7 +76,7 @@ class Prompt:
         controller.listen(self._stopped)
 
     def begin(self) -> bool:
-        """Wait until the ranks stand; returns whether they do."""
+        """Wait until the ranks have stopped; returns whether they have."""
         begun = self._controller.begin()
         if begun.why is Why.REACHED:
             here = of_ranks(self._controller.here)
@@ -86,7 +86,7 @@ class Prompt:
         return self.ending is None
 
     def serve(self, *, lets_go: bool) -> None:
-        """Until the program is over, or nobody holds it; in the main thread.
+        """Until the program is over, or no longer debugged; in the main thread.
 
         Args:
             lets_go: the ranks, when there are no more commands; else pages may still steer.
@@ -123,7 +123,7 @@ class Prompt:
             raise _NothingHeldError
 
     def _lines(self) -> Iterator[str]:
-        """What is typed, or comes from a pipe, and is then printed as if it were typed."""
+        """The typed commands, or those of a pipe, which are printed as if typed."""
         is_typed = sys.stdin.isatty()
         if is_typed:
             importlib.import_module("readline")  # from now on `input` has a history

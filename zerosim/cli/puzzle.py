@@ -26,19 +26,19 @@ WRONG = 1
 
 
 def puzzle(
-    name: Annotated[str | None, typer.Argument(help="A puzzle; without it all are listed.")] = None,
+    name: Annotated[str | None, typer.Argument(help="A puzzle; all are listed without it.")] = None,
     *,
     check: Annotated[
-        Path | None, typer.Option(help="Run this program on real ranks and judge it.")
+        Path | None, typer.Option(help="Run this program on several ranks and check it.")
     ] = None,
-    hint: Annotated[int | None, integer("Print the first so many hints.")] = None,
+    hint: Annotated[int | None, integer("Print this many hints.")] = None,
     grade: Annotated[
-        Path | None, typer.Option(help="Judge every .py file of a folder, of any puzzle.")
+        Path | None, typer.Option(help="Check every .py file of a folder, of any puzzle.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the traces.")] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Write communication yourself: print a puzzle, check a program; exit 1 if it is wrong."""
+    """Print a puzzle, or check a program that solves one; exit 1 if the check fails."""
     from zerosim.puzzles import find_puzzle
 
     if [check, hint, grade].count(None) < 2:

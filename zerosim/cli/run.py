@@ -32,6 +32,7 @@ from zerosim.cli.options import (
 )
 from zerosim.cli.serve import serve_until_stopped
 from zerosim.cli.verdicts import print_answer, print_failed
+from zerosim.cli.wording import said
 from zerosim.schema.attach import ATTACH_VARIABLE, new_token
 from zerosim.schema.faults import Fault, FaultKind
 from zerosim.train.launch.job import Job, joined_ranks
@@ -39,7 +40,7 @@ from zerosim.verify.outcome import exit_code
 from zerosim.view.reading import Run, load
 
 _NO_RUN_ID = ("", "none")
-"""What torchrun calls a run that nobody named."""
+"""torchrun's names for a run without a name."""
 
 
 @with_options(
@@ -57,7 +58,7 @@ def run(  # noqa: PLR0913 - an option is an argument
     context: typer.Context,
     *,
     stage: Annotated[
-        str, typer.Option(help="0 data parallel, 1, 2, 3 ZeRO; several as 0,3; or all.")
+        str, typer.Option(help="0 for data parallelism; 1, 2, 3 for ZeRO; several as 0,3; or all.")
     ] = "all",
     ranks: Annotated[
         int | None, integer("Processes; 4 by default, under torchrun as many as it started.")
@@ -71,19 +72,19 @@ def run(  # noqa: PLR0913 - an option is an argument
         bool,
         typer.Option(
             "--explain",
-            help="Explain each of its keys, and what DeepSpeed itself would send, untrained.",
+            help="Explain each key of it and what DeepSpeed sends, without training.",
         ),
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for the trace.")] = None,
     overwrite: Overwrite = False,
     verbose: Verbose = False,
     open_browser: Annotated[
-        bool, typer.Option("--open", help="Replay it in a browser afterwards, until Ctrl-C.")
+        bool, typer.Option("--open", help="Open the replay in a browser afterwards, until Ctrl-C.")
     ] = False,
     as_json: AsJson = False,
     **options: Any,
 ) -> int:
-    """Train on real text, trace every collective, hold it against theory; exit 1 if it is false."""
+    """Train on several ranks, record every collective, check the bytes; exit 1 if a claim fails."""
     joined = joined_ranks()
     if joined is not None and ranks not in (None, joined):
         raise ConfigError(f"ranks is {ranks}: this launcher started {joined}; leave --ranks out")
@@ -231,15 +232,16 @@ def _report(folders: list[Path], *, is_whole: bool, as_json: bool) -> int:
     else:
         console = make_console()
         _print(console, runs, is_whole=is_whole)
-        if len(folders) > 1:
-            console.print(f"next: zerosim compare {' '.join(map(str, folders))}")
-        watched = "memory " if runs[-1].trace.ranks[0].memory_samples else ""
-        console.print(f"next: zerosim verify -v {folders[-1]}")
-        for name in (*watched.split(), "graph", "show"):
-            console.print(f"next: zerosim {name} {folders[-1]}")
-        watch = f"serve {folders[0].parent}" if folders[1:] else f"replay {folders[0]}"
-        console.print(f"next: zerosim {watch}")
+        console.print(said("run.next", command=_next_command(runs, folders)))
     return exit_code(run.verify().outcome for run in runs)
+
+
+def _next_command(runs: Sequence[Run], folders: Sequence[Path]) -> str:
+    """The one command that is worth most after these runs: why one fails, else how it goes."""
+    for run, folder in zip(runs, folders, strict=True):
+        if exit_code([run.verify().outcome]):
+            return f"zerosim verify -v {folder}"
+    return f"zerosim serve {folders[0].parent}" if folders[1:] else f"zerosim replay {folders[0]}"
 
 
 def _print(console: Console, runs: Sequence[Run], *, is_whole: bool) -> None:
@@ -258,8 +260,10 @@ def _print(console: Console, runs: Sequence[Run], *, is_whole: bool) -> None:
             print_failed(console, report.verdicts)
     if len(reports) > 1:
         console.print()
-    print_summary(console, summary)
-    console.print()
+        print_summary(console, summary)
+        console.print()
+    elif summary[0][1]:
+        console.print(said("run.loss", losses=summary[0][1]))
 
 
 def _loss_words(losses: Sequence[float]) -> str:

@@ -29,7 +29,7 @@ HIGHEST_PORT = 65535
 def serve(
     folders: Annotated[
         list[Path] | None,
-        typer.Argument(help="Traces, or folders that hold some; traces/ by default."),
+        typer.Argument(help="Traces, or folders of traces; traces/ by default."),
     ] = None,
     *,
     host: Annotated[
@@ -41,11 +41,11 @@ def serve(
         str,
         typer.Option(
             metavar="ADDRESS",
-            help="Offer to open runs in this Perfetto, as https://ui.perfetto.dev; off by default.",
+            help="Show a button that opens runs in this Perfetto, as https://ui.perfetto.dev.",
         ),
     ] = "",
 ) -> int:
-    """Replay traces in a browser, until Ctrl-C; traces that are recorded meanwhile appear."""
+    """Serve replays, lessons and puzzles until Ctrl-C; new traces appear by themselves."""
     serve_until_stopped(folders, host, port, opens=open_browser, perfetto=perfetto)
     return 0
 
@@ -57,7 +57,7 @@ def replay(
         int | None, integer("Iteration to replay; the last complete one by default.")
     ] = None,
     at: Annotated[
-        str, typer.Option(help='Where it begins: step:12, or "backward reduce blocks.1".')
+        str, typer.Option(help='Start here: step:12, or "backward reduce blocks.1".')
     ] = "",
     port: Annotated[int, integer("Port to serve on; any free one by default.")] = 0,
     open_browser: Annotated[
@@ -108,6 +108,23 @@ def file_of_page(page: str, folders: Sequence[Path], iteration: int | None) -> s
 
     away = StandalonePages(folders)
     return away.compare() if page == "compare" else away.verify(iteration)
+
+
+def site_in(folder: Path) -> tuple[int, int]:
+    """Write the course and the documentation as a site; how many files and bytes it has.
+
+    Raises:
+        EnvironmentFault: the pages or the documentation are not installed.
+    """
+    require_pages()
+    from zerosim.dashboards.published.writing import write_site
+
+    return write_site(folder)
+
+
+def is_site(folder: Path) -> bool:
+    """Whether a folder holds a site that was written before."""
+    return (folder / "parts" / "site.js").is_file()
 
 
 def serve_until_stopped(

@@ -34,7 +34,9 @@ def show(  # noqa: PLR0913 - an option is an argument
     rank: Annotated[str | None, typer.Option(help="A rank, or all; the first by default.")] = None,
     iteration: Annotated[
         str,
-        typer.Option(help="An iteration, last, or all (with set-up and whatever came afterwards)."),
+        typer.Option(
+            help="An iteration, last, or all (including set-up and what follows the last)."
+        ),
     ] = "last",
     phase: Annotated[str | None, typer.Option(help="forward, backward, update, ...")] = None,
     unit: Annotated[str | None, typer.Option(help="A unit's name; * stands for anything.")] = None,
@@ -43,7 +45,7 @@ def show(  # noqa: PLR0913 - an option is an argument
         bool, typer.Option("--raw", help="Show each row of a rank's file, with its template's.")
     ] = False,
     tour: Annotated[
-        bool, typer.Option("--tour", help="Tell an iteration in ten to twelve stops.")
+        bool, typer.Option("--tour", help="Summarize an iteration in ten to twelve stops.")
     ] = False,
     as_json: AsJson = False,
 ) -> int:
@@ -88,7 +90,7 @@ def _show_tour(folder: Path, iteration: str, *, as_json: bool) -> int:
 
 
 def _show_rows(folder: Path, rank: str | None, *, as_json: bool) -> int:
-    """Show rows as they stand in the files; a file that is damaged, up to there."""
+    """Show the raw rows of the files; a damaged file up to the damage."""
     files = rank_files(folder)
     wanted = next(iter(files)) if rank is None else _number(rank, "rank", (_ALL,))
     _require(folder, wanted, "rank", set(files))
@@ -115,7 +117,7 @@ def _row_line(rank: int, row: RawRow) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """Which events to show; None stands for all."""
+    """The events to show; None for all."""
 
     rank: int | None
     iteration: int | None

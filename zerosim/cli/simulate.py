@@ -23,16 +23,16 @@ from zerosim.verify.outcome import exit_code
 from zerosim.view.reading import Run, load
 
 DRY = tuple(one.value for one in Implementation if not one.name.startswith("DEEPSPEED"))
-"""Who can be asked for: DeepSpeed looks at real devices and addresses."""
+"""The systems to choose from: DeepSpeed needs real devices and addresses."""
 
 
 _SYSTEM = Annotated[
     str | None,
     typer.Option(
-        help=f"Who trains, if not zerosim's engine; several with commas: {', '.join(DRY)}."
+        help=f"Framework to simulate instead of the engine; several with commas: {', '.join(DRY)}."
     ),
 ]
-_MACHINE = Annotated[str, typer.Option(help="What they would run on: a name, or a file (.toml).")]
+_MACHINE = Annotated[str, typer.Option(help="Machine of the ranks: a name, or a file (.toml).")]
 
 _ENOUGH = 3
 """DDP makes its buckets anew in the second step."""
@@ -57,9 +57,9 @@ def simulate(
     ] = None,
     *,
     stage: Annotated[
-        str, typer.Option(help="0 data parallel, 1, 2, 3 ZeRO; several as 0,3; or all.")
+        str, typer.Option(help="0 for data parallelism; 1, 2, 3 for ZeRO; several as 0,3; or all.")
     ] = "all",
-    ranks: Annotated[int, integer("Ranks, none of which is a process.")] = 4,
+    ranks: Annotated[int, integer("Number of simulated ranks.")] = 4,
     out: Annotated[Path | None, typer.Option(help="Folder for the trace.")] = None,
     overwrite: Overwrite = False,
     verbose: Verbose = False,
@@ -146,7 +146,7 @@ def _require_no_others(stage: str, options: dict[str, Any]) -> None:
 
 
 def _plain(default: Any) -> Any:
-    """What an option is where nobody gives it."""
+    """The default of an option."""
     return str(default) if isinstance(default, StrEnum) else default or None
 
 

@@ -19,21 +19,21 @@ from zerosim.view.reading import Run, load
 
 
 def run(out: str | Path | None = None, *, overwrite: bool = False, **options: Any) -> Run:
-    """Train on real text on several ranks of this host, trace it, and read what was recorded.
+    """Train on real text on several ranks of this host, trace the run, and load the trace.
 
         run = zerosim.run(stage=3, ranks=4)
 
-    Progress is told on stderr, as the command does.
+    Progress goes to stderr, as for the command.
 
     Args:
-        out: folder for the trace; by default a new one among the temporary files, which is told.
-        overwrite: a trace that the folder holds may go.
+        out: folder for the trace; by default a new temporary one, whose name is printed.
+        overwrite: replace a trace in the folder.
         options: fields of `EngineConfig` and of `RunConfig`, by name.
 
     Raises:
         ConfigError: there is no such option, or not this value of it.
         EnvironmentFault: the folder is not free, or this machine cannot do what was asked.
-        RunError: a rank failed; the message says which, where, and what the others did.
+        RunError: a rank failed; the message names it, its place, and the state of the others.
     """
     if joined_ranks() is not None:
         raise ConfigError(

@@ -2,7 +2,7 @@
 
 That nobody reads any more is no failure: the exit code is still the verdict. That standard output
 cannot be written, as on a full disk, is one: it is told once, and what else is printed is dropped.
-Where standard error cannot be written there is nobody to tell.
+If standard error cannot be written, there is no place for a message.
 """
 
 from __future__ import annotations

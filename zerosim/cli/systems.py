@@ -63,7 +63,7 @@ def systems(  # noqa: PLR0913 - an option is an argument
     batch: Batch = 4,
     seed: Seed = 0,
     only: Annotated[
-        str | None, typer.Option(help=f"Some, with commas: {', '.join(_NAMES)}.")
+        str | None, typer.Option(help=f"A selection, with commas: {', '.join(_NAMES)}.")
     ] = None,
     timeout: Timeout = 60,
     out: TracesFolder = None,

@@ -62,7 +62,7 @@ def table(
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Print a paper's table or figure beside what is predicted; exit 1 if a law does not agree."""
+    """Print a paper's table or figure beside the prediction; exit 1 if a law disagrees."""
     if name not in _NAMED:
         raise ConfigError(f"unknown table {name!r}: expected one of {', '.join(_NAMED)}")
     if (name == MODEL) != (model is not None):
@@ -107,7 +107,7 @@ def _head(name: str) -> str:
 
 
 def _cell(cell: Cell) -> str:
-    """What stands in a cell; a number with four digits, or all of those before the point."""
+    """The text of a cell; a number with four digits, or all of those before the point."""
     if cell is None:
         return ""
     if isinstance(cell, float):

@@ -37,7 +37,7 @@ def print_timings(console: Console, report: GraphReport) -> None:
 
 
 def _tables(report: GraphReport) -> Iterator[Table]:
-    """What is known, and only that; of predicted times each says so."""
+    """The known times only; predicted ones are marked."""
     for table in _known(report):
         if report.is_predicted:
             table.title = said("graph.predicted", title=table.title)

@@ -48,14 +48,16 @@ def _of_light(name: str) -> Any:
 def trace(
     command: Annotated[
         list[str] | None,
-        typer.Argument(help="What to run, after --: torchrun ... train.py, or python train.py."),
+        typer.Argument(
+            help="The command to run, after --: torchrun ... train.py, or python train.py."
+        ),
     ] = None,
     *,
     out: Annotated[Path | None, typer.Option(help="Folder for the trace.")] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the trace that is already in the folder.")
     ] = False,
-    memory: Annotated[bool, typer.Option(help="Record what is alive in memory, by role.")] = True,
+    memory: Annotated[bool, typer.Option(help="Record the live tensors, by role.")] = True,
     light: Annotated[
         bool,
         typer.Option(
@@ -68,7 +70,7 @@ def trace(
     keep: Annotated[int | None, _of_light("keep")] = None,
     **options: Any,
 ) -> int:
-    """Run a program as it is and record what its ranks send; the exit code is the program's."""
+    """Run a program unchanged and record the bytes of its ranks; returns its exit code."""
     if not command:
         raise ConfigError(
             "no command: expected one after --, as in "
@@ -183,7 +185,7 @@ def _look(path: Path) -> _Recorded | None:
 
 
 def _report(folder: Path, ending: Sequence[str] = ()) -> list[str]:
-    """What was recorded, what is missing, and where to go on.
+    """The recorded ranks, the missing ones, and the next command.
 
     Args:
         ending: why it ended badly, if it did.

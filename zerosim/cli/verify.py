@@ -24,7 +24,7 @@ def verify(
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> int:
-    """Hold theory, trace and wire against each other; exit 1 if bytes are unexplained."""
+    """Compare theory, trace and wire byte by byte; exit 1 if bytes are unexplained."""
     found = open_run(folder).verify(iteration=iteration)
     if as_json:
         print_json(found.to_dict())

@@ -40,16 +40,16 @@ def whatif(  # noqa: PLR0913 - as many things can be different
     bus: Annotated[float, factor("So many times the bandwidth between device and host.")] = 1.0,
     disk: Annotated[float, factor("So many times the bandwidth of the disk.")] = 1.0,
     no_straggler: Annotated[
-        bool, typer.Option("--no-straggler", help="The slowest rank is as fast as the others.")
+        bool, typer.Option("--no-straggler", help="Make the slowest rank as fast as the others.")
     ] = False,
     overlap: Annotated[
         bool | None,
         typer.Option(
-            "--overlap/--serial", help="Communication is hidden where it can be, or never."
+            "--overlap/--serial", help="Overlap communication wherever possible, or never."
         ),
     ] = None,
     slow: Annotated[
-        str, typer.Option(help="Ranks that compute longer: RANK=FACTOR, several with commas.")
+        str, typer.Option(help="Slow ranks down: RANK=FACTOR, several with commas.")
     ] = "",
     jitter: Annotated[
         float, decimal("Computations vary: the standard deviation of a factor's logarithm.")

@@ -34,7 +34,7 @@ _EVEN = Range(lambda value: value >= 2 and value % 2 == 0, "an even number of 2 
 @documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineConfig(Configuration):
-    """What `zerosim.initialize` takes."""
+    """The configuration of the engine, for `zerosim.initialize`."""
 
     stage: Annotated[int, Spec(range=_STAGE, deepspeed=f"{_ZERO}.stage")] = 0
     """0 data parallel; 1, 2, 3 partition optimizer states, gradients, parameters."""
@@ -53,32 +53,37 @@ class EngineConfig(Configuration):
     bucket_elements: Annotated[
         int | None,
         Spec(
-            "Most elements reduced at once; a unit by default.",
+            "Elements of a bucket of gradients; a unit by default.",
             AT_LEAST_ONE,
             deepspeed=f"{_ZERO}.reduce_bucket_size",
         ),
     ] = None
     overlap: Annotated[
-        bool, Spec("Communicate while computing.", deepspeed=f"{_ZERO}.overlap_comm")
+        bool, Spec("Overlap communication with computation.", deepspeed=f"{_ZERO}.overlap_comm")
     ] = True
     prefetch: Annotated[
         int,
         Spec(
-            "Stage 3: units to gather ahead.",
+            "Stage 3: units to prefetch.",
             at_least(0, "0 or more units"),
             deepspeed=f"{_ZERO}.stage3_prefetch_bucket_size",
         ),
     ] = 1
     clip: Annotated[
         float | None,
-        Spec("Largest global gradient norm.", positive("norm"), deepspeed="gradient_clipping"),
+        Spec(
+            "Clip gradients to this global norm.", positive("norm"), deepspeed="gradient_clipping"
+        ),
     ] = None
     collectives: Annotated[CollectivesKind, Spec("ring or native.")] = CollectivesKind.RING
     """zerosim's rings or the backend's own calls."""
     chunk_bytes: Annotated[int, Spec(range=at_least(16))] = 4 << 20
     """A ring cuts longer messages into chunks of this size."""
     learning_rate: Annotated[
-        float, Spec("Of AdamW.", at_least(0), called="learning rate", deepspeed=f"{_ADAM}.lr")
+        float,
+        Spec(
+            "Learning rate of AdamW.", at_least(0), called="learning rate", deepspeed=f"{_ADAM}.lr"
+        ),
     ] = 1e-3
     beta1: Annotated[float, Spec(range=_BELOW_ONE, deepspeed=f"{_ADAM}.betas")] = 0.9
     beta2: Annotated[float, Spec(range=_BELOW_ONE, deepspeed=f"{_ADAM}.betas")] = 0.999
@@ -130,7 +135,7 @@ class EngineConfig(Configuration):
     nvme_path: Annotated[
         str,
         Spec(
-            "Folder for what nvme keeps.",
+            "Folder for offloading to disk (nvme).",
             panel=TIERS,
             metavar="FOLDER",
             deepspeed=f"{_ZERO}.offload_optimizer.nvme_path",
@@ -139,7 +144,7 @@ class EngineConfig(Configuration):
     disk_buffers: Annotated[
         int,
         Spec(
-            "Most buffers that wait for the disk.",
+            "Largest number of buffers in flight to the disk.",
             at_least(2),
             panel=TIERS,
             deepspeed=f"{_ZERO}.offload_optimizer.buffer_count",
@@ -174,7 +179,7 @@ class EngineConfig(Configuration):
     secondary_partition: Annotated[
         int,
         Spec(
-            "Stage 3: ranks that keep all parameters among them (hpZ).",
+            "Stage 3: ranks of a secondary partition of the parameters (hpZ).",
             AT_LEAST_ONE,
             panel=NODES,
             least_stage=3,
@@ -200,12 +205,12 @@ class EngineConfig(Configuration):
         int, Spec("Ranks of a node; by default as launched.", at_least(0), panel=NODES)
     ] = 0
     checkpoint_activations: Annotated[
-        bool, Spec("Keep inputs of blocks only; compute the rest again.", panel=ACTIVATIONS)
+        bool, Spec("Activation checkpointing: recompute each block.", panel=ACTIVATIONS)
     ] = False
     partition_activations: Annotated[
         bool,
         Spec(
-            "Divide them among the tensor parallel ranks (P_a).",
+            "Partition checkpoints among tensor parallel ranks (P_a).",
             panel=ACTIVATIONS,
             needs=("checkpoint_activations", ""),
             deepspeed=f"{_CHECKPOINTS}.partition_activations",
@@ -214,7 +219,7 @@ class EngineConfig(Configuration):
     cpu_checkpointing: Annotated[
         bool,
         Spec(
-            "And keep them on the host (P_a+cpu).",
+            "Offload partitioned checkpoints to the host (P_a+cpu).",
             panel=ACTIVATIONS,
             needs=("checkpoint_activations", ""),
             deepspeed=f"{_CHECKPOINTS}.cpu_checkpointing",
@@ -231,7 +236,7 @@ class EngineConfig(Configuration):
     contiguous_memory: Annotated[
         bool,
         Spec(
-            "Keep checkpoints and gradients in memory of their own (M_D).",
+            "Preallocate memory for checkpoints and gradients (M_D).",
             panel=ACTIVATIONS,
             deepspeed=f"{_CHECKPOINTS}.contiguous_memory_optimization",
         ),

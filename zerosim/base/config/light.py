@@ -13,9 +13,9 @@ from zerosim.base.config.option import AT_LEAST_ONE, Configuration, Spec, docume
 class Light(Configuration):
     """A light trace: what ranks call and what that moves, of some iterations, in bounded files."""
 
-    every: Annotated[int, Spec("Record each so manyth iteration, whole.", AT_LEAST_ONE)] = 10
+    every: Annotated[int, Spec("Record one complete iteration in this many.", AT_LEAST_ONE)] = 10
     keep: Annotated[
-        int, Spec("Keep so many of the last of these at least, and at most twice.", AT_LEAST_ONE)
+        int, Spec("Keep at least this many of the last ones, at most twice as many.", AT_LEAST_ONE)
     ] = 100
 
     def takes(self, iteration: int) -> bool:

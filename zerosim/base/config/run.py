@@ -1,4 +1,4 @@
-"""What `zerosim run` adds to the engine's configuration."""
+"""Options of `zerosim run` beside the engine's configuration."""
 
 from __future__ import annotations
 
@@ -57,19 +57,25 @@ class RunConfig(Configuration):
             deepspeed="train_micro_batch_size_per_gpu",
         ),
     ] = 4
-    seed: Annotated[int, Spec("Of weights and data.", _IN_SEEDS)] = 0
+    seed: Annotated[int, Spec("Random seed of weights and data.", _IN_SEEDS)] = 0
     device: Annotated[DeviceKind, Spec("cpu or cuda.")] = DeviceKind.CPU
     timeout_s: Annotated[float, Spec(range=_SECONDS, called="timeout")] = 60.0
     """A rank that is silent for so long is given up."""
-    memory: Annotated[bool, Spec("Record what is alive in memory, by role.")] = True
-    layers: Annotated[int | None, Spec("Of a GPT, in place of its own.", AT_LEAST_ONE)] = None
-    width: Annotated[int | None, Spec("Of a GPT, in place of its own.", AT_LEAST_ONE)] = None
-    heads: Annotated[int | None, Spec("Of a GPT, in place of its own.", AT_LEAST_ONE)] = None
+    memory: Annotated[bool, Spec("Record the live tensors, by role.")] = True
+    layers: Annotated[int | None, Spec("Override the model's own number (GPT).", AT_LEAST_ONE)] = (
+        None
+    )
+    width: Annotated[int | None, Spec("Override the model's own number (GPT).", AT_LEAST_ONE)] = (
+        None
+    )
+    heads: Annotated[int | None, Spec("Override the model's own number (GPT).", AT_LEAST_ONE)] = (
+        None
+    )
     context_length: Annotated[
-        int | None, Spec("Tokens of a sequence, in place of the GPT's own.", AT_LEAST_ONE)
+        int | None, Spec("Override the length of a sequence (GPT).", AT_LEAST_ONE)
     ] = None
     vocabulary: Annotated[
-        int | None, Spec("Tokens that a GPT knows, in place of its own.", at_least(256))
+        int | None, Spec("Override the size of the vocabulary (GPT).", at_least(256))
     ] = None
     tensor_parallel: Annotated[
         int,
@@ -80,7 +86,12 @@ class RunConfig(Configuration):
     """The others are data parallel."""
     tiles: Annotated[
         int,
-        Spec("Cut large linear layers into so many.", AT_LEAST_ONE, panel=TIERS, after="resume"),
+        Spec(
+            "Split large linear layers into this many tiles.",
+            AT_LEAST_ONE,
+            panel=TIERS,
+            after="resume",
+        ),
     ] = 1
     """Computed one after another (ZeRO-Infinity, memory-centric tiling)."""
     device_bytes: Annotated[
@@ -96,13 +107,15 @@ class RunConfig(Configuration):
     resume: Annotated[
         bool,
         Spec(
-            "Go on from the last good state in --nvme-path.", panel=TIERS, after="owner_broadcast"
+            "Resume from the last complete state in --nvme-path.",
+            panel=TIERS,
+            after="owner_broadcast",
         ),
     ] = False
 
     @property
     def shape(self) -> Shape:
-        """What is asked for in place of the model's own."""
+        """Overrides of the model's own shape."""
         return Shape(
             layers=self.layers,
             width=self.width,

@@ -43,7 +43,7 @@ def init_distributed(  # noqa: PLR0913, PLR0917 - DeepSpeed's arguments
         dist_init_required: False to do nothing.
 
     Raises:
-        ConfigError: nobody said how many ranks there are.
+        ConfigError: the number of ranks is unknown.
     """
     if dist.is_initialized() or dist_init_required is False:
         return

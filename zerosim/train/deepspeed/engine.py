@@ -38,13 +38,13 @@ _NOT_HERE = {
 class DeepSpeedEngine(Engine):
     """An engine that `initialize` made the way DeepSpeed does.
 
-    What it has not itself, it asks the model for.
+    It passes unknown attributes on to the model.
 
     Attributes:
         optimizer: the parameter groups that the engine's Adam reads.
         lr_scheduler: stepped after each update that was not left out; None without one.
         training_dataloader: of `training_data`; None without it.
-        config_report: what was made of the configuration, key by key.
+        config_report: the effect of each key of the configuration.
         micro_steps: micro-steps done since the beginning.
     """
 

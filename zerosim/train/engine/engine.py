@@ -144,7 +144,7 @@ class Engine:
         return output
 
     def backward(self, loss: torch.Tensor) -> None:
-        """Compute gradients; communicate what the stage communicates in backward.
+        """Compute gradients, with the communication of the stage in backward.
 
         Args:
             loss: scalar, of one micro-batch; gradients are averaged over micro-steps and ranks.
@@ -184,7 +184,7 @@ class Engine:
 
     @property
     def loss_scale(self) -> float:
-        """What the loss is multiplied with before backward; 1 unless fp16."""
+        """The factor of the loss before backward; 1 unless fp16."""
         return self._updater.scaler.scale
 
     @property

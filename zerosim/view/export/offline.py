@@ -24,7 +24,7 @@ _START = f'import "{player.PREFIX}{player.MAIN}";'
 
 def offline_page(document: dict[str, Any]) -> str:
     """The page of one replay document, made by `zerosim.view.replay.replay_document`."""
-    import_map = _import_map(player.modules())
+    import_map = module_map(player.modules())
     style = player.read(player.STYLE)
     assert "</style" not in style.lower()
     return f"""<!doctype html>
@@ -55,14 +55,15 @@ _FRAME = re.compile(r'(<iframe\b[^>]*\bsrc=")([^"#]*)')
 _IMPORT = re.compile(rf'\bfrom "{player.PREFIX}([^"]+)"')
 _STYLE = re.compile(r'\bstyle="')
 _HEAD = '<meta charset="utf-8">'
+_INSIDE = re.compile(r"^<script[^>]*>|</script>$")
 
 
 def _attributes(text: str) -> dict[str, str]:
     return {name: unescape(value) for name, value in _ATTRIBUTE.findall(text)}
 
 
-class _Parts:
-    """What a page of the server loads, as the file has it."""
+class PageParts:
+    """What a page of the server loads, put into the page."""
 
     def __init__(self, get: Callable[[str], str]) -> None:
         self._get = get
@@ -80,7 +81,9 @@ class _Parts:
         sources = [one["src"] for one in given if one.get("type") == "module" and "src" in one]
         self._mains = [name for source in sources for name in self._loaded(source)]
         self.is_styled |= _STYLE.search(html) is not None
-        return _FRAME.sub(self._frame, _TAG.sub(self._one, html))
+        return _FRAME.sub(
+            lambda found: f"{found[1]}{self._frame(unescape(found[2]))}", _TAG.sub(self._one, html)
+        )
 
     def _loaded(self, source: str) -> list[str]:
         """Of the player's modules: the one that a script is, or those that it imports."""
@@ -88,15 +91,15 @@ class _Parts:
             return [player.name_at(source)]
         return _IMPORT.findall(self._get(source))
 
-    def _frame(self, found: re.Match[str]) -> str:
+    def _frame(self, address: str) -> str:
         """A page in a frame, which may do what both may: what it runs is allowed here, too."""
-        inside = _Parts(self._get)
-        page = _whole(inside, self._get(unescape(found[2])))
+        inside = PageParts(self._get)
+        page = _whole(inside, self._get(address))
         self.scripts += inside.scripts
         self.styles += inside.styles
         self.is_styled |= inside.is_styled
         self.has_frames = True
-        return f"{found[1]}data:text/html;charset=utf-8;base64,{_base64(page)}"
+        return f"data:text/html;charset=utf-8;base64,{_base64(page)}"
 
     def _one(self, found: re.Match[str]) -> str:
         if found[1] is not None:
@@ -104,9 +107,11 @@ class _Parts:
         given = _attributes(found[2])
         if given.get("type") == "importmap":
             used = [name for main in self._mains for name in player.modules(main)]
-            return self._script("importmap", _import_map(used))
+            return self._modules(used)
         source = given.get("src", "")
         if not source:
+            if given.get("type") == "module":
+                self.scripts.append(_INSIDE.sub("", found[0].strip()))
             return found[0]
         if given.get("type") != "module":
             self.is_styled = True
@@ -121,8 +126,7 @@ class _Parts:
         address = given["href"]
         match given["rel"]:
             case "stylesheet":
-                self.styles.append(self._get(address))
-                return f"<style>{self.styles[-1]}</style>\n"
+                return self._style(address)
             case "preload":
                 self.documents.append(_document(address, self._get(address)))
                 return ""
@@ -130,6 +134,13 @@ class _Parts:
                 return '<link rel="icon" href="data:,">\n'
             case _:
                 return ""
+
+    def _modules(self, names: Sequence[str]) -> str:
+        return self._script("importmap", module_map(names))
+
+    def _style(self, address: str) -> str:
+        self.styles.append(self._get(address))
+        return f"<style>{self.styles[-1]}</style>\n"
 
     def _script(self, kind: str, text: str) -> str:
         self.scripts.append(text)
@@ -143,10 +154,10 @@ def bundle(html: str, get: Callable[[str], str]) -> str:
         html: the page. What it asks for while it is shown it names as `preload`.
         get: what the server has at an address.
     """
-    return _whole(_Parts(get), html)
+    return _whole(PageParts(get), html)
 
 
-def _whole(parts: _Parts, html: str) -> str:
+def _whole(parts: PageParts, html: str) -> str:
     page = _ADDRESS.sub("", parts.put(html))
     policy = _policy(
         parts.scripts, None if parts.is_styled else parts.styles, has_frames=parts.has_frames
@@ -163,7 +174,8 @@ def _document(address: str, text: str) -> str:
     return f'<script type="application/json" {known}>{_as_text(json.loads(text))}</script>\n'
 
 
-def _import_map(names: Sequence[str]) -> str:
+def module_map(names: Sequence[str]) -> str:
+    """Where a page without a server finds modules: each in its own address."""
     imports = {f"{player.PREFIX}{name}": _data(name) for name in dict.fromkeys(names)}
     return json.dumps({"imports": imports}, separators=(",", ":"))
 

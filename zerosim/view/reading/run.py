@@ -71,7 +71,7 @@ class Run:
 
     @property
     def source(self) -> Source:
-        """Who made it."""
+        """How the run came about: executed, traced, simulated or predicted."""
         manifest = self.trace.manifest
         return manifest.source or (Source.EXECUTED if manifest.config else Source.TRACED)
 
@@ -97,7 +97,7 @@ class Run:
 
     @property
     def units(self) -> tuple[str, ...]:
-        """What computes and communicates together, by name, in the order of the model."""
+        """The units, by name, in the order of the model."""
         return units_of(self.trace)
 
     @property
@@ -107,7 +107,7 @@ class Run:
 
     @property
     def configuration(self) -> Mapping[str, object]:
-        """Of the engine and of the run, as plain values; empty if nobody wrote it down."""
+        """Options of the engine and of the run, as plain values; empty if not recorded."""
         manifest = self.trace.manifest
         return {**manifest.run, **manifest.config, "ranks": manifest.num_ranks}
 
@@ -120,11 +120,11 @@ class Run:
     # numbers
 
     def traffic(self, by: object = (), *, link: object = None, **only: Unpack[Only]) -> Table:
-        """What ranks call, and what that makes them send and receive.
+        """The calls of ranks, and the bytes that they send and receive.
 
-        `payload_bytes` is what calls were asked to move, each buffer whole; `volume_bytes` counts
-        an all-reduce twice, as the papers do; `sent_bytes` is what PyTorch was asked to send: a
-        ring's messages as intercepted, of a native call the bound of a ring.
+        `payload_bytes` counts whole buffers; `volume_bytes` counts an all-reduce twice, as the
+        papers do; `sent_bytes` counts the bytes that PyTorch was asked to send: the intercepted
+        messages of a ring, or for a native call the bound of a ring.
 
         Args:
             by: what rows are grouped by: "rank", "iteration", "micro_step", "phase", "purpose",
@@ -140,7 +140,7 @@ class Run:
         return traffic_tables.traffic(self.calls, chosen, by, link, title)
 
     def wire(self, by: object = (), **only: Unpack[Only]) -> Table:
-        """What the kernel counted between ranks, whatever was called; with the backend's framing.
+        """Bytes counted by the kernel between ranks, for all calls, with the backend's framing.
 
         Args:
             by: "rank", "peer", "iteration", "micro_step", "phase", or several.
@@ -159,7 +159,7 @@ class Run:
     def copies(
         self, by: object = ("link", "purpose"), *, link: object = None, **only: Unpack[Only]
     ) -> Table:
-        """What ranks copy between their device, their host and their disk.
+        """Copies of ranks between their device, their host and their disk.
 
         Args:
             by: "rank", "iteration", "phase", "purpose", "unit", "link", "origin", "target".
@@ -178,7 +178,7 @@ class Run:
         iteration: int | None = None,
         tier: Tier | str = Tier.DEVICE,
     ) -> Table:
-        """What a rank holds.
+        """Live tensors of a rank.
 
         Args:
             at: "peak"; "every sample", which adds the time; or a moment such as "update",
@@ -198,7 +198,7 @@ class Run:
         return self._told(memory_samples.memory(chosen, lines, at, by, title, of_one=of_one))
 
     def time(self, by: object = "cause", *, iteration: int | None = None) -> Table:
-        """What time was spent on.
+        """The time of an iteration, by cause.
 
         Args:
             by: "cause" for the critical path over all ranks; "rank", "phase" or both for what each
@@ -245,7 +245,7 @@ class Run:
         psi: Any = None,
         ledger: str | None = None,
     ) -> TrafficVerification | LawCheck:
-        """Hold what was sent against theory, or against a law that you type.
+        """Compare the traffic with theory, or with a law of your own.
 
         Args:
             against: such as "2Psi", "3Psi (N-1)/N" or "12 MB"; what `zerosim verify` does by
@@ -274,7 +274,7 @@ class Run:
         return LawCheck(expected, held, self._verified(iteration).causes)
 
     def verify_memory(self, *, iteration: int | None = None) -> MemoryVerification:
-        """Hold what was alive against the laws of memory.
+        """Compare the live tensors with the memory laws.
 
         Raises:
             TraceError: nothing about memory was recorded.
@@ -282,17 +282,17 @@ class Run:
         return self._memory_verified(iteration)
 
     def critical_path(self, *, iteration: int | None = None) -> Table:
-        """What the end of an iteration waited for, the longest first."""
+        """The critical path of an iteration, the longest part first."""
         return self._told(time.critical_path(self.graph_report(iteration=iteration)))
 
     def what_if(self, changes: Changes, *, iteration: int | None = None) -> tuple[Prediction, Run]:
-        """What would happen if something were different.
+        """Predict this run under changed conditions.
 
         Args:
             iteration: of which the prediction speaks; the last complete one by default.
 
         Returns:
-            What would become of the iteration; and the run at its predicted times.
+            The prediction for the iteration; and the run at its predicted times.
 
         Raises:
             ConfigError: nothing would change, or there is no such iteration.
@@ -343,7 +343,7 @@ class Run:
     def graph_report(
         self, *, iteration: int | None = None, rank: int | None = None, top: int = maxsize
     ) -> GraphReport:
-        """All that `zerosim graph` says of an iteration.
+        """The full report of `zerosim graph` on an iteration.
 
         Args:
             rank: whose events are listed as well, each with its slack.
@@ -352,13 +352,13 @@ class Run:
         return self._reported(iteration, rank, top)
 
     def pieces(self, *, iteration: int | None = None) -> Table:
-        """What each rank did when, in pieces without gaps."""
+        """The activity of each rank over time, in pieces without gaps."""
         shown = self.graph_report(iteration=iteration).iteration
         title = f"Timeline of {_iteration_words((shown,))}"
         return self._told(time.pieces(self.graph.within(shown), title))
 
     def timeline(self, rank: int = 0, tier: Tier | str = Tier.DEVICE) -> Timeline:
-        """What one rank held in one tier at every sample, as arrays.
+        """The memory of one rank in one tier at every sample, as arrays.
 
         Raises:
             ConfigError: there is no such rank or tier.
@@ -369,7 +369,7 @@ class Run:
         return self._lines(rank, Tier(tier))
 
     def moments(self, rank: int = 0) -> Sequence[Passed]:
-        """The moments that a rank passes in the last iteration, and what it holds at them."""
+        """The moments of a rank in the last iteration, with its memory at each."""
         return self._passed(rank)
 
     def _moments(self, rank: int) -> Sequence[Passed]:

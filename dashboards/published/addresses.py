@@ -1,0 +1,130 @@
+"""Where each page of a site lies, and where a link of a page leads.
+
+Both languages have the same pages at the same places; those in Chinese lie in the folder `zh`.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+from zerosim.base.language import Language
+from zerosim.dashboards.published.book import FIRST, PARTS, ROOT, RUNS, Document
+from zerosim.lessons.course import course
+from zerosim.puzzles.puzzle import puzzles
+
+FOLDERS = {Language.ENGLISH: "", Language.CHINESE: "zh/"}
+HOME, RUN_LIST = "index.html", "runs/index.html"
+OWN_RUNS = "lessons/"
+"""Before the name of a committed run, as the server asks for it."""
+_STEP = re.compile(r"step=(\d+)")
+_NOTES = "lessons/instructor.md"
+
+
+def document_page(file: str) -> str:
+    """Where a file of the book lies."""
+    stem = Path(file).stem.removesuffix(".zh").lower()
+    return HOME if file == FIRST else f"docs/{stem}.html"
+
+
+def run_page(name: str) -> str:
+    """Where the whole replay of a run lies."""
+    return f"runs/{name.replace('/', '-')}.html"
+
+
+def server_pages() -> dict[str, str]:
+    """The server's pages that a site has, by their addresses."""
+    found = {"/": HOME, "/lessons": "lessons/index.html", "/lessons/notes": "lessons/notes.html"}
+    found |= {f"/lessons/{one.id}": f"lessons/{one.id}.html" for one in course()}
+    found["/puzzles"] = "puzzles/index.html"
+    found |= {f"/puzzles/{one.name}": f"puzzles/{one.name}.html" for one in puzzles()}
+    return found
+
+
+def puzzle_files() -> dict[str, str]:
+    """What a student fills in, by its address: no page."""
+    return {
+        f"/puzzles/{one.name}/{one.file_name}": f"puzzles/{one.name}/{one.file_name}"
+        for one in puzzles()
+    }
+
+
+@dataclass(slots=True)
+class Links:
+    """Where links lead, from one page of one language.
+
+    Attributes:
+        page: where it lies, without the folder of its language.
+        resources: files of the checkout that pages point to, with where they lie; filled in.
+    """
+
+    page: str
+    language: Language
+    resources: dict[str, Path] = field(default_factory=dict)
+
+    @property
+    def place(self) -> str:
+        """Where the page lies in the site."""
+        return FOLDERS[self.language] + self.page
+
+    @property
+    def root(self) -> str:
+        """The way to the site's folder, as "../"."""
+        return "../" * self.place.count("/")
+
+    def way_to(self, page: str, language: Language | None = None) -> str:
+        """The way to another page, of this language if none is given."""
+        return self._way(FOLDERS[language or self.language] + page)
+
+    def _way(self, place: str) -> str:
+        return quote(posixpath.relpath(place, posixpath.dirname(self.place) or "."))
+
+    def of_address(self, address: str, pages: Mapping[str, str]) -> str:
+        """Where an address of the server leads; "" if the site has no such page.
+
+        Args:
+            pages: of `server_pages`, `puzzle_files` and runs.
+        """
+        parts = urlsplit(address)
+        step = _STEP.search(parts.fragment)
+        anchor = f"#step-{step[1]}" if step else f"#{parts.fragment}" if parts.fragment else ""
+        if parts.path == "/replay":
+            name = parse_qs(parts.query).get("trace", [""])[0].removeprefix(OWN_RUNS)
+            name = f"ring/{name}" if name.startswith("stage-") else name  # as make demo names them
+            known = {one for names in RUNS for one in names}
+            return self.way_to(run_page(name)) if name in known else ""
+        found = pages.get(parts.path)
+        if found is None:
+            return ""
+        return self.way_to(found) + (anchor if found.startswith("lessons/") else "")
+
+    def of_document(self, link: str, source: Document) -> str:
+        """Where a link of a document leads; what is no page of the site is put beside it."""
+        parts = urlsplit(link)
+        if parts.scheme or not parts.path:
+            return link
+        target = (source.source.parent / unquote(parts.path)).resolve()
+        if not target.is_relative_to(ROOT) or not target.is_file():
+            return ""
+        anchor = f"#{parts.fragment}" if parts.fragment else ""
+        file = target.relative_to(ROOT).as_posix()
+        if file == _NOTES:
+            return self.way_to("lessons/notes.html") + anchor
+        english = file.replace(".zh.md", ".md")
+        if english in {one for files in PARTS for one in files}:
+            return self.way_to(document_page(english), self._language_of(file, source)) + anchor
+        self.resources[f"files/{file}"] = target
+        return self._way(f"files/{file}") + anchor
+
+    def _language_of(self, file: str, source: Document) -> Language:
+        """Of a page that a document names: its own, unless it names the other one's file."""
+        if file.endswith(".zh.md"):
+            return Language.CHINESE
+        is_other = source.language is Language.CHINESE and (
+            (ROOT / file).with_suffix(".zh.md").exists()
+        )
+        return Language.ENGLISH if is_other else self.language

@@ -1,0 +1,113 @@
+"""What a site has: the documentation as a book, and the runs that are replayed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from zerosim.base.errors import EnvironmentFault
+from zerosim.base.language import Language, spoken
+from zerosim.dashboards.texts import words
+from zerosim.lessons.recordings import HERE
+
+ROOT = HERE.parent
+"""Of a checkout: an installed zerosim has no documentation."""
+FIRST = "README.md"
+PARTS: tuple[tuple[str, ...], ...] = (
+    (FIRST, "docs/start.md"),
+    (
+        *("docs/debug.md", "docs/diagnose.md", "docs/import.md", "docs/plan.md"),
+        *("docs/simulate.md", "docs/nodes.md", "docs/pytest.md", "docs/deepspeed.md"),
+        *("docs/puzzles.md", "docs/assignments.md", "docs/systems.md"),
+    ),
+    (
+        *("docs/commands.md", "docs/api.md", "docs/deepspeed-config.md"),
+        *("docs/language.md", "docs/terms.md", "docs/pictures.md"),
+    ),
+    (
+        *("docs/questions.md", "docs/family.md", "docs/profiles.md", "docs/fit.md"),
+        *("docs/bench.md", "docs/gpu.md", "docs/security.md", "ARCHITECTURE.md"),
+        "lessons/coverage.md",
+    ),
+    ("CONTRIBUTING.md", "CHANGELOG.md"),
+)
+"""Files of each part of the book, in order: what is read first, guides, reference, explanation."""
+RUNS: tuple[tuple[str, ...], ...] = (
+    tuple(f"ring/stage-{stage}" for stage in range(4)),
+    ("offload/stage-2", "infinity/stage-3", "plusplus/stage-3", "accumulate/stage-3"),
+    (
+        *("profiles/ddp", "profiles/ddp-zero", "profiles/fsdp2"),
+        *(f"deepspeed/deepspeed-{stage}" for stage in (1, 2, 3)),
+    ),
+    ("parallel/tensor-parallel", "parallel/gpipe", "parallel/1f1b"),
+)
+"""Of the committed runs, those that have a page with the whole replay."""
+_TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A file of the book in one language.
+
+    Attributes:
+        file: from the root of the checkout; of a page in two languages, the English one.
+        source: what is read.
+        language: that it is written in, whatever is spoken.
+    """
+
+    file: str
+    source: Path
+    language: Language
+
+    @property
+    def text(self) -> str:
+        """All of it, as Markdown."""
+        return self.source.read_text(encoding="utf-8")
+
+    @property
+    def title(self) -> str:
+        """Its first heading."""
+        found = _TITLE.search(self.text)
+        assert found is not None, self.source
+        return found[1].replace("`", "")
+
+    @property
+    def name(self) -> str:
+        """As it is called in addresses."""
+        return PurePosixPath(self.file).stem.lower()
+
+
+def document(file: str) -> Document:
+    """A file in the language that is spoken, or in the other one if it is not there."""
+    english, chinese = ROOT / file, (ROOT / file).with_suffix(".zh.md")
+    prefers_chinese = spoken() is Language.CHINESE or not english.exists()
+    if prefers_chinese and chinese.exists():
+        return Document(file, chinese, Language.CHINESE)
+    return Document(file, english, Language.ENGLISH)
+
+
+def parts() -> Iterator[tuple[str, tuple[Document, ...]]]:
+    """The parts of the book with their titles.
+
+    Raises:
+        EnvironmentFault: the documentation is not here.
+    """
+    if not (ROOT / FIRST).exists() or not (ROOT / "docs").is_dir():
+        raise EnvironmentFault(
+            "the documentation is not installed with zerosim: a site is made in a checkout of its "
+            "sources"
+        )
+    for title, files in zip(said()["parts"], PARTS, strict=True):
+        yield title, tuple(map(document, files))
+
+
+def documents() -> tuple[Document, ...]:
+    """All of them, in the order in which they are read."""
+    return tuple(one for _, files in parts() for one in files)
+
+
+def said() -> dict[str, str]:
+    """What a site says around its pages."""
+    return dict(words("book"))  # type: ignore[arg-type]
