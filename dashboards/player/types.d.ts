@@ -178,7 +178,8 @@ export interface Step {
   ranks: number[];
   /**
    * Messages, six numbers each: sender and receiver (positions in `ranks`; -1 if its rank is
-   * not in the trace), shard (-1 if unknown), bytes, start_ns and end_ns.
+   * not in the trace), shard (-1 if unknown), bytes (0 of one that is waited for and was not sent),
+   * start_ns and end_ns.
    */
   packets: number[];
   /** Bytes that each rank sends where no messages were recorded (native calls); else empty. */

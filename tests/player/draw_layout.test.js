@@ -196,7 +196,7 @@ test("a text is cut to its room, and left out where nothing is left of it", () =
 });
 
 test("steps of an axis are 1, 2 or 5 times a power of ten", () => {
-  assert.deepEqual([5e3, 9.99e8, 65e9, 2e12].map((most) => scaleOf(most).name), ["MB", "MB", "GB", "TB"]);
+  assert.deepEqual([256, 5e3, 9.99e8, 65e9, 2e12].map((most) => scaleOf(most).name), ["B", "kB", "MB", "GB", "TB"]);
   assert.equal(niceStep(24, 4), 10);
   assert.equal(niceStep(16, 4), 5);
   assert.equal(niceStep(0.7, 4), 0.2);
