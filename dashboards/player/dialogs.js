@@ -40,7 +40,7 @@ export function fillSigns(root, { doc }) {
   const entries = signsIn(doc).map((sign) => make("div", "", make("dt", "", GLYPHS[sign]), make("dd", "", MEANINGS[sign])));
   find(root, "#help-signs", HTMLElement).append(...entries);
   find(root, "#help-signs-part", HTMLElement).hidden = false;
-  find(root, "#signs", HTMLElement).append(...signsIn(doc).map((sign) => make("li", "", make("b", "", GLYPHS[sign]), ` ${NAMES[sign]}`)));
+  find(root, "#signs", HTMLElement).append(...signsIn(doc).map((sign) => make("li", "", make("strong", "", GLYPHS[sign]), ` ${NAMES[sign]}`)));
 }
 
 /**
