@@ -258,17 +258,15 @@ class _Finder:
     def _find_unmet(self, index: int, unmet: dict[tuple[Phase, int], StepPart]) -> bool:
         """Whether a rank waits for a message that another one has not sent.
 
-        All who wait so at the end are one step: where they wait for each other none can go on.
+        All who wait so at the end are one step: where they wait for each other none can go on. Such
+        a call is unfinished, or failed when a rank that had waited with it was ended.
         """
         matched = self.graph.matching.collectives[index]
         event = next(iter(matched.events.values()))
         source = event.peers[0] if event.peers else -1
         is_alone = matched.key.is_message and len(matched.events) == 1 and source in self.shift
-        if (
-            event.op is not Op.RECEIVE
-            or not is_alone
-            or event.id not in self._unfinished(event.rank)
-        ):
+        is_in_vain = bool(event.error) or event.id in self._unfinished(event.rank)
+        if event.op is not Op.RECEIVE or not is_alone or not is_in_vain:
             return False
         key = event.phase, event.micro_step
         if key not in unmet:
