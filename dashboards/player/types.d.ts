@@ -116,6 +116,8 @@ export interface State {
   /** "parameters" | "secondary parameters" | "gradients" | "fp32 master" | "momentum" | "variance", or
    *  "optimizer states", where the last three are one file */
   role: string;
+  /** What the band is called where it holds no state of a model, but what a student's program sends; else "". */
+  name: string;
   /** States are in the order of their tiers; a run that keeps all on the device has only that. */
   tier: Tier;
   /** "parameters · bf16" */

@@ -21,6 +21,7 @@ const UNITS = [500_000, 400_000, 400_000, 90_000].map((elements, i) => ({
 }));
 const STATES = [2, 2, 4, 4, 4].map((bytes, i) => ({
   role: `role ${i}`,
+  name: "",
   tier: /** @type {const} */ ("device"),
   label: `the role ${i} · bf16`,
   bytes_per_parameter: bytes,
@@ -62,7 +63,7 @@ test("all states of three tiers are in the card, with or without room for their 
     ["device", "parameters", 2], ["device", "gradients", 2], ["host", "parameters", 2], ["host", "gradients", 2],
     ["host", "fp32 master", 4], ["host", "momentum", 4], ["host", "variance", 4], ["disk", "parameters", 2], ["disk", "optimizer states", 12],
   ];
-  const states = kept.map(([tier, role, bytes]) => ({ tier, role, label: role, bytes_per_parameter: bytes }));
+  const states = kept.map(([tier, role, bytes]) => ({ tier, role, name: "", label: role, bytes_per_parameter: bytes }));
   for (const fonts of [fontsFor(false), fontsFor(true)]) {
     const [least, tight] = [leastHeight(states, 0, fonts), tightHeight(states, 0, fonts)];
     assert.ok(tight < least);

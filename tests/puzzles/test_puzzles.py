@@ -93,6 +93,7 @@ def test_replay_draws_the_pieces_that_the_judge_knows(verdicts, name, final):
     for step in rounds:  # source, target, piece, bytes, from and to
         assert sorted(step["packets"][2::6]) == [0, 1, 2, 3]
     assert document["num_shards"] == 4
+    assert {one["label"] for one in document["states"]} == {"pieces · fp32"}
     assert document["broken"] is None
     cells = dict(enumerate(map(int, document["cells"])))
     for step in document["steps"]:

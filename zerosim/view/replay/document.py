@@ -211,11 +211,13 @@ class _DocumentMaker:
         config, bands = self.subject.config, self.subject.bands()
         dtypes = dtypes_of(bands, config, self.subject.program)
         names = {band: name_of(band, config) for band in bands}
+        own = "" if self.subject.carried is None else find("carried", "band")
         return [
             {
                 "role": names[band],
+                "name": own,
                 "tier": band.tier.value,
-                "label": _label(names[band], dtypes[band]),
+                "label": _label(own or names[band], dtypes[band]),
                 "bytes_per_parameter": size,
             }
             for band, size in bands.items()
