@@ -193,11 +193,13 @@ export function besideBeat(model, beat) {
  * Which hop a step is: "hop 2 of 3"; "" for what has none.
  * @param {Model} model
  * @param {number} position
+ * @param {boolean} isAsked of how many is a question, and not said
  */
-export function hopOf({ doc }, position) {
+export function hopOf({ doc }, position, isAsked = false) {
   const { hop, collective } = doc.steps[position];
   const hops = doc.collectives[collective]?.num_hops ?? 0;
-  return hop >= 0 && hops > 1 ? say("beats.hop_of", { hop: hop + 1, hops }) : "";
+  const words = isAsked ? say("beats.hop", { hop: hop + 1 }) : say("beats.hop_of", { hop: hop + 1, hops });
+  return hop >= 0 && hops > 1 ? words : "";
 }
 
 /** How a beat is called where it is not seen: "beat 17 of 33: ...". @param {Model} model @param {number} beat */

@@ -33,6 +33,7 @@ export function createExplanation(root, model) {
   const lane = at("lane");
   const dots = find(lane, ".dots", HTMLElement);
   const hasLane = doc.beats.some(({ meanwhile }) => meanwhile >= 0);
+  const isAsked = "embed" in document.documentElement.dataset; // beside a lesson's question of how many
   let shown = "";
 
   /** What goes on beside the beat, in a lane of its own. @param {Scene} scene */
@@ -64,7 +65,7 @@ export function createExplanation(root, model) {
     moment.classList.toggle("touring", stop !== undefined);
     toTopOfWhat();
     what.tabIndex = stop && what.scrollHeight > what.clientHeight ? 0 : -1;
-    write(hop, stop ? nameOfStop(model, tour) : hopOf(model, position));
+    write(hop, stop ? nameOfStop(model, tour) : hopOf(model, position, isAsked));
     hop.hidden = hop.textContent === "";
     write(why, doc.texts[step.why]);
     write(because, say("explain.because", { why: doc.texts[step.why] }));

@@ -113,6 +113,7 @@ test("tenths and phases lead to what beats are about", () => {
 
 test("a hop has its number, a beat its name and its sentence", () => {
   assert.equal(hopOf(model, 3), "hop 2 of 2");
+  assert.equal(hopOf(model, 3, true), "hop 2");
   assert.equal(hopOf(model, 0), "");
   assert.equal(spokenBeat(model, 1), `beat 2 of ${beats.length}: Forward: gather parameters of embedding`);
   const document = makeDocument();
