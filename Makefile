@@ -32,10 +32,10 @@ help:  ## list the targets
 
 setup: $(STAMP) $(NODE_STAMP) $(CHROMIUM_STAMP) $(IP_STAMP)  ## install zerosim and its tools (minutes, once)
 
-demo: $(STAMP)  ## run all stages on 4 ranks, compare them, and replay them in a browser (PORT=8050)
+demo: $(STAMP)  ## run all stages on 4 ranks, and compare them in a browser (PORT=8050)
 	$(ZEROSIM) run --stage all --ranks 4 --steps 10 --out $(DEMO) --overwrite
-	$(ZEROSIM) compare $(DEMO)/stage-0 $(DEMO)/stage-1 $(DEMO)/stage-2 $(DEMO)/stage-3
-	$(ZEROSIM) serve $(DEMO) --port $(PORT) --open
+	@$(ZEROSIM) compare --brief $(DEMO)/stage-0 $(DEMO)/stage-1 $(DEMO)/stage-2 $(DEMO)/stage-3
+	@$(ZEROSIM) serve $(DEMO) --port $(PORT) --open --compare
 
 # tests/__main__.py says which parts there are: all of them run, whatever becomes of the others.
 test: export OMP_NUM_THREADS = 1

@@ -85,6 +85,11 @@ def make_lesson_pages(
 
     @pages.get(f"{lessons.PATH}/<lesson_id>")
     def _lesson(lesson_id: str) -> Response:
+        numbered = (one for one in course() if str(one.number) == lesson_id)
+        if (lesson := next(numbered, None)) is not None:  # as a class calls it
+            query = request.query_string.decode("ascii", "ignore")
+            place = f"{lessons.address_of(lesson)}{'?' if query else ''}{query}"
+            return Response(status=HTTPStatus.FOUND, headers={"Location": place})
         try:
             _require(lesson_id)
             taught = classroom.teach(lesson_id, request.args.get("run", ""))

@@ -84,6 +84,9 @@ def render(title: str, frame: PageFrame, *, is_embedded: bool = False) -> str:
         f'<link rel="modulepreload" href="{player.address()}{escape(name)}">'
         for name in player.modules()
     )
+    styles = "\n".join(
+        f'<link rel="stylesheet" href="{player.address()}{name}">' for name in player.STYLES
+    )
     fragment = player.fragment()
     for slot in (SLOT, TOOLS):
         assert slot in fragment, f"{player.FRAGMENT} has no {slot}"
@@ -108,7 +111,7 @@ def render(title: str, frame: PageFrame, *, is_embedded: bool = False) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <script type="importmap">{IMPORT_MAP}</script>
 <link rel="preload" as="fetch" crossorigin="anonymous" href="{escape(replay)}">
-<link rel="stylesheet" href="{player.address()}{player.STYLE}">
+{styles}
 <link rel="stylesheet" href="{escape(assets)}/runs.css">
 {modules}
 <script type="module" src="{player.address()}{player.MAIN}"></script>

@@ -6,11 +6,15 @@ They are found by name, never by a path, and stand in no list of runs as long as
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from zerosim.dashboards.entry import TraceEntry, find_entry
+
+FRESH_S = 5.0
+"""So long the list is not looked at again: its traces are committed, and there are many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +27,20 @@ class _ShelfPlace:
 class Shelf:
     """Traces by their names. May be used by many threads at once."""
 
-    def __init__(self, folders: Mapping[str, Path] | None = None) -> None:
+    def __init__(
+        self,
+        folders: Mapping[str, Path] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Traces that stay.
 
         Args:
             folders: by the name under which each is asked for.
+            clock: in seconds.
         """
+        self._clock = clock
+        self._listed: tuple[TraceEntry, ...] | None = None
+        self._looked_at = 0.0
         self._lock = threading.Lock()
         self._places: dict[str, _ShelfPlace] = {}
         for name, folder in (folders or {}).items():
@@ -42,6 +54,7 @@ class Shelf:
         """Forget a trace."""
         with self._lock:
             self._places.pop(name, None)
+            self._listed = None
 
     def find(self, name: str) -> TraceEntry | None:
         """A trace as it stands now; None if there is none of this name."""
@@ -50,10 +63,16 @@ class Shelf:
         return None if place is None else self._look(name, place)
 
     def entries(self) -> tuple[TraceEntry, ...]:
-        """The traces that stay, in their order."""
+        """The traces that stay, in their order; what was found is kept for a while."""
         with self._lock:
+            now = self._clock()
+            if self._listed is not None and now - self._looked_at < FRESH_S:
+                return self._listed
             places = [(name, place) for name, place in self._places.items() if place.is_listed]
-        return tuple(self._look(name, place) for name, place in places)
+        found = tuple(self._look(name, place) for name, place in places)
+        with self._lock:
+            self._listed, self._looked_at = found, now
+        return found
 
     def names(self) -> frozenset[str]:
         """All names that are taken."""
@@ -65,6 +84,7 @@ class Shelf:
         entry = find_entry(place, name, place, None)
         with self._lock:
             self._places[name] = _ShelfPlace(place, is_listed, entry)
+            self._listed = None
 
     def _look(self, name: str, place: _ShelfPlace) -> TraceEntry:
         entry = find_entry(place.folder, name, place.folder, place.entry)

@@ -190,6 +190,13 @@ def test_without_the_extra_all_works_but_serve(own, site):
     assert "wrote x.html" in out
 
 
+def test_the_example_is_read_from_the_wheel(own, site):
+    program = "import zerosim; print(zerosim.load(zerosim.EXAMPLE).verify().headline)"
+    code, out, err = ended(own, site, "-c", program)
+    assert (code, err) == (0, "")
+    assert "This run of ZeRO-3 sends 3Ψ(N-1)/N a step" in out
+
+
 def test_a_lesson_runs_from_the_wheel(own, site):
     lesson = course()[5]
     module = f"zerosim.lessons.{lesson.path.stem}"

@@ -2,6 +2,7 @@
 
     run = zerosim.run(stage=3, ranks=2)     # train, record, read
     run = zerosim.load("traces/mine")       # read what was recorded; without PyTorch, too
+    run = zerosim.load(zerosim.EXAMPLE)     # a run of ZeRO-3 that comes with zerosim
     run.traffic(by="phase")                 # a table; docs/api.md has all of them
     run.verify()                            # theory, trace and kernel against each other
     run.replay()                            # the player, in a notebook's cell
@@ -16,6 +17,7 @@ Names that need torch are loaded when they are first used.
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from zerosim.view.reading import Run, load
 
 __all__ = [
+    "EXAMPLE",
     "DeepSpeedEngine",
     "Engine",
     "EngineConfig",
@@ -45,6 +48,9 @@ __all__ = [
     "run",
     "trace",
 ]
+
+EXAMPLE = Path(__file__).parent / "lessons" / "traces" / "ring" / "stage-3"
+"""The trace of a small run of ZeRO-3 on four ranks: `zerosim.load(zerosim.EXAMPLE)` reads it."""
 
 _MODULES = {
     "DeepSpeedEngine": "zerosim.train.deepspeed.engine",
@@ -88,7 +94,7 @@ def __dir__() -> list[str]:
     from importlib.util import find_spec
 
     has_torch = find_spec("torch") is not None
-    needing = {*__all__} - {"EngineConfig", "Run", "RunConfig", "__version__", "load", "run"}
+    needing = {*__all__} - {"EXAMPLE", "EngineConfig", "Run", "RunConfig", "__version__", "load", "run"}
     return sorted({*globals(), *__all__} - (set() if has_torch else needing))
 
 

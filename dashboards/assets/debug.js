@@ -180,7 +180,7 @@ function showStops(/** @type {Record<string, string>} */ stops) {
     const remove = document.createElement("button");
     code.textContent = words;
     remove.type = "button";
-    remove.textContent = "remove";
+    remove.textContent = say("assets.debug.remove_it");
     remove.setAttribute("aria-label", say("assets.debug.remove", { name, words }));
     remove.addEventListener("click", async () => {
       await tell(say("assets.debug.delete", { name }), at("held-stopped"));

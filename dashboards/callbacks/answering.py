@@ -19,6 +19,9 @@ def register_page(
 ) -> None:
     """Answer for a page's links and for two fields that are typed in.
 
+    Enter in one of them asks for both: were a field asked for as it is left, the answer would take
+    the place of what is being typed in the other, and of the focus.
+
     Args:
         body, address, fields: the components' names.
         follow: what the body has at an address' query.
@@ -30,8 +33,10 @@ def register_page(
     first, second = fields
     app.callback(
         [Output(address, "search")],
-        Input(first, "value"),
-        Input(second, "value"),
+        Input(first, "n_submit"),
+        Input(second, "n_submit"),
+        State(first, "value"),
+        State(second, "value"),
         State(address, "search"),
         prevent_initial_call=True,
-    )(lambda one, other, search: [answer(one, other, search)])
+    )(lambda _, __, one, other, search: [answer(one, other, search)])

@@ -77,11 +77,17 @@ def answer_question(psi: object, count: object, search: object) -> str:
     query = query_of(search)
     if not isinstance(psi, str) or not isinstance(count, str):
         raise PreventUpdate
-    found = f"?{urlencode({**query.to_dict(), 'psi': psi, 'n': count})}"
     shown = verify.question(query)
     if (psi, count) == (shown.psi, shown.n):
         raise PreventUpdate  # the page answers it already
-    return found
+    asked = query.to_dict()
+    for name, given, before in (("psi", psi, shown.psi), ("n", count, shown.n)):
+        known = asked.pop(name, None)
+        if given != before:
+            asked[name] = given.replace(",", "").strip()
+        elif known is not None:  # what was not touched is not asked for
+            asked[name] = known
+    return f"?{urlencode(asked)}"
 
 
 def register(app: Dash, page: VerifyPage) -> None:

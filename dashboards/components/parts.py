@@ -75,6 +75,6 @@ def link(words: str, address: str, *, is_chosen: bool) -> Component:
 
 
 def field(label: str, name: str, given: str, value: str) -> Component:
-    """What is typed counts when Enter is pressed or the field is left."""
-    typed = dcc.Input(id=name, name=given, value=value, debounce=True, inputMode="numeric")
+    """What is typed counts when Enter is pressed, in it or in another field of the page."""
+    typed = dcc.Input(id=name, name=given, value=value, inputMode="numeric")
     return html.Label([label, typed])

@@ -124,7 +124,7 @@ def _text(value: float, unit: str) -> str:
 
 
 def look_of(name: str, number: int = 0) -> str:
-    """A colour's class: each name means one colour everywhere.
+    """A colour's class: each name means one colour everywhere, and a rank's means that rank.
 
     Args:
         number: of the colour of a name that is not known.
@@ -132,4 +132,4 @@ def look_of(name: str, number: int = 0) -> str:
     if rank := _RANK.search(name):
         return f"shard-{int(rank[1]) % _HUES}"
     known = _KNOWN.search(name.lower())
-    return f"of-{known[0]}" if known else f"shard-{number % _HUES}"
+    return f"of-{known[0]}" if known else f"cause-{number % _HUES}"

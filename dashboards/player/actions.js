@@ -81,6 +81,7 @@ export function createActions(player) {
     ...commonActions(player),
     hops: () => player.change({ hops: !place.hops }),
     tour: () => (place.tour === NO_STOP ? player.visit(0) : player.change({ tour: NO_STOP })),
+    more: () => player.more(!("more" in document.documentElement.dataset)),
     say: () => player.speech.toggle(),
     search: () => player.search(),
     breakHere: () => player.change({ breakpoints: toggleHere(player) }),

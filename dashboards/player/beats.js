@@ -9,6 +9,9 @@ import { say } from "#player/words.js";
 /** A beat is shown at least so long, at speed 1, and at most: by how much is in it. */
 export const SHORTEST_BEAT_MS = 1500;
 export const LONGEST_BEAT_MS = 2500;
+/** A kind of beat that is new is watched longer, one that was seen before shorter. */
+export const NEW_BEAT = 1.5;
+export const KNOWN_BEAT = 0.75;
 /** For each step after the first, and for what is freed. */
 const MORE_MS = 200;
 
@@ -46,6 +49,23 @@ export const MEANINGS = {
   stand: say("beats.the_iteration_is_not_over"),
 };
 
+/** A word for each sign, beside the strip. @type {Readonly<Record<Sign, string>>} */
+export const NAMES = {
+  gather: say("beats.sign_gather"),
+  compute: say("beats.sign_compute"),
+  free: say("beats.sign_free"),
+  reduce: say("beats.sign_reduce"),
+  update: say("beats.sign_update"),
+  copy: say("beats.sign_copy"),
+  send: say("beats.sign_send"),
+  combine: say("beats.sign_combine"),
+  agree: say("beats.sign_agree"),
+  exchange: say("beats.sign_exchange"),
+  begin: "",
+  end: say("beats.sign_end"),
+  stand: say("beats.sign_stand"),
+};
+
 /** The signs that occur in a replay, each once, in the order of their list. @param {ReplayDocument} doc */
 export function signsIn({ beats }) {
   const seen = new Set(beats.flatMap(({ signs, freed }) => (freed.length > 0 ? [...signs, "free"] : signs)));
@@ -79,10 +99,14 @@ export function beatDuration({ first, last, signs, freed }) {
  */
 export function paceOfBeats({ beats, steps }) {
   const pace = new Float64Array(steps.length);
+  const seen = new Set();
   for (const beat of beats) {
+    const kind = `${beat.phase} ${beat.signs}`;
+    const share = seen.has(kind) ? KNOWN_BEAT : NEW_BEAT;
+    seen.add(kind);
     const own = steps.slice(beat.first, beat.last + 1).map(weightOf);
     const whole = own.reduce((sum, weight) => sum + weight, 0);
-    const duration = beatDuration(beat);
+    const duration = share * beatDuration(beat);
     for (const [i, weight] of own.entries()) {
       pace[beat.first + i] = (duration * weight) / whole;
     }
@@ -114,14 +138,68 @@ export function restOf({ beatOf, beatMain }, position) {
 }
 
 /**
+ * Whether a step of a beat is about something else than the beat: what goes on beside it, as the gather of
+ * the next unit while this one computes.
+ * @param {Pick<Model, "doc" | "beatOf">} model
+ * @param {number} position
+ */
+export function isBeside({ doc, beatOf }, position) {
+  const { main, units } = doc.beats[beatOf[position]];
+  const [step, about] = [doc.steps[position], doc.steps[main]];
+  if (position === main || units.length === 0) {
+    return false;
+  }
+  if (step.kind === "mark") {
+    return about.kind !== "mark";
+  }
+  return step.unit >= 0 ? !units.includes(step.unit) : step.unit_name !== about.unit_name && step.unit_name !== "";
+}
+
+/**
+ * The step that stands for a beat at one of its steps, and how far it has played: while something else goes
+ * on, what was done last of what the beat is about, or its beginning. So the title, the picture and the
+ * reason are always about the same.
+ * @param {Pick<Model, "doc" | "beatOf">} model
+ * @param {number} position
+ * @param {number | null} tween null at rest: a step that is looked at is what it is
+ * @returns {{position: number, tween: number | null}}
+ */
+export function subjectOf(model, position, tween) {
+  if (tween === null || !isBeside(model, position)) {
+    return { position, tween };
+  }
+  const { first, last, main } = model.doc.beats[model.beatOf[position]];
+  for (let k = position; k >= first; k -= 1) {
+    if (!isBeside(model, k)) {
+      return { position: k, tween: 1 };
+    }
+  }
+  for (let k = position; k <= last; k += 1) {
+    if (!isBeside(model, k)) {
+      return { position: k, tween: 0 };
+    }
+  }
+  return { position: main, tween: 0 };
+}
+
+/** The steps of a beat that are about something else. @param {Model} model @param {number} beat */
+export function besideBeat(model, beat) {
+  const { first, last } = model.doc.beats[beat];
+  const steps = Array.from({ length: last - first + 1 }, (_, i) => first + i);
+  return steps.filter((k) => model.doc.steps[k].kind !== "mark" && isBeside(model, k));
+}
+
+/**
  * Which hop a step is: "hop 2 of 3"; "" for what has none.
  * @param {Model} model
  * @param {number} position
+ * @param {boolean} isAsked of how many is a question, and not said
  */
-export function hopOf({ doc }, position) {
+export function hopOf({ doc }, position, isAsked = false) {
   const { hop, collective } = doc.steps[position];
   const hops = doc.collectives[collective]?.num_hops ?? 0;
-  return hop >= 0 && hops > 1 ? say("beats.hop_of", { hop: hop + 1, hops }) : "";
+  const words = isAsked ? say("beats.hop", { hop: hop + 1 }) : say("beats.hop_of", { hop: hop + 1, hops });
+  return hop >= 0 && hops > 1 ? words : "";
 }
 
 /** How a beat is called where it is not seen: "beat 17 of 33: ...". @param {Model} model @param {number} beat */

@@ -1,6 +1,6 @@
 // The dialogs: breakpoints, help with its settings, and what the run was.
 
-import { GLYPHS, MEANINGS, signsIn } from "#player/beats.js";
+import { GLYPHS, MEANINGS, NAMES, signsIn } from "#player/beats.js";
 import { STEP_KINDS, describeBreakpoint, unitName } from "#player/breakpoints.js";
 import { fillSelect, find, make } from "#player/dom.js";
 import { KEYS } from "#player/keys.js";
@@ -40,6 +40,7 @@ export function fillSigns(root, { doc }) {
   const entries = signsIn(doc).map((sign) => make("div", "", make("dt", "", GLYPHS[sign]), make("dd", "", MEANINGS[sign])));
   find(root, "#help-signs", HTMLElement).append(...entries);
   find(root, "#help-signs-part", HTMLElement).hidden = false;
+  find(root, "#signs", HTMLElement).append(...signsIn(doc).map((sign) => make("li", "", make("strong", "", GLYPHS[sign]), ` ${NAMES[sign]}`)));
 }
 
 /**

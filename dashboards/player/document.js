@@ -130,7 +130,7 @@ const outline = record({
   units: list(
     record({ name: text, elements: count, padded_elements: count, trainable: flag, module: text, stage: text, hue: whole(0) }),
   ),
-  states: list(record({ role: text, tier: oneOf(TIERS), label: text, bytes_per_parameter: atLeast(0) })),
+  states: list(record({ role: text, name: text, tier: oneOf(TIERS), label: text, bytes_per_parameter: atLeast(0) })),
   matrices: list(record({})),
   texts: list(text),
   steps: list(record({})),

@@ -1,6 +1,6 @@
 // The words of a moment: title, what happens, why, the formula and its three ledgers.
 
-import { hopOf } from "#player/beats.js";
+import { besideBeat, hopOf, isBeside } from "#player/beats.js";
 import { find, make, returnsToTop, write } from "#player/dom.js";
 import { formatBytes, formatPsi } from "#player/format.js";
 import { readCopy, readLedger } from "#player/ledger.js";
@@ -29,13 +29,29 @@ export function createExplanation(root, model) {
   const peak = find(root, "#peak", HTMLButtonElement);
   const [peakBytes, peakEvent] = ["peak-bytes", "peak-event"].map(at);
   const [toTopOfWhat, toTopOfWhy] = [what, scroll].map(returnsToTop);
+  const because = at("because");
+  const lane = at("lane");
+  const dots = find(lane, ".dots", HTMLElement);
+  const hasLane = doc.beats.some(({ meanwhile }) => meanwhile >= 0);
+  const isAsked = "embed" in document.documentElement.dataset; // beside a lesson's question of how many
   let shown = "";
+
+  /** What goes on beside the beat, in a lane of its own. @param {Scene} scene */
+  function writeLane({ hops, tour, now }) {
+    const beat = model.beatOf[now.position];
+    const beside = hops || doc.tour[tour] ? [] : besideBeat(model, beat);
+    lane.hidden = !hasLane || doc.tour[tour] !== undefined;
+    const said = hops || doc.tour[tour] ? "" : (doc.texts[doc.beats[beat].meanwhile] ?? "");
+    lane.classList.toggle("empty", said === "");
+    write(find(lane, ".said", HTMLElement), said);
+    write(dots, beside.map((k) => (k < now.position ? "●" : k === now.position ? "◐" : "○")).join(""));
+  }
 
   /** What changes with the step or the selected rank. @param {Scene} scene */
   function explain({ position, rank, hops, tour }) {
     const step = doc.steps[position];
     const beat = model.beatOf[position];
-    const told = hops ? step : doc.beats[beat];
+    const told = hops || isBeside(model, position) ? step : doc.beats[beat];
     const stop = doc.tour[tour];
     const collective = doc.collectives[step.collective];
     const moved = step.copy ?? collective;
@@ -44,13 +60,16 @@ export function createExplanation(root, model) {
     const words = wordsOf({ model, position, hops, tour });
     write(title, words.title);
     title.title = words.title;
-    write(what, words.what);
+    const isBeat = hasLane && !stop && told === doc.beats[beat];
+    write(what, isBeat ? doc.texts[doc.beats[beat].what] : words.what);
     moment.classList.toggle("touring", stop !== undefined);
     toTopOfWhat();
     what.tabIndex = stop && what.scrollHeight > what.clientHeight ? 0 : -1;
-    write(hop, stop ? nameOfStop(model, tour) : hopOf(model, position));
+    write(hop, stop ? nameOfStop(model, tour) : hopOf(model, position, isAsked));
     hop.hidden = hop.textContent === "";
     write(why, doc.texts[step.why]);
+    write(because, say("explain.because", { why: doc.texts[step.why] }));
+    because.title = doc.texts[step.why];
     writeSource(source, doc.texts[step.source] ?? "");
     write(waiting, doc.texts[told.waiting] ?? "");
     waiting.hidden = told.waiting < 0;
@@ -77,6 +96,7 @@ export function createExplanation(root, model) {
       shown = key;
       explain(scene);
     }
+    writeLane(scene);
     write(traffic, trafficText(model, scene.sent[scene.rank], scene.rank));
   };
 }

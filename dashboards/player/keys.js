@@ -16,6 +16,7 @@ export const KEYS = [
   { shown: "→ PgDn", keys: ["ArrowRight", "PageDown"], action: "forward", does: say("keys.next_beat_or_hop") },
   { shown: "← PgUp", keys: ["ArrowLeft", "PageUp"], action: "back", does: say("keys.previous_beat_or_hop") },
   { shown: "h", keys: ["h"], action: "hops", does: say("keys.hop_by_hop_or_beat_by") },
+  { shown: "m", keys: ["m"], action: "more", does: say("keys.more_or_less") },
   { shown: "g", keys: ["g"], action: "tour", does: say("keys.a_tour_of_this_run") },
   { shown: "s", keys: ["s"], action: "say", does: say("keys.say_aloud_what_is_shown") },
   { shown: "/", keys: ["/", "shift+/"], action: "search", does: say("keys.search_beats") },

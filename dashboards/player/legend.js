@@ -2,6 +2,7 @@
 
 import { make } from "#player/dom.js";
 import { palette } from "#player/colours.js";
+import { CODE } from "#player/draw/cells.js";
 import { legend } from "#player/draw/legend.js";
 import { say } from "#player/words.js";
 
@@ -43,11 +44,15 @@ export function createLegend(list, models) {
  */
 export function legendOf(models) {
   const seen = new Set(models.flatMap(({ initial, changeAfter }) => [...initial, ...changeAfter]));
+  const ofModel = models.some(({ doc }) => doc.states.some(({ name }) => name === ""));
+  /** @param {number} code @param {string} label */
+  const wordsOf = (code, label) =>
+    code === CODE.PARTIAL && !ofModel ? { short: say("legend.own_part"), label: say("legend.own_part") } : { short: SHORT[code] ?? label, label };
   const ways = WAYS.filter(({ occurs }) => models.some(occurs));
   return (theme) => [
     ...legend(theme)
       .filter(({ code }) => seen.has(code))
-      .map(({ code, label, draw }) => ({ short: SHORT[code] ?? label, label, draw })),
+      .map(({ code, label, draw }) => ({ ...wordsOf(code, label), draw })),
     ...ways.map(({ draw, short, label }) => ({ short, label, draw: draw(theme) })),
   ];
 }

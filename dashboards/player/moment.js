@@ -1,6 +1,6 @@
 // A step in words and in rows: what the narration says, and the table shows.
 
-import { sentenceOf, spokenBeat } from "#player/beats.js";
+import { isBeside, sentenceOf, spokenBeat } from "#player/beats.js";
 import { NUMBERS_PER_COPY, NUMBERS_PER_PACKET } from "#player/document.js";
 import { formatBytes, formatRanks, formatWait } from "#player/format.js";
 import { sentInStep, waitedIn } from "#player/frames.js";
@@ -35,7 +35,7 @@ export function wordsOf({ model, position, hops, tour }) {
   }
   const step = doc.steps[position];
   const beat = beatOf[position];
-  return hops
+  return hops || isBeside(model, position)
     ? { title: doc.texts[step.title], what: doc.texts[step.what] }
     : { title: doc.texts[doc.beats[beat].title], what: sentenceOf(model, beat) };
 }

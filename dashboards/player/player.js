@@ -5,7 +5,7 @@ import { findBreaks } from "#player/breakpoints.js";
 import { createControls } from "#player/controls.js";
 import { createBreakpointDialog, fillHelp, fillSigns } from "#player/dialogs.js";
 import { DocumentError } from "#player/checks.js";
-import { find, offer, write } from "#player/dom.js";
+import { find, offer, setPressed, write } from "#player/dom.js";
 import { createViews } from "#player/draw/index.js";
 import { createExplanation } from "#player/explain.js";
 import { stepAtTime } from "#player/frames.js";
@@ -13,6 +13,7 @@ import { listen } from "#player/input.js";
 import { createLegend } from "#player/legend.js";
 import { LoadError, failure } from "#player/load.js";
 import { readModel } from "#player/model.js";
+import { createModelStrip } from "#player/modelstrip.js";
 import { narrate } from "#player/moment.js";
 import { Regions } from "#player/regions.js";
 import { Scenes } from "#player/scenes.js";
@@ -25,7 +26,7 @@ import { createTable } from "#player/table.js";
 import { createMenu } from "#player/take/menu.js";
 import { takeAway } from "#player/take/takeaway.js";
 import { NO_STOP, narrateStop, tourSteps } from "#player/tour.js";
-import { markPage } from "#player/theme.js";
+import { markPage, showMore, storeMore, storedMore } from "#player/theme.js";
 import { createTimelineLegend } from "#player/timelinelegend.js";
 import { say } from "#player/words.js";
 
@@ -89,6 +90,7 @@ export class Player extends Screen {
       this.regions,
     );
     this.updateStrip = createStrip(host("strip"), model, (step) => this.seek(step));
+    this.updateModelStrip = createModelStrip(host("model"), model);
     this.updateExplanation = createExplanation(root, model);
     this.updateLegend = createLegend(host("legend"), [model]);
     this.updateHelpLegend = createLegend(host("help-shards"), [model]);
@@ -114,6 +116,7 @@ export class Player extends Screen {
   }
 
   start() {
+    this.more(storedMore());
     if (this.model.doc.steps.some(({ kind }) => kind === "copy")) {
       const hint = find(this.root, "#timeline-hint", HTMLElement);
       write(hint, say("player.hint_with_copies"));
@@ -130,6 +133,14 @@ export class Player extends Screen {
       state: () => this.state(),
       shown: () => this.views.shown(),
     });
+  }
+
+  /** All there is, or the picture alone. @param {boolean} more */
+  more(more) {
+    storeMore(more);
+    showMore(more);
+    setPressed(this.root, "#more", more);
+    this.ask();
   }
 
   /** Stop at a place of the tour. @param {number} stop */
@@ -169,6 +180,7 @@ export class Player extends Screen {
     this.views.render(scene);
     this.regions.refresh(scene.position);
     this.updateStrip(scene);
+    this.updateModelStrip(scene);
     this.updateExplanation(scene);
     this.updateLegend(scene);
     this.updateHelpLegend(scene);

@@ -66,10 +66,12 @@ export interface Model extends Track {
 export interface Scene {
   model: Model;
   document: ReplayDocument;
-  /** The current step. */
+  /** The step that is shown and told: of a beat that plays always one that the beat is about. */
   position: number;
   /** 0..1 while the step plays; null at rest: packets stand half-way, the cursor at time_ns. */
   tween: number | null;
+  /** Where time is: another step of the beat while that goes on beside it. */
+  now: { position: number; tween: number | null };
   /** Codes of all cells, the changes of the current step included. Read it, do not keep it. */
   cells: Uint8Array;
   /** What the current step gives back when it is over is gone: its last part plays. */

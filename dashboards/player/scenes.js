@@ -1,7 +1,9 @@
 // What one frame shows: a moment of a document, seen in one way.
 
 import { Cells, isFreedAt, sentAt } from "#player/frames.js";
-import { playedAt } from "#player/tour.js";
+import { subjectOf } from "#player/beats.js";
+import { isPipeline } from "#player/lens/flight.js";
+import { NO_STOP, playedAt } from "#player/tour.js";
 
 /** @import { Model, Scene } from "#player/scene.d.ts" */
 
@@ -24,16 +26,18 @@ export class Scenes {
    */
   at(position, ticked, seen) {
     const { model, cells } = this;
-    const tween = playedAt(model, seen.tour, ticked);
-    const isFreed = isFreedAt(model, position, tween);
+    const now = { position, tween: playedAt(model, seen.tour, ticked) };
+    const isWhole = seen.hops || seen.tour !== NO_STOP || isPipeline(model);
+    const subject = isWhole ? now : subjectOf(model, position, now.tween);
+    const isFreed = isFreedAt(model, subject.position, subject.tween);
     return {
       model,
       document: model.doc,
-      position,
-      tween,
-      cells: isFreed ? cells.freed(position) : cells.seek(position),
+      ...subject,
+      now,
+      cells: isFreed ? cells.freed(subject.position) : cells.seek(subject.position),
       isFreed,
-      sent: sentAt(model, position, tween, this.sent),
+      sent: sentAt(model, position, now.tween, this.sent),
       ...seen,
     };
   }

@@ -125,7 +125,7 @@ export function createStrip(host, model, seek) {
   }
 
   /** @param {Scene} scene */
-  return function update({ position, tween, breakpoints, marks }) {
+  return function update({ now: { position, tween }, breakpoints, marks }) {
     const beat = model.beatOf[position];
     if (beat !== current) {
       show(beat);

@@ -4,6 +4,7 @@
 
 const STORE = "zerosim-theme";
 const MODE_STORE = "zerosim-mode";
+const MORE_STORE = "zerosim-more";
 
 /**
  * The theme that is shown.
@@ -57,6 +58,26 @@ export function storedMode() {
 /** @param {"work" | "present"} mode */
 export function storeMode(mode) {
   write(MODE_STORE, mode);
+}
+
+/** Whether all there is was last shown, not the picture alone. */
+export function storedMore() {
+  return read(MORE_STORE) === "1";
+}
+
+/** Show all there is, or the picture with one line. @param {boolean} more */
+export function showMore(more) {
+  const { dataset } = document.documentElement;
+  if (more) {
+    dataset.more = "1";
+  } else {
+    delete dataset.more;
+  }
+}
+
+/** @param {boolean} more */
+export function storeMore(more) {
+  write(MORE_STORE, more ? "1" : "");
 }
 
 /** What was wished for; a page from a file may not remember. @param {string} name */

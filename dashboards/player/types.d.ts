@@ -116,6 +116,8 @@ export interface State {
   /** "parameters" | "secondary parameters" | "gradients" | "fp32 master" | "momentum" | "variance", or
    *  "optimizer states", where the last three are one file */
   role: string;
+  /** What the band is called where it holds no state of a model, but what a student's program sends; else "". */
+  name: string;
   /** States are in the order of their tiers; a run that keeps all on the device has only that. */
   tier: Tier;
   /** "parameters · bf16" */
@@ -178,7 +180,8 @@ export interface Step {
   ranks: number[];
   /**
    * Messages, six numbers each: sender and receiver (positions in `ranks`; -1 if its rank is
-   * not in the trace), shard (-1 if unknown), bytes, start_ns and end_ns.
+   * not in the trace), shard (-1 if unknown), bytes (0 of one that is waited for and was not sent),
+   * start_ns and end_ns.
    */
   packets: number[];
   /** Bytes that each rank sends where no messages were recorded (native calls); else empty. */

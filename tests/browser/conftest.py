@@ -72,6 +72,7 @@ def serve():
 
 READY = "document.documentElement.dataset.ready !== undefined"
 """What the player sets when a page is ready; where another end is waited for as well."""
+MORE = "try { localStorage.setItem('zerosim-more', '1') } catch {}"
 NAVIGATES = ("Execution context was destroyed", "navigating and changing the content")
 """What Playwright says if a page is asked while it is left."""
 
@@ -273,9 +274,11 @@ def watch(contexts, request, serve):
     """Opens pages; none of them may complain or ask anywhere else."""
     opened: list[tuple[dict, Watched]] = []
 
-    def open_page(*, address: str | None = None, **options) -> Watched:
+    def open_page(*, address: str | None = None, more: bool = True, **options) -> Watched:
         options = {"viewport": {"width": 1280, "height": 720}} | options
         page = contexts.take(options).new_page()
+        if more:  # all that a replay has beside its picture
+            page.add_init_script(MORE)
         opened.append((options, Watched(page, address or request.getfixturevalue("server"))))
         return opened[-1][1]
 

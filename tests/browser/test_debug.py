@@ -81,6 +81,7 @@ def opened(browser, debugged):
 def test_replay_grows_while_the_ranks_stand(browser, opened):
     page, take = opened
     expect(page.locator(LINES)).to_contain_text("ranks 0, 1 before the setup")
+    expect(page.locator("#held-nothing dt")).to_have_count(6)  # what there is to be done first
     take("iteration", "ranks 0, 1 before the forward of iteration 0")
     take("over", "beat 2: compute embedding")
     replay = page.frame_locator("#held-replay")

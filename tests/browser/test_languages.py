@@ -127,7 +127,7 @@ def test_the_help_names_the_switch(watch):
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_on_the_wall_the_hop_stands_beside_the_switch(watch, language):
+def test_on_the_wall_the_hop_stands_beside_the_tools(watch, language):
     one = watch()
     one.page.goto(f"{one.address}/replay?trace=stage-3&lang={language}#hops=1&mode=present")
     one.ready()
@@ -139,6 +139,9 @@ def test_on_the_wall_the_hop_stands_beside_the_switch(watch, language):
         one.has(position=at + 1)
     one.expect("#hop").to_be_visible()
     eventually(
-        lambda: [one.page.locator(each).bounding_box() for each in ("#hop", "#language")],
+        lambda: [
+            one.page.locator(each).bounding_box()
+            for each in ("#hop", "#theme, [data-action=theme]")
+        ],
         lambda boxes: all(boxes) and boxes[0]["x"] + boxes[0]["width"] <= boxes[1]["x"],
     )

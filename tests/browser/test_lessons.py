@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import combinations
 
 import pytest
@@ -13,7 +14,7 @@ from tests.browser.test_access import violations, violations_in_both_themes
 from tests.deadlines import RANKS_S
 from tests.lessons.committed import facts
 from zerosim.dashboards.pages.lessons import words
-from zerosim.lessons.course import find_lesson
+from zerosim.lessons.course import LabCall, find_lesson
 from zerosim.lessons.questions import QuestionKind, options_of, right_answer
 from zerosim.lessons.views import view
 
@@ -270,6 +271,23 @@ def test_the_events_of_a_program_stand_beside_the_text(watch, school):
     assert "/graph?" in frame.url
     expect(one.page.locator("#replay")).to_have_attribute("title", words()["lesson"]["graph"])
     assert violations(one.page) == []
+
+
+FIRST_IS_SEEN = """() => {
+    const form = document.querySelector(".step:not([hidden]) form.ask");
+    const { x, y, width, height } = form.querySelector("button.primary").getBoundingClientRect();
+    return form.contains(document.elementFromPoint(x + width / 2, y + height / 2));
+}"""
+
+
+@pytest.mark.parametrize("mode", ["work", "present"])
+def test_the_question_of_a_step_is_seen_first(watch, school, mode):
+    one = visit(watch, school, f"/lessons/zero3#mode={mode}")
+    for step, each in enumerate(find_lesson("zero3").steps, 1):
+        if any(isinstance(block, LabCall) and block.name == "ask" for block in each.blocks):
+            one.ask(f"() => {{ location.hash = 'step={step}' }}")
+            one.expect("#where").to_have_text(re.compile(f"^Step {step} "))
+            assert eventually(lambda: one.ask(FIRST_IS_SEEN))
 
 
 def test_two_wrong_answers_and_then_show_me(watch, school, names):

@@ -208,7 +208,8 @@ def test_the_title_speaks_of_the_beat_and_while_hops_are_on_of_the_step(watch):
     texts, beat = found["texts"], found["beats"][1]
     assert texts[beat["title"]] == "Forward · compute embedding, then free it"
     one.expect("#title").to_have_text(texts[beat["title"]])
-    one.expect("#what").to_have_text(f"{texts[beat['what']]} {texts[beat['meanwhile']]}")
+    one.expect("#what").to_have_text(texts[beat["what"]])
+    one.expect("#lane .said").to_have_text(texts[beat["meanwhile"]])
     eventually(lambda: one.text("#event").startswith("beat 2 of 33\u2009"))
     one.expect("#hop").to_be_hidden()
     one.press("ArrowLeft", ".")
@@ -431,3 +432,52 @@ def test_everything_fits_on_a_beamer(watch, size, mode):
             .map(e => parseFloat(getComputedStyle(e).fontSize)))"""),
         lambda smallest: smallest >= (20 if mode == "present" else 15),
     )
+
+
+def test_at_first_there_is_the_picture_and_one_line_of_why(watch):
+    one = watch(more=False)
+    one.open("/#beat=3")
+    for there in ("#because", "#legend", "#strip .band", "#signs", "#model .lit", "#more"):
+        one.expect(f"{there} >> nth=0").to_be_visible()
+    for gone in ("#why-title", "#timeline-card", "#traffic-title", "#memory-title", "#breaks"):
+        one.expect(gone).to_be_hidden()
+    one.expect("#because").to_contain_text("Stage 3 keeps 1/4 of every unit on a rank")
+    one.expect("#model .lit").to_have_text("0")
+    one.press("m")
+    for there in ("#why-title", "#timeline-card", "#traffic-title", "#memory-title", "#breaks"):
+        one.expect(there).to_be_visible()
+    one.expect("#because").to_be_hidden()
+    one.page.reload()  # it is remembered
+    one.expect("#memory-title").to_be_visible()
+
+
+def test_the_words_of_a_presentation_grow_with_the_wall(watch):
+    one = watch()
+    one.open("/#mode=present")
+    sizes = [
+        float(one.ask("() => parseFloat(getComputedStyle(document.documentElement).fontSize)"))
+        for _ in one.sized((1280, 720), (1920, 1080))
+    ]
+    assert sizes[0] >= 20
+    assert sizes[1] >= 1.25 * sizes[0]
+
+
+def test_while_it_plays_the_picture_is_of_what_the_title_says(watch):
+    one = watch()
+    one.open("/")
+    shown = """() => {
+        const { model, shown, state } = window.__player;
+        const { doc, beatOf } = model;
+        const { units } = doc.beats[beatOf[state().position]];
+        return [shown().magnified.caption, units.map((unit) => doc.units[unit].name)];
+    }"""
+    one.press(" ")
+    seen = set()
+
+    def goes_on(_):
+        caption, units = one.ask(shown)
+        assert not units or any(caption.startswith(name) for name in units), (caption, units)
+        seen.update(units)
+        return len(seen) > 2
+
+    eventually(lambda: None, goes_on, deadline_s=60)

@@ -111,6 +111,24 @@ def test_a_class(watch, empty):
     lecturer.wait("sessionStorage.length === 0")
 
 
+def test_what_is_chosen_stays_until_the_class_is_there(watch, empty):
+    lecturer = watch(address=empty)
+    open_room(lecturer)
+    held = []
+    lecturer.page.route("**/show", lambda route: held.append(route))  # noqa: PLW0108 - Playwright asks for its arguments
+    lecturer.page.locator("#lesson").select_option("zero3")
+    lecturer.page.locator("#question").focus()
+    with lecturer.page.expect_response("**/tally*"):
+        pass
+    with lecturer.page.expect_response("**/tally*"):  # what the one before said is drawn
+        pass
+    lecturer.expect("#lesson").to_have_value("zero3")
+    lecturer.expect("#question option").not_to_have_count(0)
+    held[0].continue_()
+    lecturer.expect("#words").not_to_be_empty()
+    lecturer.expect("#lesson").to_have_value("zero3")
+
+
 def test_a_class_in_two_languages(watch, empty):
     lecturer, first, second = watch(address=empty), watch(address=empty), watch(address=empty)
     code = open_room(lecturer)

@@ -70,10 +70,11 @@ def test_keys_and_links(watch):
     again.page.locator(".ranks a", has_text="3").click()
     again.expect("#ledgers-title").to_contain_text("rank 3")
     again.wait("location.hash.includes('mode=present')")
-    again.page.get_by_label("N, ranks").fill("10")
-    again.press("Enter")
-    again.wait("document.body.textContent.includes('12.0 GB')")  # the fields come anew with it
-    again.page.get_by_label("Ψ, parameters").fill("1000000")
+    count, psi = (again.page.get_by_label(one) for one in ("N, ranks", "Ψ, parameters"))
+    count.fill("10")
+    psi.fill("1000000")  # the other one is left: what was typed in it stays, and so does the focus
+    expect(count).to_have_value("10")
+    expect(psi).to_be_focused()
     again.press("Enter")
     again.wait("document.body.textContent.includes('1.60 MB')")
     again.wait("location.search.includes('trace=stage-1')")

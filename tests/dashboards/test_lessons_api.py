@@ -449,3 +449,9 @@ def test_only_so_many_wait_and_the_end_leaves_nothing(tmp_path):
     assert not folder.exists()
     with pytest.raises(ConfigError, match="ending"):
         bench.submit("zero3", ["ring/stage-3"])
+
+
+def test_a_lesson_has_the_address_of_its_number_too(room):
+    answer = room.client.get("/lessons/5?lang=zh")
+    assert (answer.status_code, answer.headers["Location"]) == (302, "/lessons/zero3?lang=zh")
+    assert room.client.get("/lessons/5000").status_code == 404

@@ -14,6 +14,7 @@ from zerosim.base.errors import ConfigError, TraceError
 from zerosim.base.language import Language, speaking
 from zerosim.dashboards.entry import title_of
 from zerosim.dashboards.library import Library, NoSuchTraceError
+from zerosim.dashboards.shelf import FRESH_S, Shelf
 
 
 @pytest.fixture
@@ -217,3 +218,16 @@ def test_a_trace_without_all_its_ranks_is_not_complete(tmp_path):
     folder = write(tmp_path / "t", engine_trace(1, num_ranks=3))
     (folder / "rank-2.jsonl").unlink()
     assert not Library([tmp_path]).find("t").complete
+
+
+def test_the_shelf_is_looked_at_once_in_a_while(tmp_path, monkeypatch):
+    looked, now = [], [0.0]
+    monkeypatch.setattr(Shelf, "_look", lambda _, name, place: looked.append(name) or place.entry)
+    shelf = Shelf({name: tmp_path / name for name in "ab"}, lambda: now[0])
+    assert [entry.name for entry in shelf.entries() + shelf.entries()] == ["a", "b", "a", "b"]
+    assert looked == ["a", "b"]
+    shelf.add("c", tmp_path / "c")
+    shelf.entries()
+    now[0] = FRESH_S
+    shelf.entries()
+    assert looked == ["a", "b"] * 3

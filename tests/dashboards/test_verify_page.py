@@ -70,8 +70,9 @@ def test_a_callback_and_the_server_show_the_same(client, query):
 def test_the_question_is_kept_in_the_address():
     found = answer_question("1,000", "8", "?trace=a%20b&rank=2")
     assert parse_qs(found[1:]) == {
-        "trace": ["a b"], "rank": ["2"], "psi": ["1,000"], "n": ["8"],
+        "trace": ["a b"], "rank": ["2"], "psi": ["1000"], "n": ["8"],
     }  # fmt: skip
+    assert answer_question("7,500,000,000", "8", "?trace=a") == "?trace=a&n=8"
     for psi, count, search in (
         ("1,000", "8", found),  # it is answered
         ("7,500,000,000", "64", "?trace=a"),  # by default

@@ -169,7 +169,7 @@ def test_a_block_shrinks_to_its_bytes():
 def test_the_page_has_a_colour_for_each_and_a_label_only_where_it_fits(args):
     page = drawn(shown(*args))
     for one in page.boxes:
-        assert one.look.split()[0].startswith(("of-", "shard-"))
+        assert one.look.split()[0].startswith(("of-", "shard-", "cause-"))
         assert one.label in ("", one.box.label)
         assert not one.label or one.box.width > 10 * len(one.label)
     looks = [look for _, look in page.legend]

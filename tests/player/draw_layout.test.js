@@ -21,6 +21,7 @@ const UNITS = [500_000, 400_000, 400_000, 90_000].map((elements, i) => ({
 }));
 const STATES = [2, 2, 4, 4, 4].map((bytes, i) => ({
   role: `role ${i}`,
+  name: "",
   tier: /** @type {const} */ ("device"),
   label: `the role ${i} · bf16`,
   bytes_per_parameter: bytes,
@@ -62,7 +63,7 @@ test("all states of three tiers are in the card, with or without room for their 
     ["device", "parameters", 2], ["device", "gradients", 2], ["host", "parameters", 2], ["host", "gradients", 2],
     ["host", "fp32 master", 4], ["host", "momentum", 4], ["host", "variance", 4], ["disk", "parameters", 2], ["disk", "optimizer states", 12],
   ];
-  const states = kept.map(([tier, role, bytes]) => ({ tier, role, label: role, bytes_per_parameter: bytes }));
+  const states = kept.map(([tier, role, bytes]) => ({ tier, role, name: "", label: role, bytes_per_parameter: bytes }));
   for (const fonts of [fontsFor(false), fontsFor(true)]) {
     const [least, tight] = [leastHeight(states, 0, fonts), tightHeight(states, 0, fonts)];
     assert.ok(tight < least);
@@ -196,7 +197,7 @@ test("a text is cut to its room, and left out where nothing is left of it", () =
 });
 
 test("steps of an axis are 1, 2 or 5 times a power of ten", () => {
-  assert.deepEqual([5e3, 9.99e8, 65e9, 2e12].map((most) => scaleOf(most).name), ["MB", "MB", "GB", "TB"]);
+  assert.deepEqual([256, 5e3, 9.99e8, 65e9, 2e12].map((most) => scaleOf(most).name), ["B", "kB", "MB", "GB", "TB"]);
   assert.equal(niceStep(24, 4), 10);
   assert.equal(niceStep(16, 4), 5);
   assert.equal(niceStep(0.7, 4), 0.2);

@@ -25,6 +25,7 @@ const step = (fields) => ({
 /** @type {State[]} */
 const STATES = ["parameters", "gradients", "fp32 master", "momentum"].map((role) => ({
   role,
+  name: "",
   tier: "device",
   label: role,
   bytes_per_parameter: role.endsWith("s") ? 2 : 4,

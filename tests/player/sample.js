@@ -12,9 +12,9 @@ const RANKS = [0, 1, 2];
 /** Parameters and gradients in bf16, a momentum in fp32. */
 /** @type {import("#player/types.d.ts").State[]} */
 const STATES = [
-  { role: "parameters", tier: "device", label: "parameters · bf16", bytes_per_parameter: 2 },
-  { role: "gradients", tier: "device", label: "gradients · bf16", bytes_per_parameter: 2 },
-  { role: "momentum", tier: "device", label: "momentum · fp32", bytes_per_parameter: 4 },
+  { role: "parameters", name: "", tier: "device", label: "parameters · bf16", bytes_per_parameter: 2 },
+  { role: "gradients", name: "", tier: "device", label: "gradients · bf16", bytes_per_parameter: 2 },
+  { role: "momentum", name: "", tier: "device", label: "momentum · fp32", bytes_per_parameter: 4 },
 ];
 
 /**

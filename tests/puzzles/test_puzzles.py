@@ -6,13 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from zerosim.analysis.frames import ShardState
 from zerosim.base.language import Language, speaking
 from zerosim.puzzles import find_puzzle, puzzles
 from zerosim.puzzles.judge import judge, judge_all
 from zerosim.puzzles.promised import BOUNDED, bounds_of
 from zerosim.puzzles.rank import Limits
 from zerosim.puzzles.running import Submission
+from zerosim.record import load
 from zerosim.train.launch.forkserver import keep
+from zerosim.view.replay.document import replay_document
 
 pytestmark = pytest.mark.ranks
 NAMES = [puzzle.name for puzzle in puzzles()]
@@ -71,6 +74,51 @@ def test_the_reference_passes(verdicts, name):
     assert verdict.reason is None
     assert verdict.scores
     assert all(score.bound > 0 for score in verdict.scores)
+
+
+@pytest.mark.parametrize(
+    ("name", "final"),
+    [
+        ("ring-all-gather", {ShardState.KEPT, ShardState.GATHERED}),
+        ("ring-reduce-scatter", {ShardState.REDUCED}),
+    ],
+)
+def test_replay_draws_the_pieces_that_the_judge_knows(verdicts, name, final):
+    trace = load(verdicts[name, "reference"].trace)
+    document = replay_document(trace)
+    rounds = [step for step in document["steps"] if step["hop"] >= 0]
+    assert [document["texts"][beat["title"]] for beat in document["beats"]][:3] == [
+        f"Round {number} of 3" for number in (1, 2, 3)
+    ]
+    for step in rounds:  # source, target, piece, bytes, from and to
+        assert sorted(step["packets"][2::6]) == [0, 1, 2, 3]
+    assert document["num_shards"] == 4
+    assert {one["label"] for one in document["states"]} == {"pieces · fp32"}
+    assert document["broken"] is None
+    cells = dict(enumerate(map(int, document["cells"])))
+    for step in document["steps"]:
+        cells |= dict(zip(step["cells"][::2], step["cells"][1::2], strict=True))
+    assert final <= set(cells.values()) <= final | {ShardState.ABSENT}
+
+
+def test_ranks_that_wait_for_each_other_are_one_step(verdicts):
+    document = replay_document(
+        load(verdicts["ring-reduce-scatter", "everybody receives first"].trace)
+    )
+    (step,) = (one for one in document["steps"] if one["kind"] == "collective")
+    assert step["ranks"] == [0, 1, 2, 3]
+    ends = zip(step["packets"][::6], step["packets"][1::6], step["packets"][3::6], strict=True)
+    assert sorted(ends) == [(0, 1, 0), (1, 2, 0), (2, 3, 0), (3, 0, 0)]  # 0 bytes: not sent
+    title = document["texts"][document["beats"][0]["title"]]
+    assert title == "Backward · a circle of ranks that wait for each other"
+
+
+def test_what_is_not_what_a_sum_should_be_is_not_drawn_as_one(verdicts):
+    wrong = "sends its own values on, not the sum"
+    document = replay_document(load(verdicts["ring-reduce-scatter", wrong].trace))
+    rounds = [step for step in document["steps"] if step["hop"] >= 0]
+    assert [set(step["packets"][2::6]) for step in rounds] == [{0, 1, 2, 3}, {-1}, {-1}]
+    assert "without what it has received" in document["texts"][rounds[1]["why"]]
 
 
 @pytest.mark.parametrize("name", OFTEN)
@@ -159,9 +207,6 @@ def test_a_send_that_is_not_waited_for_is_named(tmp_path):
 
 
 def test_a_message_of_no_unit_is_called_what_it_is(verdicts):
-    from zerosim.record import load
-    from zerosim.view.replay import replay_document
-
     verdict = verdicts["ring-reduce-scatter", "sends its own values on, not the sum"]
     texts = replay_document(load(verdict.trace), 0)["texts"]
     assert not [one for one in texts if "several units" in one]
@@ -176,7 +221,7 @@ def test_a_wrong_message_is_shown_in_replay_where_it_is_sent(verdicts):
     assert verdict.step is not None
     document = replay_document(load(verdict.trace), 0)
     step = document["steps"][verdict.step - 1]
-    assert step["op"] == "send"
+    assert (step["op"], step["hop"]) == ("reduce-scatter", 1)
     said = document["texts"][step["why"]]
     assert said == f"The first illegal step: {verdict.reason.sentence}."
     assert verdict.reason.line.endswith("in reduce_scatter")

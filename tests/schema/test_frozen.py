@@ -37,7 +37,7 @@ COMMANDS = {
     "notebook": "NAME --out --overwrite --help",
     "puzzle": "NAME --check --hint --grade --out --json --help",
     "replay": "FOLDER --iteration --at --port --open/--no-open --help",
-    "serve": "FOLDERS --host --port --open --perfetto --help",
+    "serve": "FOLDERS --host --port --open --compare --perfetto --help",
     "verify": "FOLDER --iteration --received --verbose/-v --json --help",
     "show": "FOLDER --rank --iteration --phase --unit --hops --raw --tour --json --help",
     "graph": "FOLDER --iteration --rank --top --graphml --nodelink --json --help",
@@ -47,7 +47,7 @@ COMMANDS = {
         --overlap/--serial --slow --jitter --seed --iteration --out --json --help
     """,
     "memory": "FOLDER --rank --iteration --verbose/-v --json --help",
-    "compare": "FOLDERS --json --help",
+    "compare": "FOLDERS --brief --json --help",
     "profiles": """
         --ranks --model --steps --batch --seed --only --timeout --out --overwrite --markdown --json
         --help
@@ -248,7 +248,7 @@ ROWS = {
 }
 
 NAMES = """
-    DeepSpeedEngine Engine EngineConfig Run RunConfig __version__ add_config_arguments
+    DeepSpeedEngine EXAMPLE Engine EngineConfig Run RunConfig __version__ add_config_arguments
     init_distributed initialize load run trace
 """
 
@@ -326,7 +326,7 @@ def test_help_shows_every_public_name_and_what_each_option_is():
 def test_without_torch_help_shows_what_needs_none(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert {*zerosim.__all__} & set(dir(zerosim)) == {
-        "EngineConfig", "Run", "RunConfig", "__version__", "load", "run"
+        "EXAMPLE", "EngineConfig", "Run", "RunConfig", "__version__", "load", "run"
     }  # fmt: skip
 
 

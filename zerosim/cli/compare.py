@@ -14,7 +14,7 @@ from rich.text import Text
 
 from zerosim.analysis import TimeCause
 from zerosim.base.language import listed, term
-from zerosim.base.quantities import PSI, format_decimal
+from zerosim.base.quantities import PSI, format_bytes, format_decimal
 from zerosim.base.tiers import Link
 from zerosim.cli.console import make_console, make_table, print_json, print_table
 from zerosim.cli.options import AsJson, open_run
@@ -31,6 +31,8 @@ _CAUSES = (
     TimeCause.SCHEDULING,
     TimeCause.OTHER,
 )
+_BAR = 40
+"""Characters of the longest bar."""
 _SHORT_NS = 10**6
 """A shorter time has more decimals."""
 _PHASES = (*STEP_PHASES, Phase.OUTSIDE)
@@ -43,6 +45,9 @@ def compare_traces(
         list[Path], typer.Argument(help=f"{FEWEST} to {MOST} trace folders, in order.")
     ],
     *,
+    is_brief: Annotated[
+        bool, typer.Option("--brief", help="The sentence, and a bar of memory for each.")
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
     """Compare traces: traffic, memory and time, by phase and unit.
@@ -53,9 +58,24 @@ def compare_traces(
     found = first.compare(*others)
     if as_json:
         print_json(found.to_dict())
+    elif is_brief:
+        _print_bars(make_console(), found)
     else:
         _print(make_console(), found)
     return 0
+
+
+def _print_bars(console: Console, found: Comparison) -> None:
+    """What they come to, and what each holds at its peak beside what it sends."""
+    console.print(Text(found.headline, style="bold"))
+    peaks = [0 if side.held is None else side.held.highest_bytes for side in found.sides]
+    table = make_table("", "", said("compare.holds"), said("compare.sends"), left=2)
+    for side, peak in zip(found.sides, peaks, strict=True):
+        bar = "█" * round(_BAR * peak / max(1, *peaks))
+        held = format_bytes(peak) if peak else ""
+        in_psi = _in_psi(side)
+        table.add_row(side.name, bar, held, f"{in_psi} {PSI}" if in_psi else "")
+    print_table(console, table)
 
 
 def _print(console: Console, found: Comparison) -> None:

@@ -256,19 +256,21 @@ def _sources_table(report: Report) -> Table:
     return table
 
 
-def print_summary(console: Console, rows: Sequence[tuple[Report, str]]) -> None:
-    """One line for each run: what its law says, what was sent, what it learned.
+def print_summary(console: Console, rows: Sequence[tuple[Report, str, str]]) -> None:
+    """One line for each run: what its law says, what was sent and is kept, what it learned.
 
     Args:
-        rows: reports and the losses of their runs, in words.
+        rows: reports; of their runs the losses, and the memory that a rank needs for model states
+            by theory, in words.
     """
-    columns = counter_columns([report for report, _ in rows])
+    columns = counter_columns([report for report, *_ in rows])
     in_psi = f"trace in {PSI}"
+    kept = ["model states"] if any(memory for *_, memory in rows) else []
     table = make_table(
-        "", "law", "theory", "trace", in_psi, "wire", *columns, "loss", "verdict", left=2
+        "", "law", "theory", "trace", in_psi, "wire", *columns, *kept, "loss", "verdict", left=2
     )
     table.title = "bytes sent by rank 0 in a step"
-    for report, losses in rows:
+    for report, losses, memory in rows:
         unit = report.num_parameters * report.element_bytes
         trace = report.total("trace", 0)
         table.add_row(
@@ -279,10 +281,18 @@ def print_summary(console: Console, rows: Sequence[tuple[Report, str]]) -> None:
             number(trace, unit),
             number(report.total("kernel", 0)),
             *counter_cells(report, columns),
+            *([memory] if kept else []),
             losses,
             mark_of(report.outcome),
         )
     print_table(console, table)
+    first = rows[0][0]
+    if first.num_parameters:
+        memory = "; model states: what a rank keeps in memory, theory" if kept else ""
+        console.print(
+            f"N = {first.num_ranks} ranks, {PSI} = {first.num_parameters:,} parameters{memory}",
+            style="dim",
+        )
 
 
 def _law_words(report: Report) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from zerosim.puzzles.grading import Grade
 
 TRACES = Path("traces") / "puzzles"
+LONGEST_WHY = 60
+"""Characters of a reason in a row; `--json` has all of it."""
 WRONG = 1
 """The exit code where a program does not pass."""
 
@@ -33,7 +36,8 @@ def puzzle(
     ] = None,
     hint: Annotated[int | None, integer("Print this many hints.")] = None,
     grade: Annotated[
-        Path | None, typer.Option(help="Check every .py file of a folder, of any puzzle.")
+        Path | None,
+        typer.Option(help="Check every .py file of a folder and its subfolders, of any puzzle."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the traces.")] = None,
     as_json: AsJson = False,
@@ -162,7 +166,7 @@ def _grade(folder: Path, out: Path, *, as_json: bool) -> int:
     for one in grade(folder, out):
         grades.append(one)
         key = "puzzle.passes" if one.holds else "puzzle.fails"
-        progress.print(said(key, number=len(grades), file=one.file.name))
+        progress.print(said(key, number=len(grades), file=one.file.relative_to(folder)))
     passed = sum(one.holds for one in grades)
     if as_json:
         print_json(
@@ -173,23 +177,27 @@ def _grade(folder: Path, out: Path, *, as_json: bool) -> int:
             ]
         )
     else:
-        _print_grades(grades)
+        _print_grades(folder, grades)
         make_console().print(said("puzzle.passed", passed=passed, all=len(grades), out=out))
     return 0 if passed == len(grades) else WRONG
 
 
-def _print_grades(grades: Sequence[Grade]) -> None:
+def _print_grades(folder: Path, grades: Sequence[Grade]) -> None:
     """A line for each file: which puzzle it solves, how many checks hold, which fails and why."""
     table = make_table("", *said.each("puzzle.grades"), left=6)
     table.columns[-1].no_wrap = False
     for one in grades:
         verdict = one.verdict
         mark = "✓" if one.holds else "✗"
+        name = str(one.file.relative_to(folder))
         if verdict is None:
-            table.add_row(mark, one.file.name, "", "", "", one.problem)
+            table.add_row(
+                mark, name, "", "", "", textwrap.shorten(one.problem, LONGEST_WHY, placeholder=" …")
+            )
         else:
             reason = verdict.reason
             check, why = ("", "") if reason is None else (reason.check, reason.sentence)
             hold = said("puzzle.hold", passed=len(verdict.passed), all=len(verdict.rows))
-            table.add_row(mark, one.file.name, verdict.puzzle.name, hold, check, why)
+            why = textwrap.shorten(why, LONGEST_WHY, placeholder=" …")
+            table.add_row(mark, name, verdict.puzzle.name, hold, check, why)
     print_table(make_console(), table)

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from zerosim.base.config import STAGES, CollectivesKind, EngineConfig, RunConfig
 from zerosim.base.errors import ConfigError
+from zerosim.base.quantities import format_bytes
 from zerosim.cli.configured import PANELS, engine_values, run_values, with_options
 from zerosim.cli.console import make_console, print_json
 from zerosim.cli.deepspeed import explain_file, note_of, read_file
@@ -35,7 +36,9 @@ from zerosim.cli.verdicts import print_answer, print_failed
 from zerosim.cli.wording import said
 from zerosim.schema.attach import ATTACH_VARIABLE, new_token
 from zerosim.schema.faults import Fault, FaultKind
+from zerosim.theory.zero_states import zero_states
 from zerosim.train.launch.job import Job, joined_ranks
+from zerosim.verify.configured import workload_of
 from zerosim.verify.outcome import exit_code
 from zerosim.view.reading import Run, load
 
@@ -246,8 +249,8 @@ def _next_command(runs: Sequence[Run], folders: Sequence[Path]) -> str:
 
 def _print(console: Console, runs: Sequence[Run], *, is_whole: bool) -> None:
     """Of one run its report, of several what each comes to, with the reports between if whole."""
-    summary = [(run.verify().report, _loss_words(run.losses)) for run in runs]
-    reports = [report for report, _ in summary]
+    summary = [(run.verify().report, _loss_words(run.losses), _states_words(run)) for run in runs]
+    reports = [report for report, *_ in summary]
     if is_whole and len(reports) > 1:
         print_summary(console, summary)
         console.print()
@@ -264,6 +267,15 @@ def _print(console: Console, runs: Sequence[Run], *, is_whole: bool) -> None:
         console.print()
     elif summary[0][1]:
         console.print(said("run.loss", losses=summary[0][1]))
+
+
+def _states_words(run: Run) -> str:
+    """The law of a rank's model states, and what it comes to: "16Ψ/N = 13.2 MB"."""
+    workload = workload_of(run.trace, run.verify().report.iteration)
+    if workload is None:
+        return ""
+    states = zero_states(workload)
+    return f"{states.law()} = {format_bytes(states.law_bytes())}"
 
 
 def _loss_words(losses: Sequence[float]) -> str:

@@ -24,6 +24,7 @@ from zerosim.view.replay.addresses import read_moment
 
 DEFAULT_FOLDER = Path("traces")
 HIGHEST_PORT = 65535
+COMPARE = "/compare"
 
 
 def serve(
@@ -37,6 +38,9 @@ def serve(
     ] = "127.0.0.1",
     port: Annotated[int, integer("Port to serve on; 0 for any free port.")] = 8050,
     open_browser: OpenBrowser = False,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Begin with page Compare, not with a replay.")
+    ] = False,
     perfetto: Annotated[
         str,
         typer.Option(
@@ -46,7 +50,8 @@ def serve(
     ] = "",
 ) -> int:
     """Serve replays, lessons and puzzles until Ctrl-C; new traces appear by themselves."""
-    serve_until_stopped(folders, host, port, opens=open_browser, perfetto=perfetto)
+    first = COMPARE if compare else ""
+    serve_until_stopped(folders, host, port, opens=open_browser, page=first, perfetto=perfetto)
     return 0
 
 
@@ -135,6 +140,7 @@ def serve_until_stopped(
     opens: bool,
     iteration: int | None = None,
     step: int | None = None,
+    page: str = "",
     perfetto: str = "",
 ) -> None:
     """Serve traces until Ctrl-C.
@@ -145,6 +151,7 @@ def serve_until_stopped(
         opens: a browser, if there is one; the address is printed in any case.
         iteration: of the newest trace, which one to show first; the last complete one by default.
         step: of the iteration, where it begins, from 0.
+        page: the path of another page that is shown first.
         perfetto: address of a Perfetto that pages offer to open; none by default.
 
     Raises:
@@ -158,7 +165,7 @@ def serve_until_stopped(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     try:
-        _serve(folders, host, port, opens=opens, moment=(iteration, step), perfetto=perfetto)
+        _serve(folders, host, port, opens=opens, first=(page, iteration, step), perfetto=perfetto)
     except KeyboardInterrupt:
         typer.echo("", err=True)  # Ctrl-C is how it ends, and leaves ^C on the line
 
@@ -196,7 +203,7 @@ def _serve(
     port: int,
     *,
     opens: bool,
-    moment: tuple[int | None, int | None],
+    first: tuple[str, int | None, int | None],
     perfetto: str,
 ) -> None:
     require_pages()
@@ -220,8 +227,8 @@ def _serve(
             "lessons' runs are shown",
             err=True,
         )
-    iteration, step = moment
-    address = server.url if iteration is None else server.url_of(iteration)
+    page, iteration, step = first
+    address = server.url + page if iteration is None else server.url_of(iteration)
     address += "" if step is None else f"#at={step + 1}"
     typer.echo(f"serving {_count(len(own))} on {address} (Ctrl-C ends it)")
     if opens:

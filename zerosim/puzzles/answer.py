@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from zerosim.puzzles.wording import result_name, words
+from zerosim.puzzles.wording import content_name, result_name, words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +54,23 @@ class Answer:
                 result_name(name), found, right, self.within.get(name, 0.0), exact=exact
             )
             if given is not None:
-                return given
+                return self._named(name, found, right) or given
         return Difference(sentence=self.problem) if self.problem else None
+
+    def _named(self, name: str, found: Any, right: torch.Tensor) -> Difference | None:
+        """What was given instead, if that is another of the values that a message may hold."""
+        given, owed = self._content(found), self._content(right)
+        if not given or not owed:
+            return None
+        sentence = words("values.other", name=result_name(name), found=given, expected=owed)
+        return Difference(sentence=sentence, found=given, expected=owed)
+
+    def _content(self, value: Any) -> str:
+        """What a value is called; "" if it is none of them."""
+        if not isinstance(value, torch.Tensor):
+            return ""
+        alike = (name for name, one in self.contents.items() if torch.equal(one, value))
+        return content_name(next(alike, ""))
 
 
 def _difference(

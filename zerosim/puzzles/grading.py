@@ -1,4 +1,4 @@
-"""A folder of submissions, a file each.
+"""A folder of submissions: a file each, or a folder each, as learning platforms export them.
 
 Each is judged as a copy in a folder of its own, on ranks of its own: what one program does to its
 ranks, or prints, or leaves behind is no matter of the next one.
@@ -39,7 +39,7 @@ class Grade:
 
 
 def grade(folder: Path, traces: Path, limits: Limits | None = None) -> Iterator[Grade]:
-    """Judge each Python file of a folder, each on ranks of its own.
+    """Judge each Python file of a folder and of the folders in it, each on ranks of its own.
 
     Args:
         traces: a new folder; in it one for each, with the copy that was judged and its trace.
@@ -47,16 +47,26 @@ def grade(folder: Path, traces: Path, limits: Limits | None = None) -> Iterator[
     Raises:
         ConfigError: there is no such folder, or it holds no Python file.
     """
-    files = sorted(folder.glob("*.py")) if folder.is_dir() else []
+    found = folder.rglob("*.py") if folder.is_dir() else ()
+    files = sorted(one for one in found if _is_handed_in(one.relative_to(folder)))
     if not files:
-        raise ConfigError(f"grade is {folder}: expected a folder with a .py file for a submission")
+        raise ConfigError(
+            f"grade is {folder}: expected a folder with a .py file for a submission, or with a "
+            "folder for each student"
+        )
     for file in files:
         try:
             puzzle = puzzle_of(file.read_text(encoding="utf-8"), file.name)
         except (ConfigError, OSError, UnicodeDecodeError) as error:
             yield Grade(file, first_line(error), None)
             continue
-        yield _judged(file, puzzle, traces / file.stem, limits)
+        own = traces / file.relative_to(folder).with_suffix("")
+        yield _judged(file, puzzle, own, limits)
+
+
+def _is_handed_in(file: Path) -> bool:
+    """Not what an archive or a cache has left: `__MACOSX`, `__pycache__`, `.git`."""
+    return not any(part.startswith((".", "__")) for part in file.parts)
 
 
 def _judged(file: Path, puzzle: Puzzle, own: Path, limits: Limits | None) -> Grade:

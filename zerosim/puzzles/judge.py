@@ -7,7 +7,7 @@ values, wrong values come of a wrong message. The first that fails is the reason
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from zerosim.puzzles import bounded, contents, endings
 from zerosim.puzzles.evidence import RunEvidence
@@ -16,7 +16,7 @@ from zerosim.puzzles.promised import check_words, is_asked
 from zerosim.puzzles.rank import Limits
 from zerosim.puzzles.running import Ran, Submission, run_submissions
 from zerosim.puzzles.verdict import CheckOutcome, CheckResult, FailedCheck, PuzzleVerdict, Score
-from zerosim.record.judged import Judged, write_judged
+from zerosim.record.judged import write_judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +97,12 @@ def _look(check: _Check, seen: RunEvidence, scores: list[Score]) -> FailedCheck 
 
 
 def _mark(seen: RunEvidence, reason: FailedCheck | None) -> int | None:
-    """Say beside the trace which step is illegal; its step in Replay, if it has one."""
+    """Say beside the trace what is known of it; the step in Replay that is illegal, if any."""
     event = None if reason is None else reason.event
-    if seen.trace is None or reason is None or event is None:
+    if seen.trace is None:
         return None
-    step = step_of(seen.trace, event)
-    write_judged(seen.ran.submission.folder, Judged(event.rank, event.id, reason.sentence))
-    return step
+    judged = contents.told(seen)
+    if reason is not None and event is not None:
+        judged = replace(judged, rank=event.rank, event=event.id, sentence=reason.sentence)
+    write_judged(seen.ran.submission.folder, judged)
+    return None if event is None else step_of(seen.trace, event)

@@ -18,6 +18,7 @@ from zerosim.schema.events import Event, Held, Kind, Op
 _Key = tuple[int, int]
 """Rank and event."""
 _PIECE = "piece "
+PIECE = re.compile(r"piece (\d+) of ranks? ")
 PART = re.compile(r"(piece \d+) of ranks (\d+(?:, \d+)*)")
 
 

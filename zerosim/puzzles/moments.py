@@ -11,10 +11,7 @@ from zerosim.view.replay.subject import Subject
 def step_of(trace: Trace, event: Event) -> int | None:
     """The step of an event in the replay of its iteration, from 1; None if there is none."""
     try:
-        steps = Subject(trace, event.iteration).steps.steps
+        place = Subject(trace, event.iteration).step_with(event.rank, event.id)
     except ZerosimError:
         return None
-    for number, step in enumerate(steps, 1):
-        if any((r, one.id) == (event.rank, event.id) for r, one in step.events.items()):
-            return number
-    return None
+    return None if place is None else place + 1

@@ -1,7 +1,7 @@
 """Starting the ranks of a puzzle, within limits.
 
 Programs that end run one after another on the same ranks; after one that does not, the ranks begin
-anew.
+anew. One that cannot be run is not.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, takewhile
 from pathlib import Path
 
 from zerosim.base.errors import RunError
 from zerosim.base.language import spoken
 from zerosim.puzzles.puzzle import Puzzle
 from zerosim.puzzles.rank import Limits, RankSaid, Task, read_said, said_file, work_through
+from zerosim.puzzles.unready import unready
 from zerosim.train.launch.calls import FunctionCall, RankResult, call_on_ranks
 from zerosim.train.launch.forkserver import lent
 
@@ -60,13 +61,22 @@ def run_submissions(
     for num_ranks, alike in groupby(submissions, lambda one: one.puzzle.ranks):
         left = list(alike)
         while left:
-            results = _run(left, num_ranks, limits or Limits())
-            for one in left:
+            said = _unready(left[0])
+            if said is not None:
+                yield Ran(left.pop(0), (said,) * num_ranks, {})
+                continue
+            ready = list(takewhile(lambda one: _unready(one) is None, left))
+            results = _run(ready, num_ranks, limits or Limits())
+            for one in ready:
                 ran = _read(one, results)
                 yield ran
                 left = left[1:]
                 if not all(ran.said):
                     break
+
+
+def _unready(one: Submission) -> RankSaid | None:
+    return unready(one.file, one.puzzle.functions)
 
 
 def _read(one: Submission, results: Sequence[RankResult]) -> Ran:

@@ -21,3 +21,16 @@ def result_name(name: str) -> str:
     if key not in words.table["values"]["names"]:
         return name
     return words(f"values.names.{key}", number=number)
+
+
+_PIECE = re.compile(r"piece (\d+) of rank(s?) (.+)")
+
+
+def content_name(name: str) -> str:
+    """What a case calls a message's content: a piece, or a sum of it; "" if it is neither."""
+    found = _PIECE.fullmatch(name)
+    if found is None:
+        return ""
+    if not found[2]:
+        return words("values.names.piece", number=found[1])
+    return words("contents.part", piece=found[1], ranks=found[3])

@@ -28,9 +28,11 @@ export function fillOf(ctx, role, theme, colours, scale) {
   return isGathered(role) ? hatchFill(ctx, fill, colours.card, scale) : fill;
 }
 
+const SCALES = [{ name: "B", bytes: 1 }, { name: "kB", bytes: 1e3 }, { name: "MB", bytes: 1e6 }, { name: "GB", bytes: 1e9 }, { name: "TB", bytes: 1e12 }];
+
 /** In what a scale counts: its numbers have three digits at most. @param {number} most bytes */
 export function scaleOf(most) {
-  return most < 1e9 ? { name: "MB", bytes: 1e6 } : most < 1e12 ? { name: "GB", bytes: 1e9 } : { name: "TB", bytes: 1e12 };
+  return SCALES.findLast(({ bytes }) => bytes <= most) ?? SCALES[0];
 }
 
 /**

@@ -91,13 +91,19 @@ export class Magnifier {
     /** @type {Map<number, number>} */
     const before = new Map();
     this.packets = [...visible, ...tierPackets(doc, position, magnified, layout)].map((packet) => {
-      const { from, to, text } = packet;
+      const { from, to } = packet;
       const crosses = from >= 0 && to >= 0 && linkBetween(doc.run, doc.ranks[from], doc.ranks[to]) === "between nodes";
       const nth = before.get(from) ?? 0;
       before.set(from, nth + 1);
       // What goes both ways between the same ranks rests nearer to its sender.
       const rest = visible.length > model.numRanks ? Math.min(0.44, 0.16 + 0.08 * nth) : 0.5;
-      return { ...packet, crosses, rest, share, width: this.measure(text, fonts.monoStrong) + 12 + signWidth(packet.shards, share, fonts) };
+      const signs = signWidth(packet.shards, share, fonts);
+      /** @param {string} words */
+      const widthOf = (words) => this.measure(words, fonts.monoStrong) + 12 + signs;
+      // Whose it is and who gets it stand on it where that leaves its way to be seen.
+      const ends = from >= 0 && to >= 0 ? `${doc.ranks[from]}→${doc.ranks[to]} ${packet.text}` : packet.text;
+      const text = visible.length <= model.numRanks && widthOf(ends) <= 0.75 * layout.lenses[0].w ? ends : packet.text;
+      return { ...packet, text, crosses, rest, share, width: widthOf(text) };
     });
     this.still.fit(width, height);
     this.moving.fit(width, height);

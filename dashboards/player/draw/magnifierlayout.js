@@ -132,7 +132,7 @@ function heightsOf({ height, fonts, hasArcs, hasReturn, longest, shown, numRows:
     const tile = Math.floor((height - 4 - fixed) / ringLines / Math.max(1, rows));
     return { caption, words, tile, fixed, around };
   };
-  const captionHeight = size + 12;
+  const captionHeight = size + 16;
   const attempts = [attempt(captionHeight, wanted), attempt(captionHeight, 1), attempt(5, 1), attempt(5, 0)];
   const chosen = attempts.find(({ tile }) => tile >= LEAST_TILE) ?? attempts[attempts.length - 1];
   const tile = Math.max(8, Math.min(Math.max(MOST_TILE, height * 0.42), chosen.tile));

@@ -3,7 +3,7 @@
 
 import { paintUnit } from "#player/draw/cells.js";
 import { isTogether } from "#player/draw/layout.js";
-import { shortRole } from "#player/draw/stack.js";
+import { bandName } from "#player/draw/stack.js";
 import { numberOf, pickLabels, unitLabel } from "#player/draw/text.js";
 import { named } from "#player/words.js";
 
@@ -78,7 +78,7 @@ export function drawGutter(ctx, { left, bands }, states, colours, fonts) {
       ctx.fillText(label(named("optimizer"), first), left, Math.round((bands[first].labelY + bands[last].labelY) / 2));
     }
     for (let s = first; !isTight && s <= last; s += 1) {
-      ctx.fillText(label(shortRole(states[s].role), s), left, bands[s].labelY);
+      ctx.fillText(label(bandName(states[s]), s), left, bands[s].labelY);
     }
     first = last + 1;
   }
@@ -107,7 +107,7 @@ export function drawTightGutter(ctx, { left, bands }, states, colours, fonts) {
     }
     const middle = (bands[first].y + bands[last].y + bands[last].h) / 2;
     if (middle - fonts.size / 2 >= free) {
-      const name = last > first ? named("optimizer") : shortRole(states[first].role);
+      const name = last > first ? named("optimizer") : bandName(states[first]);
       ctx.fillText(isOneTier ? name : named(states[first].tier), left, Math.round(middle + fonts.size * 0.36));
       free = middle + fonts.size / 2;
     }

@@ -125,7 +125,8 @@ export class MemoryView {
 
   /** @param {Scene} scene */
   render(scene) {
-    const { model, theme, present, rank, position, tween } = scene;
+    const { model, theme, present, rank } = scene;
+    const { position, tween } = scene.now;
     const { width, height } = this;
     this.scene = scene;
     if (this.changed(model, theme, present, rank, width, height, devicePixelRatio)) {
@@ -291,7 +292,7 @@ export class MemoryView {
     if (!scene || !plot || !own) {
       return [];
     }
-    const now = localTime(scene.model, scene.rank, scene.position, scene.tween);
+    const now = localTime(scene.model, scene.rank, scene.now.position, scene.now.tween);
     return [now, own.peak_ns].flatMap((ns) => {
       const sample = lastAt(own.times_ns, ns);
       const x = plot.left + Math.min(1, ns / plot.duration) * plot.width;

@@ -16,6 +16,11 @@ export function shortRole(role) {
   return named(brief(role));
 }
 
+/** What a band of a card is called. @param {Pick<import("#player/types.d.ts").State, "name" | "role">} state */
+export function bandName({ name, role }) {
+  return name || shortRole(role);
+}
+
 /** The same as documents call it. @param {string} role */
 function brief(role) {
   return SHORT.get(role) ?? role;

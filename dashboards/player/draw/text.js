@@ -28,11 +28,18 @@ const fonts = (size, smallSize) => ({
 });
 
 const DESK = fonts(15, 13);
-const LAST_ROW = fonts(20, 16);
+/** By the width of the window: who projects it larger sits further away. @type {Map<number, Fonts>} */
+const lastRow = new Map();
 
 /** @param {boolean} present @returns {Fonts} */
 export function fontsFor(present) {
-  return present ? LAST_ROW : DESK;
+  if (!present) {
+    return DESK;
+  }
+  const size = Math.max(20, Math.min(32, Math.round(0.01 * (globalThis.innerWidth ?? 1280) + 7)));
+  const known = lastRow.get(size) ?? fonts(size, Math.round(0.8 * size));
+  lastRow.set(size, known);
+  return known;
 }
 
 /** @typedef {(text: string, font: string) => number} Measure */

@@ -141,7 +141,8 @@ export class TimelineView {
 
   /** @param {Scene} scene */
   render(scene) {
-    const { model, document: doc, theme, present, rank, position, tween } = scene;
+    const { model, document: doc, theme, present, rank } = scene;
+    const { position, tween } = scene.now;
     this.scene = scene;
     if (model !== this.model) {
       this.model = model;

@@ -93,7 +93,8 @@ export class TrafficView {
 
   /** @param {Scene} scene */
   render(scene) {
-    const { model, theme, present, rank, position, tween } = scene;
+    const { model, theme, present, rank } = scene;
+    const { position, tween } = scene.now;
     const { width, height } = this;
     this.scene = scene;
     if (this.changed(model, theme, present, rank, width, height, devicePixelRatio)) {
@@ -167,7 +168,8 @@ export class TrafficView {
 
   /** @param {Scene} scene */
   drawBars(scene) {
-    const { model, position, sent, theme, present } = scene;
+    const { model, sent, theme, present } = scene;
+    const { position } = scene.now;
     const layout = /** @type {TrafficLayout} */ (this.layout);
     const { left, top, rowHeight, bar, width, most } = layout;
     const { ctx } = this.bars;
@@ -200,7 +202,7 @@ export class TrafficView {
 
   /** What went over each link of the selected rank. @param {Scene} scene @param {TrafficLayout} layout
    *  @param {Palette} colours @param {Fonts} fonts */
-  drawMoved({ model, position, tween, rank }, { linkTop, linkRow, linkLeft, linkMost }, colours, fonts) {
+  drawMoved({ model, now: { position, tween }, rank }, { linkTop, linkRow, linkLeft, linkMost }, colours, fonts) {
     const { ctx } = this.bars;
     const room = this.width - linkLeft - valueRoom(this.measure, fonts);
     ctx.font = fonts.text;

@@ -231,7 +231,7 @@ function magnifyOthers(model, position, hops) {
   const isFlight = isPipeline(model);
   const packets = carriedIn(step, call, () => []).map((edge) => {
     const what = isFlight ? String(step.micro_step + 1) : lettersOf(edge.shards);
-    return { ...edge, text: joinWords(what, formatBytes(edge.bytes)) };
+    return { ...edge, text: edge.bytes > 0 ? joinWords(what, formatBytes(edge.bytes)) : say("lens.magnify.not_sent") };
   });
   if (isFlight) {
     return { ...magnifyFlight(model, position, hops), packets, call: callOf(step, doc.collectives) };

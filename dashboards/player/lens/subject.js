@@ -109,14 +109,14 @@ function grouped(wanted, states) {
   /** @type {(Row & {tier: string, isOptimizer: boolean})[]} */
   const rows = [];
   for (const s of wanted) {
-    const { role, tier } = states[s];
+    const { role, name, tier } = states[s];
     const isOptimizer = OPTIMIZER.includes(role);
     const last = rows.at(-1);
     if (isOptimizer && last?.isOptimizer && last.tier === tier) {
       last.states.push(s);
       continue;
     }
-    const label = [named(isOptimizer ? "optimizer" : role), tiers > 1 && named(tier)].filter(Boolean).join(say("format.comma"));
+    const label = [isOptimizer ? named("optimizer") : name || named(role), tiers > 1 && named(tier)].filter(Boolean).join(say("format.comma"));
     rows.push({ label, states: [s], tier, isOptimizer });
   }
   return rows.map(({ label, states: own }) => ({ label, states: own }));

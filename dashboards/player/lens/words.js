@@ -79,6 +79,9 @@ function moveWords({ doc, numShards }, position, rank, { tiles, packets, rows })
   const comes = lettersOf(come.flatMap(({ shards }) => shards).sort((a, b) => a - b));
   const goes = lettersOf([...new Set(gone.flatMap(({ shards }) => shards))].sort((a, b) => a - b));
   const who = come.filter(({ from }) => from >= 0).map(({ from }) => doc.ranks[from]).join(", ");
+  if (packets.every((one) => one.bytes === 0)) {
+    return come.length > 0 ? say("lens.words.waits_for", { who }) : "";
+  }
   const bytes = formatBytes(come.reduce((sum, one) => sum + one.bytes, 0));
   if (rows.length === 0 || comes + goes === "") {
     return [gone.length > 0 && say("lens.words.sends", { value: formatBytes(gone.reduce((sum, one) => sum + one.bytes, 0)) }), come.length > 0 && say("lens.words.receives_from", { bytes, who })].filter(Boolean).join(" · ");

@@ -113,3 +113,17 @@ export function sayOnward(form, told, words) {
     box?.append(make("p", "small", words.again));
   }
 }
+
+/**
+ * An answer as its reader saw it: the words of what was chosen, or the number with its unit.
+ * @param {HTMLFormElement} form
+ * @param {string | string[]} given
+ */
+export function givenWords(form, given) {
+  const keys = typeof given === "string" ? [given] : given;
+  return keys.map((key) => {
+    const name = CSS.escape(key);
+    const chosen = form.querySelector(`li[data-key="${name}"] .order-label, option[value="${name}"]`) ?? form.querySelector(`input[type=radio][value="${name}"]`)?.closest("label");
+    return chosen?.textContent?.trim() ?? [key, form.querySelector(".unit")?.textContent?.trim()].filter(Boolean).join(" ");
+  }).join(" → ");
+}

@@ -2,7 +2,7 @@
 
 import { find, write } from "#player/dom.js";
 import {
-  bringIntoView, prepare, putAnswer, readAnswer, sayFeedback, sayHeld, sayOnward, sayProblem,
+  bringIntoView, givenWords, prepare, putAnswer, readAnswer, sayFeedback, sayHeld, sayOnward, sayProblem,
 } from "#player/lesson/forms.js";
 import { answered, begin, isSettled, loadAll, noted, save } from "#player/lesson/progress.js";
 import { NoAnswer, ask, toNodes } from "#player/lesson/server.js";
@@ -158,10 +158,18 @@ export class Questions {
   async restoreOne(form) {
     const question = form.dataset.question ?? "";
     const told = this.progress.questions[question];
-    if (!told || this.run) {
-      return; // what was right of another run may be wrong of this one: it is asked again
+    if (!told) {
+      return;
     }
     putAnswer(form, told.given);
+    if (this.run) { // what was right of another run may be wrong of this one
+      if (isSettled(told) && !told.held) {
+        const { words } = await this.explain(question);
+        sayFeedback(form, "shown", fill(this.words.yours, { given: givenWords(form, told.given) }), words);
+        this.reveal(question, words);
+      }
+      return;
+    }
     if (told.held) {
       sayHeld(form, this.words);
       await this.release();
@@ -231,7 +239,7 @@ export class Questions {
   revealAgain(where) {
     for (const section of where.querySelectorAll("[data-reveal]")) {
       const question = section instanceof HTMLElement ? (section.dataset.reveal ?? "") : "";
-      if (!this.run && isSettled(this.progress.questions[question])) {
+      if (isSettled(this.progress.questions[question])) {
         this.explain(question).then(({ words }) => this.reveal(question, words), () => {});
       }
     }

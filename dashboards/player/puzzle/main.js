@@ -21,13 +21,23 @@ const button = root.querySelector("#check");
 const task = field.defaultValue;
 const file = download.href;
 
+const numbers = find(root, "#numbers", HTMLElement);
+
 function changed() {
+  const count = field.value.split("\n").length;
+  write(numbers, Array.from({ length: count }, (_, line) => line + 1).join("\n"));
+  scrolled();
   const isTask = field.value === task;
   if (!isTask || loadKept()[name]) {
     keep(name, { program: isTask ? "" : field.value });
   }
   reset.disabled = isTask;
   write(reset, words.reset);
+}
+
+/** The numbers stand beside their lines. */
+function scrolled() {
+  numbers.scrollTop = field.scrollTop;
 }
 
 /** What is written, as a file; the task's own from the server. */
@@ -103,6 +113,7 @@ if (before) {
 }
 listenToEditor(field, check);
 field.addEventListener("input", changed);
+field.addEventListener("scroll", scrolled);
 button?.addEventListener("click", check);
 download.addEventListener("click", offer);
 reset.addEventListener("click", () => {

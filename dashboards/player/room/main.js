@@ -31,9 +31,14 @@ let asked = 0;
 let timer;
 /** What the class is pointed at: one after the other, or the first could be done last. */
 let pointing = Promise.resolve();
+/** How many of them are not done: until then a tally may be older than what was chosen. */
+let numPointing = 0;
 
 fillSelect(lessons, [["", say("lecturer", "none")], ...picks.map(({ id, title }) => /** @type {const} */ ([id, title]))]);
-lessons.addEventListener("change", () => pointAt(lessons.value, picked()?.questions[0] ?? ""));
+lessons.addEventListener("change", () => {
+  pointAt(lessons.value, picked()?.questions[0] ?? "");
+  fillQuestions();
+});
 questions.addEventListener("change", () => pointAt(lessons.value, questions.value));
 reveal.addEventListener("click", () => turnReveal());
 mark.addEventListener("click", () => turnMark());
@@ -129,7 +134,7 @@ function draw() {
     return;
   }
   drawTally(root, tally);
-  if (document.activeElement !== lessons) {
+  if (numPointing === 0 && document.activeElement !== lessons) {
     lessons.value = tally.lesson;
   }
   fillQuestions();
@@ -146,7 +151,7 @@ function fillQuestions() {
     fillSelect(questions, found.map((id, place) => [id, say("lecturer", "question_of", { number: place + 1, of: found.length })]));
   }
   questions.disabled = found.length === 0;
-  if (tally && document.activeElement !== questions) {
+  if (tally && numPointing === 0 && document.activeElement !== questions) {
     questions.value = tally.question;
   }
 }
@@ -176,11 +181,18 @@ function turnMark() {
 
 /** @param {(now: Pointed) => Pointed | null} change of what is shown once all before is done; null for none */
 function show(change) {
+  numPointing += 1;
   pointing = pointing.catch(() => {}).then(() => tryTo(async () => {
     const { lesson = "", question = "", reveal = false, solved = false } = tally ?? {};
     const next = change({ lesson, question, reveal, solved });
-    if (room && next) {
-      await showInRoom(room, next);
+    try {
+      if (room && next) {
+        await showInRoom(room, next);
+      }
+    } finally {
+      numPointing -= 1;
+    }
+    if (next) {
       await look();
     }
   }));

@@ -56,6 +56,9 @@ def every_step():
                 Kind.COLLECTIVE, phase, unit="block", op=op, purpose=purpose, algorithm=algorithm
             )
             yield step(Kind.COLLECTIVE, phase, [call]), 0
+            for sources in (((0, 1),), ((0, 1), (1, 0))):  # who waits for whom
+                unsent = [Message(one, other, None, 0, 0, 0) for one, other in sources]
+                yield step(Kind.COLLECTIVE, phase, [call], messages=tuple(unsent)), 0
             for hop in (0, 2, 5):  # reduces, the last to do so, gathers
                 yield step(Kind.TRANSFER, phase, [call], hop=hop), 6
     yield from of_the_family()

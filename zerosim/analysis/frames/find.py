@@ -226,7 +226,10 @@ class _Finder:
 
     def _find_collectives(self, hops: dict[int, dict[int, StepPart]]) -> None:
         """Collectives that are not shown by hop, and the events of those that are."""
+        unmet: dict[tuple[Phase, int], StepPart] = {}
         for index in sorted(set(self.of_call.values())):
+            if self._find_unmet(index, unmet):
+                continue
             members = self.joined[index]
             matched = together(self.graph.matching, members)
             event = self._named(next(iter(matched.events.values())))
@@ -251,6 +254,29 @@ class _Finder:
                     part.messages += self._point_to_point(self.graph.matching.collectives[member])
                 part.is_message = True
             self.parts.append(part)
+
+    def _find_unmet(self, index: int, unmet: dict[tuple[Phase, int], StepPart]) -> bool:
+        """Whether a rank waits for a message that another one has not sent.
+
+        All who wait so at the end are one step: where they wait for each other none can go on. Such
+        a call is unfinished, or failed when a rank that had waited with it was ended.
+        """
+        matched = self.graph.matching.collectives[index]
+        event = next(iter(matched.events.values()))
+        source = event.peers[0] if event.peers else -1
+        is_alone = matched.key.is_message and len(matched.events) == 1 and source in self.shift
+        is_in_vain = bool(event.error) or event.id in self._unfinished(event.rank)
+        if event.op is not Op.RECEIVE or not is_alone or not is_in_vain:
+            return False
+        key = event.phase, event.micro_step
+        if key not in unmet:
+            unmet[key] = StepPart(Kind.COLLECTIVE, *key, index)
+            self.parts.append(unmet[key])
+        start = (event.start_ns or event.issue_ns) + self.shift[event.rank]
+        unmet[key].add(self._named(event), start, start)
+        unmet[key].is_over = False
+        unmet[key].messages.append(Message(source, event.rank, None, 0, start, start))
+        return True
 
     def _begin_when_called(self, matched: MatchedCollective, hops: dict[int, StepPart]) -> None:
         """The hops of a chain that adds begin when all ranks have called, and have what is added.

@@ -15,6 +15,7 @@ class Message:
     Attributes:
         source, target: global ranks.
         shard: which one it carries; None if unknown.
+        payload_bytes: 0 of one that is waited for and was not sent.
         start_ns: when it was sent; end_ns: when it had arrived.
     """
 
@@ -82,6 +83,20 @@ class Step:
     until: int = -1
     is_last_hop: bool = False
     is_over: bool = True
+
+    @property
+    def is_unmet(self) -> bool:
+        """Whether ranks wait for messages that were not sent."""
+        return bool(self.messages) and not any(one.payload_bytes for one in self.messages)
+
+    @property
+    def is_circle(self) -> bool:
+        """Whether ranks wait for each other in a circle, so that none can go on."""
+        waits_for = {one.target: one.source for one in self.messages} if self.is_unmet else {}
+        rank = next(iter(waits_for), -1)
+        for _ in waits_for:
+            rank = waits_for.get(rank, -1)
+        return rank in waits_for
 
     @property
     def event(self) -> Event | None:

@@ -25,7 +25,7 @@ _START = f'import "{player.PREFIX}{player.MAIN}";'
 def offline_page(document: dict[str, Any]) -> str:
     """The page of one replay document, made by `zerosim.view.replay.replay_document`."""
     import_map = module_map(player.modules())
-    style = player.read(player.STYLE)
+    style = "".join(map(player.read, player.STYLES))
     assert "</style" not in style.lower()
     return f"""<!doctype html>
 <html lang="{player.TAGS[spoken()]}">

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from zerosim.analysis.beats import Beat, Sign, cut, operator_of
@@ -31,7 +32,20 @@ def beats_of(subject: Subject, frames: Frames | None) -> tuple[Beat, ...]:
         for bucket in subject.trace.manifest.buckets
     }
     freed = {} if frames is None else frames.freed
-    return cut(subject.steps.steps, freed, buckets)
+    beats = cut(subject.steps.steps, freed, buckets)
+    if subject.carried is None:
+        return beats
+    return tuple(one for beat in beats for one in _by_round(beat, subject.steps.steps))
+
+
+def _by_round(beat: Beat, steps: Sequence[Step]) -> Iterator[Beat]:
+    """A beat for each round of messages, as a class calls each by its number."""
+    begin = beat.first
+    rounds = [at for at in range(beat.first, beat.last + 1) if steps[at].hop is not None]
+    for at in rounds[:-1]:
+        yield replace(beat, first=begin, last=at, main=at)
+        begin = at + 1
+    yield replace(beat, first=begin, main=rounds[-1] if rounds else beat.main)
 
 
 def label_of(units: Sequence[str]) -> str:
@@ -55,7 +69,9 @@ class PlainBeats:
     def beat(self, beat: Beat) -> dict[str, Any]:
         """One beat."""
         words, number, about = self._words, self._texts.number, self._subject.about
-        steps = self._steps[beat.first : beat.last + 1]
+        steps, carried = self._steps[beat.first : beat.last + 1], self._subject.carried
+        main = self._steps[beat.main]
+        told = None if carried is None else carried.describe(main, self._words.hops(main))
         return {
             "first": beat.first,
             "last": beat.last,
@@ -66,8 +82,8 @@ class PlainBeats:
             "phase": beat.phase.value,
             "micro_step": beat.micro_step,
             "freed": self._freed(beat),
-            "title": number(words.title(beat, self._steps)),
-            "what": number(words.what(beat, self._steps)),
+            "title": number(words.title(beat, self._steps) if told is None else told.title),
+            "what": number(words.what(beat, self._steps) if told is None else told.what),
             "meanwhile": number(words.meanwhile(beat)),
             "waiting": number(
                 describe_waits(
@@ -172,18 +188,18 @@ class BeatWords:
         if beat.within:
             return self._within("what", beat)
         main, own = steps[beat.main], [steps[at] for at in range(beat.first, beat.last + 1)]
-        text = _said_of(beat, own)
+        text = texts()["what"]["unmet"] if main.is_unmet else _said_of(beat, own)
         if not isinstance(text, str):
             text = text[self._which(beat, main)]
         event, setting = main.event, self._setting
-        found = describe(main, setting, num_hops=self._hops(main))
+        found = describe(main, setting, num_hops=self.hops(main))
         return begun(
             fill(
                 str(text),
                 {
                     "units": self._named(beat.units),
                     "N": setting.num_ranks,
-                    "hops": self._hops(main),
+                    "hops": self.hops(main),
                     "group": len(main.groups[0]) if main.groups else setting.num_ranks,
                     "backend": setting.backend,
                     "together": setting.together,
@@ -251,7 +267,8 @@ class BeatWords:
             named = fill(said[which], {"first": names[0], "others": len(names) - 1})
         return fill(text, {"units": named, "is": texts()["verbs"]["is"][len(names) != 1]})
 
-    def _hops(self, step: Step) -> int:
+    def hops(self, step: Step) -> int:
+        """Of the collective that a step is of."""
         return self._num_hops.get(-1 if step.collective is None else step.collective, 0)
 
 

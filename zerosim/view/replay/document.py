@@ -16,7 +16,6 @@ from zerosim.base.language import fill, term
 from zerosim.base.quantities import PSI, format_decimal
 from zerosim.base.tiers import Link, link_of_copy
 from zerosim.record import Trace, ended_early, iterations, require_times
-from zerosim.record.judged import read_judged
 from zerosim.record.nodes import ranks_per_node
 from zerosim.record.text import as_text, name_iterations
 from zerosim.schema.events import Algorithm, Kind
@@ -102,14 +101,13 @@ class _DocumentMaker:
 
     def _say_what_is_illegal(self, made: Sequence[dict[str, Any]]) -> None:
         """At the step that a judge found to be illegal, why it is."""
-        judged = read_judged(self.trace.folder)
-        if judged is None:
+        judged = self.subject.judged
+        if judged is None or not judged.sentence:
             return
-        for step, plain in zip(self.subject.steps.steps, made, strict=True):
-            event = step.events.get(judged.rank)
-            if event is not None and event.id == judged.event:
-                plain["why"] = self.texts.number(fill(find("illegal"), {"why": judged.sentence}))
-                return
+        place = self.subject.step_with(judged.rank, judged.event)
+        if place is not None:
+            why = fill(find("illegal"), {"why": judged.sentence})
+            made[place]["why"] = self.texts.number(why)
 
     def document(self) -> dict[str, Any]:
         """The whole of it."""
@@ -213,11 +211,13 @@ class _DocumentMaker:
         config, bands = self.subject.config, self.subject.bands()
         dtypes = dtypes_of(bands, config, self.subject.program)
         names = {band: name_of(band, config) for band in bands}
+        own = "" if self.subject.carried is None else find("carried", "band")
         return [
             {
                 "role": names[band],
+                "name": own,
                 "tier": band.tier.value,
-                "label": _label(names[band], dtypes[band]),
+                "label": _label(own or names[band], dtypes[band]),
                 "bytes_per_parameter": size,
             }
             for band, size in bands.items()

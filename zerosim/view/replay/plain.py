@@ -59,13 +59,9 @@ class Plain:
         subject = self.subject
         step = subject.steps.steps[number]
         about = step.event
-        words = describe(
-            step,
-            self.setting,
-            num_hops=subject.steps.num_hops.get(
-                -1 if step.collective is None else step.collective, 0
-            ),
-        )
+        num_hops = subject.num_hops(-1 if step.collective is None else step.collective)
+        told = None if subject.carried is None else subject.carried.describe(step, num_hops)
+        words = told or describe(step, self.setting, num_hops=num_hops)
         freed = () if frames is None else frames.freed.get(number, ())
         changes = () if frames is None or number >= len(frames.changes) else frames.changes[number]
         unit = "" if about is None else about.unit

@@ -9,7 +9,7 @@ from typing import Any
 from zerosim.analysis.frames import Step, Wait
 from zerosim.base import language
 from zerosim.base.config import STAGES, EngineConfig
-from zerosim.base.language import fill, term
+from zerosim.base.language import fill, listed, term
 from zerosim.base.tiers import Link, Tier, link_of_copy, link_of_message
 from zerosim.record.text import name_ranks
 from zerosim.schema.events import STEP_PHASES, Algorithm, Event, Kind, Op, Phase, Purpose
@@ -130,6 +130,12 @@ def describe(step: Step, setting: Setting, *, num_hops: int) -> StepText:
         "together": setting.together,
         "summand": find("summand", "part"),
         "reached": setting.reached,
+        "waits": listed(
+            [
+                fill(find("awaited"), {"rank": one.target, "peer": one.source})
+                for one in (step.messages if step.is_unmet else ())
+            ]
+        ),
     }
     if event is not None:
         fields |= {"wire_dtype": event.dtype, "bits": BITS.get(event.dtype, "")}
@@ -173,6 +179,9 @@ def _keys(step: Step, setting: Setting, num_hops: int) -> tuple[Path, Path, Path
         return _of_mark(step, setting)
     if step.kind is Kind.COMPUTE:
         return _of_computation(step, setting)
+    if step.is_unmet:
+        which = "circle" if step.is_circle else "unmet"
+        return ("title", which), ("what", "unmet"), ("why", which)
     event = step.event
     purpose = Purpose.UNLABELLED if event is None or event.purpose is None else event.purpose
     if step.kind is Kind.COPY:

@@ -26,6 +26,7 @@ from zerosim.base.config import EngineConfig
 from zerosim.base.errors import ConfigError
 from zerosim.base.language import fill
 from zerosim.record import MatchedCollective, Trace, left_out
+from zerosim.record.judged import read_judged
 from zerosim.schema.events import Kind, Phase
 from zerosim.schema.manifest import BucketLayout, UnitLayout
 from zerosim.schema.memory import OPTIMIZER_STATES, Role
@@ -34,6 +35,7 @@ from zerosim.theory.programs import in_force
 from zerosim.verify.configured import config_of, tensor_parallel_of, workload_of
 from zerosim.verify.strategies import strategies_of
 from zerosim.view.replay.bands import bands_of, bands_of_program
+from zerosim.view.replay.carried import CarriedMessages
 from zerosim.view.replay.ledger import Ledgers
 from zerosim.view.replay.step_sentences import find
 
@@ -46,6 +48,8 @@ class Subject:
 
     Attributes:
         config, workload: of the engine; None for a program that it did not run.
+        judged: what a judge said of the run; None if none did.
+        carried: its messages, if the judge says of each what it carries.
         program: what is known of the units of such a program; None for the engine, or if nothing.
         notes: what a reader should know.
         units, places, collectives: positions in the document, by name, by global rank, and by
@@ -61,6 +65,11 @@ class Subject:
         Raises:
             TraceError: there is nothing to replay, or too much.
         """
+        self.judged = read_judged(trace.folder)
+        self.carried = (
+            CarriedMessages(trace, self.judged) if self.judged and self.judged.messages else None
+        )
+        trace = trace if self.carried is None else self.carried.trace
         self.trace, self.iteration = trace, iteration
         self.notes = [*trace.warnings, *left_out(trace)]
         self.notes += [
@@ -103,6 +112,15 @@ class Subject:
         members = self.steps.joined.get(index, (index,))
         return together(self.graph.matching, members)
 
+    def step_with(self, rank: int, event: int) -> int | None:
+        """The position of the first step that an event belongs to; None if there is none."""
+        hop = None if self.carried is None else self.carried.hop_of(rank, event)
+        for place, step in enumerate(self.steps.steps):
+            own = step.events.get(rank)
+            if own is not None and (own.id == event if hop is None else step.hop == hop):
+                return place
+        return None
+
     def num_hops(self, index: int) -> int:
         """Steps that the hops of a collective are; 0 if it is not shown by hop."""
         return self.steps.num_hops.get(index, 0)
@@ -112,6 +130,8 @@ class Subject:
 
         What a tier keeps, and what only passes through it. Nothing where units are not known.
         """
+        if self.carried is not None:
+            return self.carried.bands
         if self.config is not None:
             return bands_of(self.config)
         if self.program is None:
@@ -154,7 +174,9 @@ class Subject:
         return tuple(dict.fromkeys(self.units[unit] for unit in units))
 
     def _program(self) -> ProgramUnits | None:
-        """What the strategies of a program say of its units."""
+        """What the strategies of a program, or its judge, say of its units."""
+        if self.carried is not None:
+            return self.carried.program
         num_micro_steps = 1 + max(step.micro_step for step in self.steps.steps)
         held = {
             rank: in_force(rows, self.iteration, num_micro_steps)
