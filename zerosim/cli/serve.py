@@ -10,7 +10,7 @@ import webbrowser
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -50,8 +50,8 @@ def serve(
     ] = "",
 ) -> int:
     """Serve replays, lessons and puzzles until Ctrl-C; new traces appear by themselves."""
-    first = COMPARE if compare else ""
-    serve_until_stopped(folders, host, port, opens=open_browser, page=first, perfetto=perfetto)
+    first = FirstPage(COMPARE) if compare else FirstPage()
+    serve_until_stopped(folders, host, port, opens=open_browser, first=first, perfetto=perfetto)
     return 0
 
 
@@ -80,7 +80,8 @@ def replay(
     if at:
         document = replay_document(trace, iteration)
         iteration, step = document["run"]["iteration"], read_moment(document, at).step
-    serve_until_stopped([folder], port=port, opens=open_browser, iteration=iteration, step=step)
+    first = FirstPage(iteration=iteration, step=step)
+    serve_until_stopped([folder], port=port, opens=open_browser, first=first)
     return 0
 
 
@@ -132,15 +133,27 @@ def is_site(folder: Path) -> bool:
     return (folder / "parts" / "site.js").is_file()
 
 
+class FirstPage(NamedTuple):
+    """What a browser shows first.
+
+    Attributes:
+        path: of the page; "" for the newest trace.
+        iteration: of that trace; None for the last complete one.
+        step: of that iteration, from 0; None for its beginning.
+    """
+
+    path: str = ""
+    iteration: int | None = None
+    step: int | None = None
+
+
 def serve_until_stopped(
     folders: list[Path] | None,
     host: str = "127.0.0.1",
     port: int = 0,
     *,
     opens: bool,
-    iteration: int | None = None,
-    step: int | None = None,
-    page: str = "",
+    first: FirstPage | None = None,
     perfetto: str = "",
 ) -> None:
     """Serve traces until Ctrl-C.
@@ -149,9 +162,7 @@ def serve_until_stopped(
         folders: traces, or folders that hold some; traces/ by default.
         port: 0 for any that is free.
         opens: a browser, if there is one; the address is printed in any case.
-        iteration: of the newest trace, which one to show first; the last complete one by default.
-        step: of the iteration, where it begins, from 0.
-        page: the path of another page that is shown first.
+        first: the page that is shown first; by default the newest trace.
         perfetto: address of a Perfetto that pages offer to open; none by default.
 
     Raises:
@@ -165,7 +176,7 @@ def serve_until_stopped(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     try:
-        _serve(folders, host, port, opens=opens, first=(page, iteration, step), perfetto=perfetto)
+        _serve(folders, host, port, opens=opens, first=first or FirstPage(), perfetto=perfetto)
     except KeyboardInterrupt:
         typer.echo("", err=True)  # Ctrl-C is how it ends, and leaves ^C on the line
 
@@ -203,7 +214,7 @@ def _serve(
     port: int,
     *,
     opens: bool,
-    first: tuple[str, int | None, int | None],
+    first: FirstPage,
     perfetto: str,
 ) -> None:
     require_pages()
@@ -227,9 +238,9 @@ def _serve(
             "lessons' runs are shown",
             err=True,
         )
-    page, iteration, step = first
-    address = server.url + page if iteration is None else server.url_of(iteration)
-    address += "" if step is None else f"#at={step + 1}"
+    has_iteration = first.iteration is not None
+    address = server.url_of(first.iteration) if has_iteration else server.url + first.path
+    address += "" if first.step is None else f"#at={first.step + 1}"
     typer.echo(f"serving {_count(len(own))} on {address} (Ctrl-C ends it)")
     if opens:
         _open(address)
