@@ -238,8 +238,8 @@ def _serve(
             "lessons' runs are shown",
             err=True,
         )
-    has_iteration = first.iteration is not None
-    address = server.url_of(first.iteration) if has_iteration else server.url + first.path
+    number = first.iteration
+    address = server.url + first.path if number is None else server.url_of(number)
     address += "" if first.step is None else f"#at={first.step + 1}"
     typer.echo(f"serving {_count(len(own))} on {address} (Ctrl-C ends it)")
     if opens:
