@@ -8,6 +8,11 @@ const MOST = 12;
 const AROUND = 60;
 let asked = false;
 
+const menu = document.querySelector(".book-menu");
+if (menu && self.matchMedia("(width <= 800px)").matches) {
+  menu.removeAttribute("open"); // the page comes first on a small screen
+}
+
 function load() {
   if (!asked) {
     asked = true;
