@@ -94,7 +94,15 @@ def __dir__() -> list[str]:
     from importlib.util import find_spec
 
     has_torch = find_spec("torch") is not None
-    needing = {*__all__} - {"EXAMPLE", "EngineConfig", "Run", "RunConfig", "__version__", "load", "run"}
+    needing = {*__all__} - {
+        "EXAMPLE",
+        "EngineConfig",
+        "Run",
+        "RunConfig",
+        "__version__",
+        "load",
+        "run",
+    }
     return sorted({*globals(), *__all__} - (set() if has_torch else needing))
 
 

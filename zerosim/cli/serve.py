@@ -9,6 +9,7 @@ import threading
 import webbrowser
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -24,7 +25,21 @@ from zerosim.view.replay.addresses import read_moment
 
 DEFAULT_FOLDER = Path("traces")
 HIGHEST_PORT = 65535
-COMPARE = "/compare"
+
+
+@dataclass(frozen=True, slots=True)
+class FirstView:
+    """What is shown first.
+
+    Attributes:
+        page: the path of a page that is no replay.
+        iteration: of the newest trace; the last complete one by default.
+        step: of the iteration, where it begins, from 0.
+    """
+
+    page: str = ""
+    iteration: int | None = None
+    step: int | None = None
 
 
 def serve(
@@ -50,8 +65,8 @@ def serve(
     ] = "",
 ) -> int:
     """Replay traces in a browser, until Ctrl-C; traces that are recorded meanwhile appear."""
-    first = COMPARE if compare else ""
-    serve_until_stopped(folders, host, port, opens=open_browser, page=first, perfetto=perfetto)
+    first = FirstView("/compare" if compare else "")
+    serve_until_stopped(folders, host, port, opens=open_browser, first=first, perfetto=perfetto)
     return 0
 
 
@@ -80,7 +95,9 @@ def replay(
     if at:
         document = replay_document(trace, iteration)
         iteration, step = document["run"]["iteration"], read_moment(document, at).step
-    serve_until_stopped([folder], port=port, opens=open_browser, iteration=iteration, step=step)
+    serve_until_stopped(
+        [folder], port=port, opens=open_browser, first=FirstView("", iteration, step)
+    )
     return 0
 
 
@@ -121,9 +138,7 @@ def serve_until_stopped(
     port: int = 0,
     *,
     opens: bool,
-    iteration: int | None = None,
-    step: int | None = None,
-    page: str = "",
+    first: FirstView | None = None,
     perfetto: str = "",
 ) -> None:
     """Serve traces until Ctrl-C.
@@ -132,9 +147,7 @@ def serve_until_stopped(
         folders: traces, or folders that hold some; traces/ by default.
         port: 0 for any that is free.
         opens: a browser, if there is one; the address is printed in any case.
-        iteration: of the newest trace, which one to show first; the last complete one by default.
-        step: of the iteration, where it begins, from 0.
-        page: the path of another page that is shown first.
+        first: what a browser opens, and the address that is printed; a replay by default.
         perfetto: address of a Perfetto that pages offer to open; none by default.
 
     Raises:
@@ -148,7 +161,7 @@ def serve_until_stopped(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     try:
-        _serve(folders, host, port, opens=opens, first=(page, iteration, step), perfetto=perfetto)
+        _serve(folders, host, port, opens=opens, first=first or FirstView(), perfetto=perfetto)
     except KeyboardInterrupt:
         typer.echo("", err=True)  # Ctrl-C is how it ends, and leaves ^C on the line
 
@@ -186,7 +199,7 @@ def _serve(
     port: int,
     *,
     opens: bool,
-    first: tuple[str, int | None, int | None],
+    first: FirstView,
     perfetto: str,
 ) -> None:
     require_pages()
@@ -210,8 +223,8 @@ def _serve(
             "lessons' runs are shown",
             err=True,
         )
-    page, iteration, step = first
-    address = server.url + page if iteration is None else server.url_of(iteration)
+    iteration, step = first.iteration, first.step
+    address = server.url + first.page if iteration is None else server.url_of(iteration)
     address += "" if step is None else f"#at={step + 1}"
     typer.echo(f"serving {_count(len(own))} on {address} (Ctrl-C ends it)")
     if opens:
