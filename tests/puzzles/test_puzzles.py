@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -99,6 +101,22 @@ def test_replay_draws_the_pieces_that_the_judge_knows(verdicts, name, final):
     for step in document["steps"]:
         cells |= dict(zip(step["cells"][::2], step["cells"][1::2], strict=True))
     assert final <= set(cells.values()) <= final | {ShardState.ABSENT}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"num_pieces": 0}, {"num_pieces": 2}, {"num_pieces": 10**9}, {"rank": 7}, {"round": 10**6}],
+)
+def test_what_a_judge_said_of_another_run_is_not_drawn(verdicts, tmp_path, changed):
+    trace = verdicts["ring-all-gather", "reference"].trace
+    copy = shutil.copytree(trace, tmp_path / "trace")
+    judged = json.loads((copy / "judged.json").read_text())
+    for one in (judged, judged["messages"][0]):
+        one |= {name: value for name, value in changed.items() if name in one}
+    (copy / "judged.json").write_text(json.dumps(judged))
+    document = replay_document(load(copy))
+    assert document["states"] == []
+    assert {step["op"] for step in document["steps"]} >= {"send"}
 
 
 def test_ranks_that_wait_for_each_other_are_one_step(verdicts):

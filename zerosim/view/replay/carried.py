@@ -23,8 +23,39 @@ from zerosim.view.replay.step_sentences import StepText, find
 UNIT = "vector"
 _SEQUENCE = 1 << 30
 """Of the collective: no call of the program has it."""
+_MOST_PIECES = 1024
 _End = tuple[int, int]
 """Rank and event of a send or a receive."""
+
+
+def carried_of(trace: Trace, judged: Judged | None) -> CarriedMessages | None:
+    """The messages of a run; None if nothing is said of them, or what is said is of another run."""
+    if judged is None or not judged.messages:
+        return None
+    sent = _sent(trace)
+    said = {(one.rank, one.event): one for one in judged.messages}
+    if not said.keys() <= sent.keys():
+        return None
+    ranks = {rank for end in said for rank in (end[0], sent[end][1].rank)}
+    rounds = {one.round for one in judged.messages}
+    fits = (
+        ranks == {rank.rank for rank in trace.ranks}
+        and rounds == set(range(1, 1 + max(rounds)))
+        and 0 < judged.num_pieces <= _MOST_PIECES
+        and all(-1 <= one.piece < judged.num_pieces for one in judged.messages)
+    )
+    return CarriedMessages(trace, judged) if fits else None
+
+
+def _sent(trace: Trace) -> dict[_End, tuple[Event, Event]]:
+    """The send and the receive of each message that arrived, by the send."""
+    pairs = {}
+    for matched in match_collectives(trace).collectives:
+        calls = {event.op: event for event in matched.events.values()}
+        sent, received = calls.get(Op.SEND), calls.get(Op.RECEIVE)
+        if sent is not None and received is not None:
+            pairs[sent.rank, sent.id] = sent, received
+    return pairs
 
 
 class CarriedMessages:
@@ -36,7 +67,7 @@ class CarriedMessages:
     """
 
     def __init__(self, trace: Trace, judged: Judged) -> None:
-        """Put the messages together.
+        """Put the messages together, see `carried_of`.
 
         Args:
             judged: it says of all messages of the iteration what they carry.
@@ -53,13 +84,11 @@ class CarriedMessages:
         ends = dict(self._of_send)
         self._target_of: dict[_End, int] = {}
         sizes: dict[int, tuple[int, int]] = {}
-        for matched in match_collectives(trace).collectives:
-            calls = {event.op: event for event in matched.events.values()}
-            sent, received = calls.get(Op.SEND), calls.get(Op.RECEIVE)
-            known = self._of_send.get((sent.rank, sent.id)) if sent is not None else None
-            if known is not None and sent is not None and received is not None:
+        for end, (sent, received) in _sent(trace).items():
+            known = self._of_send.get(end)
+            if known is not None:
                 ends[received.rank, received.id] = known
-                self._target_of[sent.rank, sent.id] = received.rank
+                self._target_of[end] = received.rank
                 largest = sizes.get(known.piece, (0, 0))
                 sizes[known.piece] = max(largest, (sent.elements, sent.payload_bytes))
         self._unknown = self._first_round_of_its_own()

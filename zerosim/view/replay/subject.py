@@ -35,7 +35,7 @@ from zerosim.theory.programs import in_force
 from zerosim.verify.configured import config_of, tensor_parallel_of, workload_of
 from zerosim.verify.strategies import strategies_of
 from zerosim.view.replay.bands import bands_of, bands_of_program
-from zerosim.view.replay.carried import CarriedMessages
+from zerosim.view.replay.carried import carried_of
 from zerosim.view.replay.ledger import Ledgers
 from zerosim.view.replay.step_sentences import find
 
@@ -66,9 +66,7 @@ class Subject:
             TraceError: there is nothing to replay, or too much.
         """
         self.judged = read_judged(trace.folder)
-        self.carried = (
-            CarriedMessages(trace, self.judged) if self.judged and self.judged.messages else None
-        )
+        self.carried = carried_of(trace, self.judged)
         trace = trace if self.carried is None else self.carried.trace
         self.trace, self.iteration = trace, iteration
         self.notes = [*trace.warnings, *left_out(trace)]
