@@ -34,11 +34,15 @@ def asked_of_dash(search="?trace=stage-3"):
         "output": OUTPUT,
         "outputs": [{"id": "address", "property": "search"}],
         "inputs": [
+            {"id": "own-psi", "property": "n_submit", "value": 1},
+            {"id": "own-n", "property": "n_submit"},
+        ],
+        "state": [
             {"id": "own-psi", "property": "value", "value": "10"},
             {"id": "own-n", "property": "value", "value": "2"},
+            {"id": "address", "property": "search", "value": search},
         ],
-        "state": [{"id": "address", "property": "search", "value": search}],
-        "changedPropIds": ["own-psi.value"],
+        "changedPropIds": ["own-psi.n_submit"],
     }
 
 
