@@ -183,6 +183,8 @@ class SystemLaw:
         payloads: of the law, in this unit.
         law_bytes, sent_bytes: what the law, and what the plan with all causes makes a rank send.
         amount: what is sent in a step, in the law's unit, without `overheads`.
+        planned: likewise what was planned, if calls of it were not made; else "".
+        is_sent: anything is sent at all.
         why: what makes that differ from the law, in words; empty if it does not.
         overheads: what a law leaves out, where it shows beside its number: "0.04Ψ for buffers".
         causes: from the law to what is sent.
@@ -204,6 +206,8 @@ class SystemLaw:
     law_bytes: Fraction
     sent_bytes: Fraction
     amount: str
+    planned: str
+    is_sent: bool
     why: tuple[str, ...]
     overheads: tuple[str, ...]
     causes: tuple[CauseBytes, ...]

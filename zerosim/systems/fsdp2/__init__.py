@@ -10,6 +10,9 @@ and of its bundles, one for each wrapped module, named as the module, the outerm
     shard_ranks; replicate_ranks: [] if not hybrid
     parameter_dtype, reduce_dtype; shard_dims
     reshards_after_forward, reshards_after_backward, reduces
+    all_reduces                   over the replicas, too
+    is_used                       its modules computed in the micro-step
+    without_gradient              parameters that the micro-step's backward gave none
     reshard_ranks                 those among whom it is divided after forward, if fewer
     starts_whole                  whole already when the micro-step begins
     is_reached                    something that is trained is in it or before it

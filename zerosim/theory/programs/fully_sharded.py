@@ -19,7 +19,7 @@ from zerosim.schema.events import Op, Phase, Purpose
 from zerosim.schema.strategies import Bundle, Parameter, Strategy
 from zerosim.theory.causes import Cause, Deviation, Law
 from zerosim.theory.movement import Movement
-from zerosim.theory.programs.options import flag, number, numbers, passes, text
+from zerosim.theory.programs.options import flag, number, numbers, passes, text, texts
 from zerosim.theory.programs.plan import Plan, Scale, element_bytes_of
 from zerosim.theory.programs.steps import StrategyStep
 from zerosim.theory.wording import said
@@ -35,7 +35,8 @@ class _Module:
     Attributes:
         shards, replicas: global ranks that it is divided among, and that hold the same part.
         elements, padded: of all its parameters.
-        trainable, trainable_padded: of those that get a gradient.
+        trainable: of those that are not frozen.
+        reduced, reduced_padded: of those that get a gradient.
         size, reduce_size: bytes of an element of parameters and of gradients that travel.
     """
 
@@ -45,7 +46,8 @@ class _Module:
     elements: int
     padded: int
     trainable: int
-    trainable_padded: int
+    reduced: int
+    reduced_padded: int
     size: int
     reduce_size: int
 
@@ -191,17 +193,21 @@ def _module(strategy: Strategy, bundle: Bundle, sharding: Sharding) -> _Module:
     replicas = tuple(numbers(bundle, "replicate_ranks")) or strategy.ranks[:1]
     parameters = bundle.parameters
     trainable = [one for one in parameters if one.trainable]
+    without = set(texts(bundle, "without_gradient"))
+    reduced = [one for one in trainable if one.name not in without]
     dtypes = {one.dtype for one in parameters} or {"float32"}
     dtype = text(bundle, "parameter_dtype") or min(dtypes)
     flat = number(bundle, "padded_elements")
     if sharding.is_flat:
         padded = flat or _up(sum(one.elements for one in parameters), len(shards))
-        trainable_padded = padded if trainable else 0
+        reduced_padded = padded if reduced else 0
         num_trainable = sum(one.elements for one in (parameters if trainable else ()))
+        num_reduced = num_trainable if reduced else 0
     else:
         padded = sum(_padded(one, len(shards)) for one in parameters)
-        trainable_padded = sum(_padded(one, len(shards)) for one in trainable)
+        reduced_padded = sum(_padded(one, len(shards)) for one in reduced)
         num_trainable = sum(one.elements for one in trainable)
+        num_reduced = sum(one.elements for one in reduced)
     return _Module(
         name=bundle.name,
         shards=shards,
@@ -209,7 +215,8 @@ def _module(strategy: Strategy, bundle: Bundle, sharding: Sharding) -> _Module:
         elements=sum(one.elements for one in parameters),
         padded=padded,
         trainable=num_trainable,
-        trainable_padded=trainable_padded,
+        reduced=num_reduced,
+        reduced_padded=reduced_padded,
         size=element_bytes_of(dtype),
         reduce_size=element_bytes_of(text(bundle, "reduce_dtype") or dtype),
     )
@@ -259,6 +266,10 @@ def _forward(
     """A forward, the first of its micro-step or not; `gathered` holds what is whole."""
     for bundle in strategy.bundles:
         module = _module(strategy, bundle, step.sharding)
+        if not flag(bundle, "is_used"):
+            words = said("fsdp.unused")
+            step.because(Cause.UNUSED, words, -module.elements * module.size * module.share)
+            continue
         if bundle.name in gathered:
             after = "backward" if is_first else "forward"
             words = said(f"fsdp.{_root(bundle)}kept_after_{after}")
@@ -282,6 +293,9 @@ def _backward(step: _FsdpStep, strategy: Strategy, gathered: set[str]) -> None:
         module = _module(strategy, bundle, step.sharding)
         whole = module.elements * module.size * module.share
         fewer = tuple(numbers(bundle, "reshard_ranks"))
+        if not flag(bundle, "is_used"):
+            step.because(Cause.UNUSED, said("fsdp.unused"), -module.law_bytes(0, 1))
+            continue
         if bundle.name in gathered:
             words = said(kept_after_forward(bundle.name))
             if flag(bundle, "reshards_after_forward"):
@@ -293,7 +307,8 @@ def _backward(step: _FsdpStep, strategy: Strategy, gathered: set[str]) -> None:
         else:
             _gather(step, module, Phase.BACKWARD, fewer or module.shards)
             gathered.add(bundle.name)
-        _reduce(step, module, reduces=flag(bundle, "reduces"))
+        reduces = flag(bundle, "reduces")
+        _reduce(step, module, reduces=reduces, all_reduces=flag(bundle, "all_reduces"))
         if flag(bundle, "reshards_after_backward"):
             gathered.discard(bundle.name)
 
@@ -366,9 +381,19 @@ def _gather(step: _FsdpStep, module: _Module, phase: Phase, ranks: tuple[int, ..
     )
 
 
-def _reduce(step: _FsdpStep, module: _Module, *, reduces: bool) -> None:
+def _reduce(
+    step: _FsdpStep, module: _Module, *, reduces: bool, all_reduces: bool = True
+) -> None:
     """The reduce-scatter among the shards, and the all-reduce of the part over the replicas."""
     factor = module.share + module.replica_share
+    if reduces and not all_reduces:
+        step.because(
+            Cause.NOT_REDUCED,
+            said("fsdp.replicas_later"),
+            -module.elements * module.size * module.replica_share,
+        )
+        module = replace(module, replicas=module.replicas[:1])
+        factor = module.share
     if not reduces:
         step.because(
             Cause.NOT_REDUCED, said("fsdp.added_up"), -module.elements * module.size * factor
@@ -380,7 +405,12 @@ def _reduce(step: _FsdpStep, module: _Module, *, reduces: bool) -> None:
         said("programs.no_gradient"),
         -frozen * module.size * factor,
     )
-    if not module.trainable:
+    step.because(
+        Cause.UNUSED,
+        said("fsdp.without_gradient"),
+        (module.reduced - module.trainable) * module.size * factor,
+    )
+    if not module.reduced:
         return
     if len(module.shards) > 1:
         step.calls.append(
@@ -389,7 +419,7 @@ def _reduce(step: _FsdpStep, module: _Module, *, reduces: bool) -> None:
                 purpose=Purpose.REDUCE_GRADIENTS,
                 op=Op.REDUCE_SCATTER,
                 ranks=module.shards,
-                elements=module.trainable_padded,
+                elements=module.reduced_padded,
                 element_bytes=module.reduce_size,
                 unit=module.name,
             )
@@ -401,18 +431,18 @@ def _reduce(step: _FsdpStep, module: _Module, *, reduces: bool) -> None:
                 purpose=Purpose.REDUCE_GRADIENTS,
                 op=Op.ALL_REDUCE,
                 ranks=module.replicas,
-                elements=module.trainable_padded // len(module.shards),
+                elements=module.reduced_padded // len(module.shards),
                 element_bytes=module.reduce_size,
                 unit=module.name,
             )
         )
-    padding = module.trainable_padded - module.trainable
+    padding = module.reduced_padded - module.reduced
     step.because(Cause.PADDING, said("programs.padding"), padding * module.reduce_size * factor)
     wider = module.reduce_size - module.size
     step.because(
         Cause.REDUCTION_DTYPE,
         said("fsdp.reduced_in", size=module.reduce_size, own=module.size),
-        module.trainable * wider * factor,
+        module.reduced * wider * factor,
     )
 
 
