@@ -110,6 +110,21 @@ def reduced_late():
     )
 
 
+def beside_a_reference(kind, *, num_forwards=2):
+    """A loss of several forwards, held against a frozen model that computes without gradients."""
+    reference = Layers().requires_grad_(False)
+    reference, model = wrapped(kind, reference), wrapped(kind, Layers())
+    optimizer = AdamW(model.parameters(), lr=0.01)
+    for _ in range(STEPS):
+        x = torch.randn(2, WIDTH)
+        with torch.no_grad():
+            wanted = reference(x)
+        sum((model(x) - wanted).square().mean() for _ in range(num_forwards)).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return {}
+
+
 def programs(num_ranks):
     """By name, what is called in each rank."""
     if num_ranks == 4:
@@ -124,6 +139,9 @@ def programs(num_ranks):
         "ddp, ignored": ignored,
         "fsdp2, unused layer": lambda: calls_fewer("fsdp2"),
         "fsdp2, unused in the root": lambda: unused_root("fsdp2"),
+        "fsdp2, beside a reference": lambda: beside_a_reference("fsdp2"),
+        "fsdp2, three forwards": lambda: beside_a_reference("fsdp2", num_forwards=3),
+        "fsdp1, beside a reference": lambda: beside_a_reference("fsdp1"),
         "fsdp1, unused layer": lambda: calls_fewer("fsdp1"),
     }
 

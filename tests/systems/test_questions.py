@@ -101,3 +101,23 @@ def test_sums_that_are_all_reduced_over_the_replicas_in_the_last_micro_step(ran)
     assert report.headline.startswith("HSDP sends ")
     assert "all-reduced over the replicas only where all-reduce is on" in report.headline
     assert Cause.NOT_REDUCED in causes(report)
+
+
+@pytest.mark.parametrize(
+    ("name", "law", "made"),
+    [
+        # a gather in each forward, in each return through one, and a reduction
+        ("fsdp2, beside a reference", 5, "2 forwards and 1 backward through 2 of them"),
+        ("fsdp2, three forwards", 7, "3 forwards and 1 backward through 3 of them"),
+        # FSDP1 gathers once in backward, whatever comes back to it
+        ("fsdp1, beside a reference", 4, "2 forwards and 1 backward"),
+    ],
+)
+def test_each_model_has_its_line_and_only_a_recomputation_is_called_so(ran, name, law, made):
+    report = verify(ran(2, name))
+    trained, reference = report.systems
+    assert (trained.payloads, reference.payloads) == (law, 1)
+    assert f"of Layers ({made}) sends" in report.headline
+    assert "of Layers 2 (1 forward without a backward) sends" in report.headline
+    assert Cause.RECOMPUTATION not in causes(report)
+    assert "computed in backward" not in report.headline

@@ -77,6 +77,7 @@ def law_of(one: Checked, place: int, overhead: Sequence[CauseBytes]) -> SystemLa
         causes=causes,
         is_likeness=plan.is_likeness,
         is_far=plan.is_far,
+        made=plan.made,
     )
 
 

@@ -176,6 +176,7 @@ class SystemLaw:
 
     Attributes:
         ranks: global ranks that the law speaks of.
+        made: in which forwards and backwards, in words, if that is not one of each.
         law_name, formula, words, source: whose law it is, in symbols, in words, and where from.
         formulas: of all ranks, from the least: a pipeline's stages differ.
         unit: what the law counts: "Ψ" or "b·s·h".
@@ -213,6 +214,7 @@ class SystemLaw:
     causes: tuple[CauseBytes, ...]
     is_likeness: bool
     is_far: bool
+    made: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

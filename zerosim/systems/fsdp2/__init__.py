@@ -3,6 +3,7 @@
 Options of its `Strategy`:
 
     forwards, backwards           of the model in the micro-step, with gradients
+    returns                       how many forwards those backwards go back through
     undivided, undivided_frozen   elements of all other parameters, by dtype
 
 and of its bundles, one for each wrapped module, named as the module, the outermost "root":
@@ -15,6 +16,7 @@ and of its bundles, one for each wrapped module, named as the module, the outerm
     without_gradient              parameters that the micro-step's backward gave none
     reshard_ranks                 those among whom it is divided after forward, if fewer
     starts_whole                  whole already when the micro-step begins
+    is_fed                        something that is trained is before it, so its input has a gradient
     is_reached                    something that is trained is in it or before it
 """
 

@@ -175,7 +175,11 @@ class FullyShard(Observer):
     def settings(self) -> Hashable:
         """What a program may switch for each group."""
         return tuple(
-            (self._units.passes(thing), tuple(self._settings(group) for group in groups))
+            (
+                self._units.passes(thing),
+                self._units.returns(thing),
+                tuple(self._settings(group) for group in groups),
+            )
             for thing, _, groups in self._ready()
         )
 
@@ -183,7 +187,7 @@ class FullyShard(Observer):
         """Each model as it is now."""
         for thing, model, groups in self._ready():
             names = named_parameters(thing)
-            reached = _reached(thing)
+            reached, fed = _reached(thing)
             ranks = {rank for group in groups for rank in _mesh_ranks(group)}
             passes = self._units.passes(thing)
             bundles = tuple(
@@ -193,6 +197,7 @@ class FullyShard(Observer):
                     names,
                     is_whole=self._whole.get(group, False),
                     is_reached=any(module in reached for module in group.modules),
+                    is_fed=any(module in fed for module in group.modules),
                     use=self._settled,
                 )
                 for group in groups
@@ -207,6 +212,7 @@ class FullyShard(Observer):
                     "label": model.label,
                     "replicates": not any(_divides(group) for group in groups),
                     **options_of(passes),
+                    "returns": self._units.returns(thing),
                     **undivided(thing, own),
                 },
             )
@@ -298,19 +304,36 @@ def _switches(group: Any) -> dict[str, object]:
     return {name: bool(value) for name, value in zip(_SWITCHES, _positions(group), strict=True)}
 
 
-def _reached(model: nn.Module) -> set[nn.Module]:
-    """The modules whose output has a gradient: what is trained is in them or comes before them."""
-    is_trained, names = False, set[str]()
+def _reached(model: nn.Module) -> tuple[set[nn.Module], set[nn.Module]]:
+    """The modules whose output has a gradient, as what is trained is in them or comes before them;
+    and those whose input has one, too.
+    """
+    is_trained, names, fed = False, set[str](), set[str]()
+    seen: set[str] = set()
     for name, parameter in model.named_parameters():
-        is_trained |= parameter.requires_grad
         parts = name.split(".")[:-1]
+        prefixes = {".".join(parts[:depth]) for depth in range(len(parts) + 1)}
+        fed |= (prefixes - seen) if is_trained else set()
+        seen |= prefixes
+        is_trained |= parameter.requires_grad
         if is_trained:
-            names |= {".".join(parts[:depth]) for depth in range(len(parts) + 1)}
-    return {module for name, module in model.named_modules() if name in names}
+            names |= prefixes
+    modules = dict(model.named_modules())
+    return (
+        {module for name, module in modules.items() if name in names},
+        {module for name, module in modules.items() if name in fed},
+    )
 
 
 def _bundle(
-    group: Any, name: str, names: dict[int, str], *, is_whole: bool, is_reached: bool, use: _Use
+    group: Any,
+    name: str,
+    names: dict[int, str],
+    *,
+    is_whole: bool,
+    is_reached: bool,
+    is_fed: bool,
+    use: _Use,
 ) -> Bundle:
     first = group.fsdp_params[0]
     # from PyTorch 2.15 on each parameter has one of its own
@@ -326,6 +349,7 @@ def _bundle(
         "shard_dims": [_shard_dim(one) for one in group.fsdp_params],
         "starts_whole": is_whole,
         "is_reached": is_reached,
+        "is_fed": is_fed,
         "is_used": group not in use.unused,
         "without_gradient": [_name_of(one, names) for one in use.without.get(group, ())],
         **_switches(group),
