@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
+from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard
 from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import AdamW
@@ -125,6 +125,75 @@ def beside_a_reference(kind, *, num_forwards=2):
     return {}
 
 
+def accumulated(kind, **options):
+    """Three micro-steps, of which the last reduces."""
+    model = wrapped(kind, Layers(), **options)
+    if kind == "fsdp1":
+        return train(model, micro_steps=3, unsynced=model.no_sync)
+    return train(
+        model, micro_steps=3, before=lambda _, micro: model.set_requires_gradient_sync(micro == 2)
+    )
+
+
+def updated_by_hand(reduced=torch.float32, gathered=torch.bfloat16):
+    """Copies of gradients are reduce-scattered, a rank's part is updated and all parts gathered."""
+    rank, num_ranks = dist.get_rank(), dist.get_world_size()
+    net = Layers()
+    parameters = list(net.parameters())
+    flat = torch.cat([one.data.flatten() for one in parameters])
+    padding = -len(flat) % num_ranks
+    size = (len(flat) + padding) // num_ranks
+    padded = nn.functional.pad(flat, (0, padding))
+    master = padded.chunk(num_ranks)[rank].clone().requires_grad_()
+    optimizer = AdamW([master], lr=0.01)
+    for _ in range(STEPS):
+        net(torch.randn(2, WIDTH)).square().mean().backward()
+        copied = torch.cat([one.grad.flatten() for one in parameters]).to(reduced)
+        mine = torch.empty(size, dtype=reduced)
+        dist.reduce_scatter_tensor(mine, nn.functional.pad(copied, (0, padding)))
+        master.grad = mine.float() / num_ranks
+        optimizer.step()
+        whole = torch.empty(size * num_ranks, dtype=gathered)
+        dist.all_gather_into_tensor(whole, master.detach().to(gathered))
+        place = 0
+        for one in parameters:
+            one.data.copy_(whole[place : place + one.numel()].view_as(one))
+            place, one.grad = place + one.numel(), None
+    return {}
+
+
+def messages_between_steps():
+    """DDP, and after each step a message that is larger than the model."""
+    model = DistributedDataParallel(Layers())
+    optimizer = AdamW(model.parameters(), lr=0.01)
+    large = torch.ones(10_000)
+    for _ in range(STEPS):
+        model(torch.randn(2, WIDTH)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if dist.get_rank() == 0:
+            dist.send(large, 1)
+        else:
+            dist.recv(large, 0)
+    return {}
+
+
+def quantized_by_hand():
+    """Gradients as int8, and their scales, by all-to-all after backward."""
+    net = Layers()
+    optimizer = AdamW(net.parameters(), lr=0.01)
+    for _ in range(STEPS):
+        net(torch.randn(2, WIDTH)).square().mean().backward()
+        for one in net.parameters():
+            values = one.grad.flatten().to(torch.int8)
+            scales = torch.ones(dist.get_world_size())
+            dist.all_to_all_single(torch.empty_like(values), values)
+            dist.all_to_all_single(torch.empty_like(scales), scales)
+        optimizer.step()
+        optimizer.zero_grad()
+    return {}
+
+
 def programs(num_ranks):
     """By name, what is called in each rank."""
     if num_ranks == 4:
@@ -142,6 +211,15 @@ def programs(num_ranks):
         "fsdp2, beside a reference": lambda: beside_a_reference("fsdp2"),
         "fsdp2, three forwards": lambda: beside_a_reference("fsdp2", num_forwards=3),
         "fsdp1, beside a reference": lambda: beside_a_reference("fsdp1"),
+        "fsdp2, accumulated": lambda: accumulated(
+            "fsdp2",
+            mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32),
+        ),
+        "fsdp1, accumulated": lambda: accumulated("fsdp1"),
+        "updated by hand": updated_by_hand,
+        "updated by hand, reduced in bf16": lambda: updated_by_hand(torch.bfloat16, torch.float32),
+        "messages between steps": messages_between_steps,
+        "quantized by hand": quantized_by_hand,
         "fsdp1, unused layer": lambda: calls_fewer("fsdp1"),
     }
 

@@ -7,8 +7,9 @@ import pytest
 from tests.ranks import run_ranks
 from tests.systems import programs_questions as programs
 from zerosim.record import load as read
+from zerosim.schema.events import Op, Phase, Purpose
 from zerosim.theory import Cause
-from zerosim.verify import Outcome, verify
+from zerosim.verify import Outcome, verify, verify_memory
 from zerosim.verify.diagnosis import diagnose
 
 pytestmark = pytest.mark.ranks
@@ -121,3 +122,47 @@ def test_each_model_has_its_line_and_only_a_recomputation_is_called_so(ran, name
     assert "of Layers 2 (1 forward without a backward) sends" in report.headline
     assert Cause.RECOMPUTATION not in causes(report)
     assert "computed in backward" not in report.headline
+
+
+NUM_PARAMETERS = 4 * (16 * 16 + 16) + 16 * 4 + 4
+
+
+@pytest.mark.parametrize("name", ["fsdp2, accumulated", "fsdp1, accumulated"])
+def test_gradients_that_a_system_keeps_between_micro_steps_have_a_role(ran, name):
+    report = verify_memory(ran(2, name))
+    size = f"4Ψ of gradients that are not reduced yet ({4 * NUM_PARAMETERS:,} B)"
+    told = f"when an update begins, as the law says, and between micro-steps {size}"
+    assert told in report.headline
+
+
+@pytest.mark.parametrize(
+    ("name", "amount", "why"),
+    [
+        ("updated by hand", "1.50Ψ", "parameters are gathered in 2 B each, and kept in 4: - 0.50"),
+        (
+            "updated by hand, reduced in bf16",
+            "1.50Ψ",
+            "gradients are reduced in 2 B each, parameters travel in 4: - 0.50 Ψ",
+        ),
+    ],
+)
+def test_an_update_by_hand_is_in_the_step_and_its_dtypes_are_causes(ran, name, amount, why):
+    report = verify(ran(2, name))
+    begin = f"This program sends {amount}(N-1)/N a step, like ZeRO-1 or ZeRO-2 (2Ψ(N-1)/N)"
+    assert report.headline.startswith(begin)
+    assert why in report.headline
+    phases = {row.phase for row in report.rows if row.purpose is Purpose.UNLABELLED}
+    assert phases == {Phase.BACKWARD, Phase.UPDATE}
+
+
+def test_messages_between_steps_are_in_the_headline(ran):
+    report = verify(ran(2, "messages between steps"))
+    assert report.outcome is Outcome.EXPLAINED
+    assert "not 2Ψ(N-1)/N: send of no stated purpose, between two steps" in report.headline
+
+
+def test_quantized_values_are_no_metadata_and_scales_no_activations(ran):
+    rank = ran(2, "quantized by hand").ranks[0]
+    calls = [event for event in rank.events if event.op is Op.ALL_TO_ALL]
+    assert calls
+    assert {event.purpose for event in calls} == {Purpose.UNLABELLED}

@@ -60,6 +60,8 @@ class Cause(StrEnum):
     """Each rank gets all sums where its own part would do."""
     REDUCTION_DTYPE = "dtype of the reduction"
     """Gradients travel in another dtype than parameters."""
+    GATHER_DTYPE = "dtype of the parameters"
+    """Parameters travel in another dtype than they are kept in."""
     HOOK = "communication hook"
     """What the program's own function sends in place of an all-reduce."""
     AVERAGED_PARAMETERS = "parameters averaged"

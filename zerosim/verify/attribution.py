@@ -41,6 +41,8 @@ OVERHEADS = {
     Purpose.SYNCHRONIZE: Cause.SYNCHRONIZATION,
 }
 """Traffic that no law covers, by its name."""
+_A_NUMBER = 100
+"""A part of the model by which what is smaller is taken as a number, such as an accuracy."""
 _OF_PARAMETERS = (Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS)
 _BESIDE_PARAMETERS = {
     Purpose.BROADCAST_BUFFERS: Cause.BUFFERS,
@@ -318,7 +320,7 @@ def _overhead_of(
         cause = Cause.ASKED_FOR
         words = said(key, what=asked_for, op=op, phase=term(call.phase))
     elif call.phase not in STEP_PHASES:
-        cause, words = Cause.OUTSIDE, said("calls.outside", purpose=purpose)
+        cause, words = _outside(call, plans)
     elif _is_exchange(call) and not any(_is_exchange(c) for plan in plans for c in plan.calls):
         cause = Cause.ACTIVATIONS
         words = said("calls.exchange", op=op)
@@ -338,6 +340,19 @@ def _overhead_of(
     elif call.purpose is Purpose.UNLABELLED:
         cause, words = Cause.NOT_ATTRIBUTED, said("calls.no_purpose", op=op)
     return cause, words
+
+
+def _outside(call: Movement, plans: Sequence[Plan]) -> tuple[Cause, str]:
+    """What is called between two steps: an evaluation, or what nobody said the purpose of.
+
+    A number that is small beside the model may be an evaluation's.
+    """
+    most = min((plan.scale.unit_bytes for plan in plans), default=0)
+    is_large = call.buffer_bytes * _A_NUMBER >= most
+    if call.purpose is Purpose.UNLABELLED and call.phase is Phase.OUTSIDE and is_large:
+        op = term(call.op or "")
+        return Cause.NOT_ATTRIBUTED, said("calls.no_purpose_outside", op=op)
+    return Cause.OUTSIDE, said("calls.outside", purpose=term(call.purpose or ""))
 
 
 def _hook_of(call: Movement, plans: Sequence[Plan]) -> str:

@@ -48,7 +48,12 @@ def law_of(one: Checked, place: int, overhead: Sequence[CauseBytes]) -> SystemLa
         causes = (*causes, hook)
     told = [cause for cause in (*causes, *unplanned) if cause.outcome is Outcome.EXPLAINED]
     if plan.is_likeness:  # what was called, whoever carried it out and whatever was not planned
-        of_likeness = (Cause.UNLIKE, Cause.KEPT_PARAMETERS, Cause.REDUCTION_DTYPE)
+        of_likeness = (
+            Cause.UNLIKE,
+            Cause.KEPT_PARAMETERS,
+            Cause.REDUCTION_DTYPE,
+            Cause.GATHER_DTYPE,
+        )
         told = [cause for cause in causes if cause.cause in of_likeness]
     beyond = sum((cause.bytes for cause in told), Fraction(0))
     missing = [call for at, call in step.missing if at == place and call.op is not None]

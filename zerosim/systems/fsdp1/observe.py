@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
+import torch
 import torch.distributed as dist
 from torch import nn
 
@@ -129,6 +130,17 @@ class FullyShardedModules(Observer):
             if module is not None and module._is_root is not None:
                 is_sharded = module._handle.uses_sharded_strategy
                 self._whole[module] = is_sharded and not module._handle.needs_unshard()
+
+    def unreduced(self) -> Iterator[torch.Tensor]:
+        """Whole gradients of backwards that did not reduce (`no_sync`)."""
+        for model in list(self._models.values()):
+            for _, reference in model.modules:
+                module = reference()
+                if module is None or not module._handle.uses_sharded_strategy:
+                    continue
+                flat = module._handle.flat_param
+                if flat.grad is not None and flat.grad.numel() > flat._sharded_size.numel():
+                    yield flat.grad
 
     def settings(self) -> Hashable:
         """What a program may switch for each module, and what its first forward settles."""

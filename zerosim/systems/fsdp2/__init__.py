@@ -16,7 +16,7 @@ and of its bundles, one for each wrapped module, named as the module, the outerm
     without_gradient              parameters that the micro-step's backward gave none
     reshard_ranks                 those among whom it is divided after forward, if fewer
     starts_whole                  whole already when the micro-step begins
-    is_fed                        something that is trained is before it, so its input has a gradient
+    is_fed                        something that is trained is before it: its input has a gradient
     is_reached                    something that is trained is in it or before it
 """
 

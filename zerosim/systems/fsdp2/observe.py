@@ -13,6 +13,7 @@ from operator import attrgetter
 from types import FrameType
 from typing import Any
 
+import torch
 import torch.distributed as dist
 from torch import nn
 
@@ -163,6 +164,16 @@ class FullyShard(Observer):
         for group in groups_of(module):
             for one in group.fsdp_params:
                 yield Shard(one.sharded_param, getattr(one, "_unsharded_param", None))
+
+    def unreduced(self) -> Iterator[torch.Tensor]:
+        """Whole gradients of backwards that did not reduce; of a hybrid, sums of a replica."""
+        for model in list(self._models.values()):
+            for group in model.alive():
+                kept = [
+                    getattr(one, "unsharded_accumulated_grad", None) for one in group.fsdp_params
+                ]
+                kept.append(getattr(group, "_partial_reduce_output", None))
+                yield from (one for one in kept if one is not None)
 
     def gathers_within(self, module: nn.Module, unit: str) -> bool:
         """Whether a module gathers this unit's parameters, if it must, from within its call."""
