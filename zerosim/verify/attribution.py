@@ -14,7 +14,7 @@ from zerosim.schema.events import STEP_PHASES, Algorithm, Event, Op, Phase, Purp
 from zerosim.schema.strategies import HAND_WRITTEN, Strategy
 from zerosim.systems.registry import Axis, axis_of
 from zerosim.theory import Cause, Movement
-from zerosim.theory.movement import MESSAGES
+from zerosim.theory.movement import PASSES
 from zerosim.theory.programs import Held, Plan, plan_hand_written
 from zerosim.verify.meter import Meter, carrier_of
 from zerosim.verify.wording import said
@@ -265,8 +265,7 @@ def _is_exchange(call: Movement) -> bool:
 
 def _is_of(own: Strategy, call: Movement) -> bool:
     """Whether a law may speak of this call: all of the ranks that divide the model make it."""
-    is_message = call.op in MESSAGES
-    return _may_be_hand_written(call) and not is_message and set(call.ranks) == set(own.ranks)
+    return _may_be_hand_written(call) and call.op in PASSES and set(call.ranks) == set(own.ranks)
 
 
 def _judge(
