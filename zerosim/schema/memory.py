@@ -53,6 +53,10 @@ OUTSIDE_THE_MODEL = "outside the model"
 """The unit of what a program's modules keep that its models call and do not have."""
 
 
+NOT_REDUCED_YET = "not reduced yet"
+"""The unit of gradients that a system keeps to itself from one micro-step to the next."""
+
+
 class Moment(StrEnum):
     """When memory was looked at."""
 

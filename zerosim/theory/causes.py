@@ -40,6 +40,9 @@ class Cause(StrEnum):
     # of programs that zerosim's engine did not run
     KEPT_PARAMETERS = "parameters kept"
     """What was gathered is kept, so it is not gathered again."""
+    UNUSED = "unused parameters"
+    """Modules that a forward does not call are not gathered, parameters without a gradient not
+    reduced."""
     SMALLER_GROUP = "smaller group"
     """Gathered again among fewer ranks than it is divided among."""
     RECOMPUTATION = "recomputation"
@@ -50,10 +53,15 @@ class Cause(StrEnum):
     """Gradients are reduced in each micro-step where once would do."""
     NOT_REDUCED = "gradients not reduced"
     """Gradients are added up where they are, or nobody needs them."""
+    NEVER_READY = "gradients never ready"
+    """Parameters got no gradient that a reduction waits for: it is never made, and replicas drift
+    apart."""
     ALL_REDUCED = "gradients all-reduced"
     """Each rank gets all sums where its own part would do."""
     REDUCTION_DTYPE = "dtype of the reduction"
     """Gradients travel in another dtype than parameters."""
+    GATHER_DTYPE = "dtype of the parameters"
+    """Parameters travel in another dtype than they are kept in."""
     HOOK = "communication hook"
     """What the program's own function sends in place of an all-reduce."""
     AVERAGED_PARAMETERS = "parameters averaged"

@@ -14,7 +14,7 @@ from zerosim.schema.events import STEP_PHASES, Algorithm, Event, Op, Phase, Purp
 from zerosim.schema.strategies import HAND_WRITTEN, Strategy
 from zerosim.systems.registry import Axis, axis_of
 from zerosim.theory import Cause, Movement
-from zerosim.theory.movement import MESSAGES
+from zerosim.theory.movement import PASSES
 from zerosim.theory.programs import Held, Plan, plan_hand_written
 from zerosim.verify.meter import Meter, carrier_of
 from zerosim.verify.wording import said
@@ -41,6 +41,8 @@ OVERHEADS = {
     Purpose.SYNCHRONIZE: Cause.SYNCHRONIZATION,
 }
 """Traffic that no law covers, by its name."""
+_A_NUMBER = 100
+"""A part of the model by which what is smaller is taken as a number, such as an accuracy."""
 _OF_PARAMETERS = (Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS)
 _BESIDE_PARAMETERS = {
     Purpose.BROADCAST_BUFFERS: Cause.BUFFERS,
@@ -263,8 +265,7 @@ def _is_exchange(call: Movement) -> bool:
 
 def _is_of(own: Strategy, call: Movement) -> bool:
     """Whether a law may speak of this call: all of the ranks that divide the model make it."""
-    is_message = call.op in MESSAGES
-    return _may_be_hand_written(call) and not is_message and set(call.ranks) == set(own.ranks)
+    return _may_be_hand_written(call) and call.op in PASSES and set(call.ranks) == set(own.ranks)
 
 
 def _judge(
@@ -318,7 +319,7 @@ def _overhead_of(
         cause = Cause.ASKED_FOR
         words = said(key, what=asked_for, op=op, phase=term(call.phase))
     elif call.phase not in STEP_PHASES:
-        cause, words = Cause.OUTSIDE, said("calls.outside", purpose=purpose)
+        cause, words = _outside(call, plans)
     elif _is_exchange(call) and not any(_is_exchange(c) for plan in plans for c in plan.calls):
         cause = Cause.ACTIVATIONS
         words = said("calls.exchange", op=op)
@@ -338,6 +339,19 @@ def _overhead_of(
     elif call.purpose is Purpose.UNLABELLED:
         cause, words = Cause.NOT_ATTRIBUTED, said("calls.no_purpose", op=op)
     return cause, words
+
+
+def _outside(call: Movement, plans: Sequence[Plan]) -> tuple[Cause, str]:
+    """What is called between two steps: an evaluation, or what nobody said the purpose of.
+
+    A number that is small beside the model may be an evaluation's.
+    """
+    most = min((plan.scale.unit_bytes for plan in plans), default=0)
+    is_large = call.buffer_bytes * _A_NUMBER >= most
+    if call.purpose is Purpose.UNLABELLED and call.phase is Phase.OUTSIDE and is_large:
+        op = term(call.op or "")
+        return Cause.NOT_ATTRIBUTED, said("calls.no_purpose_outside", op=op)
+    return Cause.OUTSIDE, said("calls.outside", purpose=term(call.purpose or ""))
 
 
 def _hook_of(call: Movement, plans: Sequence[Plan]) -> str:

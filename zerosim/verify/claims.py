@@ -193,7 +193,8 @@ def name_of(law: SystemLaw, systems: Sequence[SystemLaw]) -> str:
     system = term(law.system)
     if titles.count(law.system) == 1:
         return system
-    return said("systems.of_model", system=system, name=law.name)
+    key = "systems.of_model_made" if law.made else "systems.of_model"
+    return said(key, system=system, name=law.name, made=law.made)
 
 
 def what_is_unrecorded(count: int, *, more: bool = False) -> str:

@@ -101,7 +101,7 @@ def _list_of(causes: Sequence[CauseBytes]) -> str:
 
 
 def _sentence(law: SystemLaw, who: str, told: Sequence[CauseBytes]) -> str:
-    sends = " ".join((law.amount, *law.overheads))
+    sends = " ".join((law.amount, *law.overheads)) if law.is_sent else said("systems.nothing")
     why = clauses(law.why)
     named = {"who": who, "sends": sends, "law": term(law.law_name), "formula": law.formula}
     if law.is_likeness:
@@ -109,6 +109,8 @@ def _sentence(law: SystemLaw, who: str, told: Sequence[CauseBytes]) -> str:
         then = said("systems.why", why=why) if why and not law.is_far else ""
         key = "systems.far" if law.is_far else "systems.like"
         return said(key, among=among, why=then, **named)
+    if law.planned:
+        return said("systems.short", planned=law.planned, **named)
     if why and law.amount.replace(".00", "") == law.formula:
         return said("systems.not_as", why=why, **named)
     if why:

@@ -48,9 +48,18 @@ def law_of(one: Checked, place: int, overhead: Sequence[CauseBytes]) -> SystemLa
         causes = (*causes, hook)
     told = [cause for cause in (*causes, *unplanned) if cause.outcome is Outcome.EXPLAINED]
     if plan.is_likeness:  # what was called, whoever carried it out and whatever was not planned
-        of_likeness = (Cause.UNLIKE, Cause.KEPT_PARAMETERS, Cause.REDUCTION_DTYPE)
+        of_likeness = (
+            Cause.UNLIKE,
+            Cause.KEPT_PARAMETERS,
+            Cause.REDUCTION_DTYPE,
+            Cause.GATHER_DTYPE,
+        )
         told = [cause for cause in causes if cause.cause in of_likeness]
     beyond = sum((cause.bytes for cause in told), Fraction(0))
+    missing = [call for at, call in step.missing if at == place and call.op is not None]
+    unsent = sum(call.cost(step.rank, algorithm).sent_bytes for call in missing)
+    planned = plan.law.sent_bytes + beyond
+    sent_bytes = plan.law.sent_bytes + sum((cause.bytes for cause in causes), Fraction(0))
     return SystemLaw(
         system=plan.title,
         name=plan.name,
@@ -64,13 +73,16 @@ def law_of(one: Checked, place: int, overhead: Sequence[CauseBytes]) -> SystemLa
         unit_bytes=plan.scale.unit_bytes,
         payloads=plan.law.payloads,
         law_bytes=plan.law.sent_bytes,
-        sent_bytes=plan.law.sent_bytes + sum((cause.bytes for cause in causes), Fraction(0)),
-        amount=plan.scale.amount(plan.law.sent_bytes + beyond),
+        sent_bytes=sent_bytes,
+        amount=plan.scale.amount(planned - unsent),
+        planned=plan.scale.amount(planned) if unsent else "",
+        is_sent=sent_bytes > unsent,
         why=tuple(_why(plan, causes, unplanned)),
         overheads=tuple(_overheads(plan, (*causes, *unplanned))),
         causes=causes,
         is_likeness=plan.is_likeness,
         is_far=plan.is_far,
+        made=plan.made,
     )
 
 

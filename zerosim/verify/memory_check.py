@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from fractions import Fraction
 
 from zerosim.analysis.addresses import address_table
 from zerosim.analysis.memory import (
@@ -15,12 +16,13 @@ from zerosim.analysis.memory import (
     updates_begin,
 )
 from zerosim.base.errors import TraceError
-from zerosim.base.quantities import format_exact_bytes
+from zerosim.base.quantities import PSI, format_decimal, format_exact_bytes
 from zerosim.base.tiers import Tier
 from zerosim.record import Trace, ended_early, iterations, way_to_memory
 from zerosim.record.text import name_iterations
+from zerosim.schema.events import Phase
 from zerosim.schema.manifest import Source
-from zerosim.schema.memory import MODEL_STATES, OUTSIDE_THE_MODEL, Role
+from zerosim.schema.memory import MODEL_STATES, OUTSIDE_THE_MODEL, Moment, Role
 from zerosim.verify.memory_plan import MemoryPlan, plan_of
 from zerosim.verify.memory_report import AddressFigures, MemoryReport, RankPeak, RoleRow
 from zerosim.verify.memory_verdicts import allocated_verdict, other_verdict
@@ -85,7 +87,7 @@ def verify_memory(trace: Trace, iteration: int | None = None) -> MemoryReport:
     config = None if workload is None else workload.config
     return MemoryReport(
         folder=str(trace.folder),
-        headline=_headline(plan, verdicts, is_complete=trace.complete),
+        headline=_headline(plan, verdicts, lines, is_complete=trace.complete),
         holds=_all_hold(verdicts),
         stage=None if config is None else config.stage,
         law="" if plan is None else plan.first.law(),
@@ -181,7 +183,33 @@ def _addresses(trace: Trace) -> tuple[AddressFigures, ...]:
     )
 
 
-def _headline(plan: MemoryPlan | None, verdicts: list[Verdict], *, is_complete: bool) -> str:
+def _unreduced(plan: MemoryPlan, lines: dict[int, Timeline]) -> tuple[str, int]:
+    """The gradients that a program's rank keeps between micro-steps, in Psi and in bytes.
+
+    None if they are no more than when an update begins: then the law speaks of them.
+    """
+    most = 0
+    for line in lines.values() if plan.workload is None else ():
+        sizes: dict[bool, int] = {True: 0, False: 0}
+        for position, sample in enumerate(line.samples):
+            is_between = sample.phase is Phase.FORWARD and sample.micro_step > 0
+            if sample.moment is Moment.PHASE and (is_between or sample.phase is Phase.UPDATE):
+                size = line.roles_at(position)[Role.GRADIENTS]
+                sizes[is_between] = max(sizes[is_between], size)
+        if sizes[True] > sizes[False]:
+            most = max(most, sizes[True])
+    multiple = Fraction(most, plan.first.num_parameters or 1)
+    text = f"{multiple}" if multiple.denominator == 1 else format_decimal(multiple, 2)
+    return f"{text}{PSI}", most
+
+
+def _headline(
+    plan: MemoryPlan | None,
+    verdicts: list[Verdict],
+    lines: dict[int, Timeline],
+    *,
+    is_complete: bool,
+) -> str:
     """The answer in one sentence."""
     if plan is None:
         return said("memory.no_law")
@@ -197,7 +225,9 @@ def _headline(plan: MemoryPlan | None, verdicts: list[Verdict], *, is_complete: 
     wrong = next((verdict for verdict in verdicts if verdict.holds is False), None)
     if wrong is not None:
         return said("memory.but", measured=wrong.measured, **run)
-    return said("memory.as_law" if is_complete else "memory.as_far", **run)
+    amount, kept = _unreduced(plan, lines)
+    key = "as_far" if not is_complete else "as_law_between" if kept else "as_law"
+    return said(f"memory.{key}", size=amount, bytes=format_exact_bytes(kept), **run)
 
 
 def _unproved(verdict: Verdict) -> Verdict:

@@ -176,6 +176,7 @@ class SystemLaw:
 
     Attributes:
         ranks: global ranks that the law speaks of.
+        made: in which forwards and backwards, in words, if that is not one of each.
         law_name, formula, words, source: whose law it is, in symbols, in words, and where from.
         formulas: of all ranks, from the least: a pipeline's stages differ.
         unit: what the law counts: "Ψ" or "b·s·h".
@@ -183,6 +184,8 @@ class SystemLaw:
         payloads: of the law, in this unit.
         law_bytes, sent_bytes: what the law, and what the plan with all causes makes a rank send.
         amount: what is sent in a step, in the law's unit, without `overheads`.
+        planned: likewise what was planned, if calls of it were not made; else "".
+        is_sent: anything is sent at all.
         why: what makes that differ from the law, in words; empty if it does not.
         overheads: what a law leaves out, where it shows beside its number: "0.04Ψ for buffers".
         causes: from the law to what is sent.
@@ -204,11 +207,14 @@ class SystemLaw:
     law_bytes: Fraction
     sent_bytes: Fraction
     amount: str
+    planned: str
+    is_sent: bool
     why: tuple[str, ...]
     overheads: tuple[str, ...]
     causes: tuple[CauseBytes, ...]
     is_likeness: bool
     is_far: bool
+    made: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

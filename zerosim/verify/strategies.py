@@ -9,9 +9,11 @@ from zerosim.schema.events import STEP_PHASES, Event, Op, Phase, Purpose
 from zerosim.schema.manifest import Source
 from zerosim.schema.memory import Role
 from zerosim.schema.strategies import HAND_WRITTEN, Bundle, Parameter, Strategy
+from zerosim.theory.movement import PASSES
 from zerosim.verify.meter import calls_by_iteration
 
 _OF_PARAMETERS = (Purpose.UNLABELLED, Purpose.REDUCE_GRADIENTS, Purpose.GATHER_PARAMETERS)
+_FLOATS = ("float16", "float32", "float64")
 _REDUCTIONS = (Op.ALL_REDUCE, Op.REDUCE_SCATTER, Op.REDUCE)
 
 
@@ -37,7 +39,7 @@ def _taken_as_hand_written(rank: RankTrace, *, is_imported: bool) -> tuple[Strat
         event
         for events in calls_by_iteration(rank).values()
         for event in events
-        if event.phase in STEP_PHASES and event.purpose in purposes
+        if event.phase in STEP_PHASES and event.purpose in purposes and event.op in PASSES
     ]
     sizes = Counter[str]()
     for event in called:
@@ -79,10 +81,14 @@ def _held(rank: RankTrace) -> int:
 
 
 def _reduced(called: list[Event]) -> tuple[str, int]:
-    """The dtype and the elements of what a micro-step reduces once backward has begun."""
+    """The elements of what a micro-step reduces once backward has begun, in the dtype in which
+    parameters travel: the reduction's where none are gathered.
+    """
+    gathered = Counter(event.dtype for event in called if event.op is Op.ALL_GATHER)
     sizes = Counter[tuple[int, int, str]]()
     for event in called:
         if event.op in _REDUCTIONS and event.phase is not Phase.FORWARD:
             sizes[event.iteration, event.micro_step, event.dtype] += event.elements
     (_, _, dtype), elements = next(iter(sizes.most_common(1)), ((0, 0, ""), 0))
-    return dtype, elements
+    own = next((name for name, _ in gathered.most_common(1)), dtype)
+    return (own if dtype and own.endswith(_FLOATS) else dtype), elements

@@ -237,6 +237,26 @@ def test_a_rank_that_ended_while_others_go_on(tmp_path):
     assert found.place.iteration == 2
 
 
+@pytest.mark.parametrize(
+    ("num_calls", "advised", "other"),
+    [(12, "a condition on the rank", "number of batches"), (9, "number of batches", "left out")],
+)
+def test_a_call_beside_the_steps_that_some_ranks_make_is_behind_a_condition(
+    num_calls, advised, other, tmp_path
+):
+    """Rank 0 saves after the last step; the other has done as many steps, or fewer."""
+    saves = replace(
+        calls_of(0)[-1], phase=Phase.OUTSIDE, unit="", purpose=Purpose.UNLABELLED,
+        source="train.py:90 in save", end_ns=-1,
+    )  # fmt: skip
+    first = rank_trace(0, 2, [*calls_of(0), saves], complete=False)
+    ranks = [first, rank_trace(1, 2, calls_of(1)[:num_calls])]
+    found = diagnose(trace_of(ranks, tmp_path), ProcessStates()).findings[0]
+    assert (found.wrong, found.ranks) == (Wrong.ENDED_EARLY, (1,))
+    assert advised in found.advice
+    assert other not in found.advice
+
+
 def checksum(event, held, digest, largest=None):
     return Checksum(
         held=held, iteration=2, phase=Phase.BACKWARD, unit=UNITS[1], event=event, digest=digest,

@@ -6,6 +6,8 @@ Options of its `Strategy`, which has one bundle, "model":
     buckets               elements of each bucket as DDP reports them, with bucket_dtypes and
                           bucket_parameters
     reduces               whether its backward does
+    without_gradient      parameters that this backward gave none, though the reducer waited for it
+    ignored               parameters that DDP was told to ignore
     buffer_elements       by dtype, of buffers that are broadcast in the forward; none after one
                           that prepared no reduction
     buffer_syncs          how many forwards of the micro-step do that

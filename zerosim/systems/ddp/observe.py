@@ -57,12 +57,17 @@ class Bucket:
     dtype: str
 
 
+_Written = tuple[int, int] | None
+"""Which gradient, and how often it was written; None if there is none."""
+
+
 @dataclass(slots=True)
 class _Now:
     """What a module has done in a micro-step so far."""
 
     reduces: bool = False
     num_syncs: int = 0
+    without_gradient: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -75,7 +80,10 @@ class _KnownModule:
         is_prepared: its last forward prepared a reduction, which no backward has made yet.
         reduces: whether gradients are reduced in the micro-step that was settled last.
         num_syncs: how many of that micro-step's forwards began with a broadcast of the buffers.
-        now: both of these, of the micro-step that goes on.
+        without_gradient: names of the parameters that its backward gave none, and the reducer
+            waited for.
+        now: all of these, of the micro-step that goes on.
+        before: where each parameter's gradient was, and how often written, when backward began.
         next_bucket: the one whose reduction comes next in this backward.
         roots: the outermost modules that it is in, or is.
     """
@@ -87,7 +95,9 @@ class _KnownModule:
     is_prepared: bool = False
     reduces: bool = True
     num_syncs: int = 0
+    without_gradient: tuple[str, ...] = ()
     now: _Now = field(default_factory=_Now)
+    before: dict[str, _Written] = field(default_factory=dict)
     is_settled: bool = False
     next_bucket: int = 0
     roots: weakref.WeakSet[nn.Module] = field(default_factory=weakref.WeakSet)
@@ -130,7 +140,13 @@ class ReplicatedModules(Observer):
     def settings(self) -> Hashable:
         """Whether it reduces, and its buckets."""
         return tuple(
-            (known.reduces, known.num_syncs, known.version, self._units.passes(module))
+            (
+                known.reduces,
+                known.num_syncs,
+                known.without_gradient,
+                known.version,
+                self._units.passes(module),
+            )
             for module, known in self._known.items()
         )
 
@@ -156,6 +172,8 @@ class ReplicatedModules(Observer):
                     "bucket_dtypes": [bucket.dtype for bucket in buckets],
                     "bucket_parameters": [list(bucket.parameters) for bucket in buckets],
                     "reduces": known.reduces,
+                    "without_gradient": list(known.without_gradient),
+                    "ignored": sorted(map(clean, module.parameters_to_ignore)),
                     "buffer_elements": dict(buffers),
                     "buffer_syncs": known.num_syncs,
                     "finds_unused": bool(module.find_unused_parameters),
@@ -180,20 +198,23 @@ class ReplicatedModules(Observer):
 
     def backward_begins(self) -> None:
         """Buckets are counted from the first again."""
-        for known in self._known.values():
+        for module, known in list(self._known.items()):
             known.next_bucket = 0
+            known.before = _gradients(module) if known.is_prepared else {}
 
     def backward_over(self, gone_back: Callable[[nn.Module], bool]) -> None:
         """A backward is over; it has reduced what a forward prepared and what it came to."""
         for module, known in list(self._known.items()):
             if known.is_prepared and gone_back(module):
                 known.is_prepared, known.now.reduces = False, True
+                known.now.without_gradient = _waited_for(module, known)
 
     def settle(self) -> None:
         """A backward or a micro-step is over."""
         for known in self._known.values():
             known.is_settled = True
             known.reduces, known.num_syncs = known.now.reduces, known.now.num_syncs
+            known.without_gradient = known.now.without_gradient
 
     def agrees_anew(self) -> bool:
         """Buckets are made anew: what is known of them holds no longer."""
@@ -249,18 +270,23 @@ class ReplicatedModules(Observer):
         """The bucket that a communication hook was given."""
         for value in frame.f_locals.values():
             if isinstance(value, GradBucket):
-                return qualified(self._label_of(value), f"bucket {value.index()}")
+                known = self._known_of(value)
+                if known is not None:
+                    known.next_bucket = max(known.next_bucket, value.index() + 1)
+                label = "" if known is None else known.label
+                return qualified(label, f"bucket {value.index()}")
         return ""
 
-    def _label_of(self, bucket: GradBucket) -> str:
-        labelled = [(module, known.label) for module, known in self._known.items() if known.label]
-        if not labelled or not is_computing():
-            return ""
+    def _known_of(self, bucket: GradBucket) -> _KnownModule | None:
+        if len(self._known) == 1:
+            return next(iter(self._known.values()))
+        if not is_computing():
+            return None
         first = next(iter(bucket.parameters()), None)
-        for module, label in labelled:
+        for module, known in list(self._known.items()):
             if any(one is first for one in module.parameters()):
-                return label
-        return ""
+                return known
+        return None
 
 
 def _is_map_of_used(module: Any, call: OperatorCall) -> bool:
@@ -275,6 +301,31 @@ def _is_map_of_used(module: Any, call: OperatorCall) -> bool:
         and tensors[0].dtype is torch.int32
         and tensors[0].numel() == sum(1 for p in module.module.parameters() if p.requires_grad)
     )
+
+
+def _gradients(module: Any) -> dict[str, _Written]:
+    """The gradients that the reducer waits for, as they are now."""
+    ignored = module.parameters_to_ignore
+    found: dict[str, _Written] = {}
+    for name, parameter in module.module.named_parameters():
+        if parameter.requires_grad and name not in ignored:
+            gradient = parameter.grad
+            found[name] = None if gradient is None else (id(gradient), gradient._version)
+    return found
+
+
+def _waited_for(module: Any, known: _KnownModule) -> tuple[str, ...]:
+    """The parameters that a backward gave no gradient, though the reducer waited for it.
+
+    None if all buckets were reduced, or if each gradient is taken by an optimizer at once.
+    """
+    if known.buckets is None:
+        is_done = bool(module.find_unused_parameters or module.static_graph)
+    else:
+        is_done = known.next_bucket >= len(known.buckets)
+    now = {} if is_done else _gradients(module)
+    found = [name for name, written in now.items() if known.before.get(name) == written]
+    return () if len(found) == len(now) else tuple(map(clean, found))
 
 
 def _buckets_of(module: Any) -> list[Bucket] | None:

@@ -6,11 +6,12 @@ Accelerating Data Parallel Training" (arXiv 2006.15704), section 3.2; the law as
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
 from zerosim.base.errors import ConfigError
+from zerosim.base.language import listed
 from zerosim.base.quantities import PSI, format_exact
 from zerosim.schema.events import Op, Phase, Purpose
 from zerosim.schema.strategies import Parameter, Strategy
@@ -26,6 +27,7 @@ from zerosim.theory.programs.options import (
     parameters_of,
     passes,
     text,
+    texts,
 )
 from zerosim.theory.programs.plan import (
     Plan,
@@ -38,6 +40,7 @@ from zerosim.theory.wording import said
 
 SOURCE = "Rajbhandari et al., arXiv 1910.02054, section 7.1"
 _HALF_HOOKS = {"fp16_compress": 2, "bf16_compress": 2}
+_MOST_NAMED = 4
 _PLAIN_HOOKS = ("", "allreduce_hook", "noop_hook")
 
 
@@ -135,8 +138,10 @@ def _reduce(
 ) -> tuple[list[Movement], list[Deviation]]:
     """One reduction of all buckets, and why it is not 2 Psi more, or not 2 Psi at all."""
     parameters = parameters_of(strategy)
-    trainable = [one for one in parameters if one.trainable]
+    ignored = {one.name for one in parameters} & set(texts(strategy, "ignored"))
+    trainable = [one for one in parameters if one.trainable and one.name not in ignored]
     buckets = _buckets(strategy, trainable)
+    never_full = _never_full(strategy)
     hook = text(strategy, "comm_hook")
     narrow = next((size for name, size in _HALF_HOOKS.items() if name in hook), None)
     if narrow is None and hook.rpartition(".")[2] not in _PLAIN_HOOKS:
@@ -144,11 +149,14 @@ def _reduce(
         words = said("ddp.replaces", hook=hook)
         return [], [Deviation(Cause.HOOK, -2 * scale.a_pass, words)] if is_first else []
     calls = []
-    own_bytes = sent_bytes = 0
+    own_bytes = sent_bytes = unsent_bytes = 0
     for place, (elements, own) in enumerate(buckets):
         size = own if narrow is None else min(narrow, own)
         own_bytes += elements * own
         sent_bytes += elements * size
+        if never_full is not None and place >= never_full:
+            unsent_bytes += elements * size
+            continue
         calls.append(
             Movement(
                 phase=Phase.BACKWARD,
@@ -161,15 +169,23 @@ def _reduce(
             )
         )
     both = 2 * scale.share
-    trainable_bytes = bytes_of(trainable)
-    frozen = trainable_bytes - bytes_of(parameters)
-    odd = own_bytes - trainable_bytes
-    num_frozen = sum(one.elements for one in parameters if not one.trainable)
+    frozen = [one for one in parameters if not one.trainable]
+    left_out = [one for one in parameters if one.trainable and one.name in ignored]
+    odd = own_bytes - bytes_of(trainable)
     causes = [
         Deviation(
             Cause.FROZEN_PARAMETERS,
-            both * frozen,
-            said("ddp.frozen", count=format_exact(num_frozen)),
+            -both * bytes_of(frozen),
+            said("ddp.frozen", count=format_exact(_elements_of(frozen))),
+        ),
+        Deviation(
+            Cause.NOT_REDUCED,
+            -both * bytes_of(left_out),
+            said(
+                "ddp.ignored",
+                names=_names(one.name for one in left_out),
+                count=format_exact(_elements_of(left_out)),
+            ),
         ),
         Deviation(
             Cause.BUCKETS,
@@ -182,6 +198,10 @@ def _reduce(
             said("ddp.narrow", hook=hook, size=narrow),
         ),
     ]
+    if never_full is not None:
+        causes.append(
+            Deviation(Cause.NEVER_READY, -both * unsent_bytes, _why_never(strategy, never_full))
+        )
     if not is_first:
         causes.append(
             Deviation(
@@ -191,6 +211,42 @@ def _reduce(
             )
         )
     return calls, causes
+
+
+def _never_full(strategy: Strategy) -> int | None:
+    """The first bucket that a parameter without a gradient keeps from being reduced.
+
+    Buckets are reduced in their order, so none after it is, either.
+    """
+    absent = set(texts(strategy, "without_gradient"))
+    named = enumerate(name_lists(strategy, "bucket_parameters"))
+    return next((place for place, names in named if absent.intersection(names)), None)
+
+
+def _why_never(strategy: Strategy, place: int) -> str:
+    """Who has no gradient, what follows, and what to do."""
+    absent = texts(strategy, "without_gradient")
+    finds = flag(strategy, "finds_unused", default=False)
+    return said(
+        "ddp.never_full_found" if finds else "ddp.never_full",
+        names=_names(absent),
+        count=len(absent),
+        bucket=place,
+        averaged=said("ddp.none_averaged" if not place else "ddp.later_not_averaged", bucket=place),
+    )
+
+
+def _names(names: Iterable[str]) -> str:
+    """The first of them, and how many more there are."""
+    every = list(names)
+    more = len(every) - _MOST_NAMED
+    if more > 1:
+        every = [*every[:_MOST_NAMED], said("ddp.more", count=more)]
+    return listed(every)
+
+
+def _elements_of(parameters: Iterable[Parameter]) -> int:
+    return sum(one.elements for one in parameters)
 
 
 def _buckets(strategy: Strategy, trainable: Sequence[Parameter]) -> list[tuple[int, int]]:

@@ -7,6 +7,7 @@ and of its bundles, one for each wrapped module, named as the module, the outerm
     parameter_dtype, reduce_dtype
     reshards_after_forward, reshards_after_backward, reduces
     starts_whole                  whole already when the micro-step begins
+    is_used                       its module computed in the micro-step
     padded_elements               of its flat parameter
 """
 

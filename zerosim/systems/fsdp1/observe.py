@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
+import torch
 import torch.distributed as dist
 from torch import nn
 
@@ -55,6 +56,9 @@ class FullyShardedModules(Observer):
         self._models: weakref.WeakKeyDictionary[nn.Module, _FlatModel] = weakref.WeakKeyDictionary()
         self._names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         self._whole: weakref.WeakKeyDictionary[nn.Module, bool] = weakref.WeakKeyDictionary()
+        self._unused: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._now_unused: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._computes: weakref.WeakSet[nn.Module] = weakref.WeakSet()
         gather, reduce = Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS
         state = Purpose.BROADCAST_STATE
         self.rules = (
@@ -95,6 +99,8 @@ class FullyShardedModules(Observer):
 
     def micro_step_begins(self) -> None:
         """See what all models have kept whole until now."""
+        self._now_unused = weakref.WeakSet()
+        self._computes.clear()
         for model in list(self._models.values()):
             self._see(model)
 
@@ -102,7 +108,21 @@ class FullyShardedModules(Observer):
         """See what the model has kept whole."""
         model = self._models.get(root) if is_first else None
         if model is not None:
+            self._computes.add(root)
             self._see(model)
+
+    def backward_begins(self) -> None:
+        """See which modules forward did not call: those that have no place in its order."""
+        for root in [] if self._units.is_piped else list(self._computes):
+            for _, reference in self._models[root].modules:
+                module = reference()
+                if module is not None and module._handle._post_forward_index is None:
+                    self._now_unused.add(module)
+        self._computes.clear()
+
+    def settle(self) -> None:
+        """A backward or a micro-step is over."""
+        self._unused = self._now_unused
 
     def _see(self, model: _FlatModel) -> None:
         for _, reference in model.modules:
@@ -110,6 +130,17 @@ class FullyShardedModules(Observer):
             if module is not None and module._is_root is not None:
                 is_sharded = module._handle.uses_sharded_strategy
                 self._whole[module] = is_sharded and not module._handle.needs_unshard()
+
+    def unreduced(self) -> Iterator[torch.Tensor]:
+        """Whole gradients of backwards that did not reduce (`no_sync`)."""
+        for model in list(self._models.values()):
+            for _, reference in model.modules:
+                module = reference()
+                if module is None or not module._handle.uses_sharded_strategy:
+                    continue
+                flat = module._handle.flat_param
+                if flat.grad is not None and flat.grad.numel() > flat._sharded_size.numel():
+                    yield flat.grad
 
     def settings(self) -> Hashable:
         """What a program may switch for each module, and what its first forward settles."""
@@ -172,13 +203,16 @@ class FullyShardedModules(Observer):
                 "padded_elements": _padded(handle, len(shards)),
                 "comm_hook": getattr(module._comm_hook, "__qualname__", ""),
                 "starts_whole": self._whole.get(module, False),
+                "is_used": module not in self._unused,
                 **_switches(module),
             },
         )
 
     def _settings(self, module: Any) -> Hashable:
         trainable = module._handle.flat_param.requires_grad
-        return (*_switches(module).values(), self._whole.get(module, False), trainable)
+        is_unused = module in self._unused
+        whole = self._whole.get(module, False)
+        return (*_switches(module).values(), whole, trainable, is_unused)
 
     def _unit_of_self(self, frame: FrameType) -> str:
         return self._names.get(frame.f_locals.get("self"), "")

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
 from operator import attrgetter
 from types import FrameType
 from typing import Any
 
+import torch
 import torch.distributed as dist
 from torch import nn
 
@@ -70,6 +71,9 @@ class FullyShard(Observer):
         )
         self._names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         self._whole: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+        self._num_forwards: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._before: dict[Any, _Written] = {}
+        self._use = self._settled = _Use()
         self.rules = (
             Rule(_FILE, "FSDPParamGroup.unshard", Purpose.GATHER_PARAMETERS, self._unit),
             Rule(_FILE, "FSDPParamGroup.post_backward", Purpose.REDUCE_GRADIENTS, self._unit),
@@ -101,14 +105,51 @@ class FullyShard(Observer):
     def micro_step_begins(self) -> None:
         """See what all models have kept whole until now."""
         self.is_prepared = False
+        self._use = _Use()
+        self._num_forwards.clear()
         for model in list(self._models.values()):
             self._see(model)
 
     def forward_begins(self, root: nn.Module, *, is_first: bool) -> None:
         """See what the model has kept whole, if nothing of it was gathered for this forward."""
         model = self._models.get(root) if is_first else None
-        if model is not None and not self.is_prepared:
-            self._see(model)
+        if model is not None:
+            if not self.is_prepared:
+                self._see(model)
+            for group in model.alive():
+                self._num_forwards[group] = _num_forwards(group)
+
+    def backward_begins(self) -> None:
+        """See which groups forward has used, and which gradients there are."""
+        self._look_at_forward()
+        self._before = {
+            one: _written(one)
+            for model in list(self._models.values())
+            for group in model.alive()
+            for one in group.fsdp_params
+        }
+
+    def _look_at_forward(self) -> None:
+        if not self._use.is_seen and not self._units.is_piped:
+            self._use.is_seen = True
+            counts = self._num_forwards.items()
+            self._use.unused.update(one for one, count in counts if _num_forwards(one) <= count)
+
+    def backward_over(self, gone_back: Callable[[nn.Module], bool]) -> None:
+        """See which parameters of the groups that reduce have got no gradient."""
+        for thing, model in list(self._models.items()):
+            groups = [one for one in model.alive() if one.reduce_grads and one.all_reduce_grads]
+            trained = [(g, one) for g in groups for one in g.fsdp_params if _is_trained(one)]
+            none = [(g, one) for g, one in trained if self._before.get(one) == _written(one)]
+            if gone_back(thing) and len(none) < len(trained):  # else an optimizer took each at once
+                for group in groups:
+                    self._use.without[group] = [one for of, one in none if of is group]
+        self._before = {}
+
+    def settle(self) -> None:
+        """A backward or a micro-step is over."""
+        self._look_at_forward()
+        self._settled = self._use
 
     def is_asked_ahead(self) -> bool:
         """Whether the program itself calls `unshard()` of a module."""
@@ -124,20 +165,32 @@ class FullyShard(Observer):
             for one in group.fsdp_params:
                 yield Shard(one.sharded_param, getattr(one, "_unsharded_param", None))
 
+    def unreduced(self) -> Iterator[torch.Tensor]:
+        """Whole gradients of backwards that did not reduce; of a hybrid, sums of a replica."""
+        for model in list(self._models.values()):
+            for group in model.alive():
+                kept = [
+                    getattr(one, "unsharded_accumulated_grad", None) for one in group.fsdp_params
+                ]
+                kept.append(getattr(group, "_partial_reduce_output", None))
+                yield from (one for one in kept if one is not None)
+
     def gathers_within(self, module: nn.Module, unit: str) -> bool:
         """Whether a module gathers this unit's parameters, if it must, from within its call."""
         return any(self._names.get(group) == unit for group in groups_of(module))
 
     def _see(self, model: _GroupedModel) -> None:
-        for reference in model.groups:
-            group = reference()
-            if group is not None:
-                self._whole[group] = bool(group.is_unsharded)
+        for group in model.alive():
+            self._whole[group] = bool(group.is_unsharded)
 
     def settings(self) -> Hashable:
         """What a program may switch for each group."""
         return tuple(
-            (self._units.passes(thing), tuple(self._settings(group) for group in groups))
+            (
+                self._units.passes(thing),
+                self._units.returns(thing),
+                tuple(self._settings(group) for group in groups),
+            )
             for thing, _, groups in self._ready()
         )
 
@@ -145,7 +198,7 @@ class FullyShard(Observer):
         """Each model as it is now."""
         for thing, model, groups in self._ready():
             names = named_parameters(thing)
-            reached = _reached(thing)
+            reached, fed = _reached(thing)
             ranks = {rank for group in groups for rank in _mesh_ranks(group)}
             passes = self._units.passes(thing)
             bundles = tuple(
@@ -155,6 +208,8 @@ class FullyShard(Observer):
                     names,
                     is_whole=self._whole.get(group, False),
                     is_reached=any(module in reached for module in group.modules),
+                    is_fed=any(module in fed for module in group.modules),
+                    use=self._settled,
                 )
                 for group in groups
             )
@@ -168,6 +223,7 @@ class FullyShard(Observer):
                     "label": model.label,
                     "replicates": not any(_divides(group) for group in groups),
                     **options_of(passes),
+                    "returns": self._units.returns(thing),
                     **undivided(thing, own),
                 },
             )
@@ -175,13 +231,15 @@ class FullyShard(Observer):
     def _ready(self) -> Iterator[tuple[nn.Module, _GroupedModel, list[Any]]]:
         """Those that know their root: what it keeps after forward is settled in its first."""
         for thing, model in list(self._models.items()):
-            groups = [group for reference in model.groups if (group := reference()) is not None]
+            groups = model.alive()
             if groups and all(hasattr(group.comm_ctx, "device_handle") for group in groups):
                 yield thing, model, groups
 
     def _settings(self, group: Any) -> Hashable:
         trainable = tuple([one.sharded_param.requires_grad for one in group.fsdp_params])
-        return (_positions(group), self._whole.get(group, False), trainable)
+        without = tuple(map(id, self._settled.without.get(group, ())))
+        is_unused = group in self._settled.unused
+        return (_positions(group), self._whole.get(group, False), trainable, is_unused, without)
 
     def _unit(self, frame: FrameType) -> str:
         """The wrapped module of the parameter group whose method this frame is."""
@@ -200,6 +258,48 @@ class _GroupedModel:
     label: str
     groups: list[weakref.ref[Any]]
 
+    def alive(self) -> list[Any]:
+        """The groups that there still are."""
+        return [group for reference in self.groups if (group := reference()) is not None]
+
+
+@dataclass(slots=True)
+class _Use:
+    """What a micro-step has used of all models.
+
+    Attributes:
+        unused: groups whose modules did not compute.
+        without: of groups that reduce, the parameters that got no gradient.
+        is_seen: it is known which are unused.
+    """
+
+    unused: weakref.WeakSet[Any] = field(default_factory=weakref.WeakSet)
+    without: weakref.WeakKeyDictionary[Any, list[Any]] = field(
+        default_factory=weakref.WeakKeyDictionary
+    )
+    is_seen: bool = False
+
+
+_Written = tuple[int, int] | None
+"""Which gradient, and how often it was written; None if there is none."""
+
+
+def _written(parameter: Any) -> _Written:
+    gradient = parameter.sharded_param.grad
+    if gradient is None:
+        return None
+    return id(gradient), getattr(gradient, "_local_tensor", gradient)._version
+
+
+def _is_trained(parameter: Any) -> bool:
+    return bool(parameter.sharded_param.requires_grad)
+
+
+def _num_forwards(group: Any) -> int:
+    """Those that no backward has come to; -1 if this version does not tell."""
+    found = getattr(group, "_post_forward_indices", None)
+    return -1 if found is None else len(found)
+
 
 def groups_of(module: Any) -> list[Any]:
     """A module's parameter groups; none if it is not wrapped, several with newer PyTorch."""
@@ -215,19 +315,36 @@ def _switches(group: Any) -> dict[str, object]:
     return {name: bool(value) for name, value in zip(_SWITCHES, _positions(group), strict=True)}
 
 
-def _reached(model: nn.Module) -> set[nn.Module]:
-    """The modules whose output has a gradient: what is trained is in them or comes before them."""
-    is_trained, names = False, set[str]()
+def _reached(model: nn.Module) -> tuple[set[nn.Module], set[nn.Module]]:
+    """The modules whose output has a gradient, as what is trained is in them or comes before them;
+    and those whose input has one, too.
+    """
+    is_trained, names, fed = False, set[str](), set[str]()
+    seen: set[str] = set()
     for name, parameter in model.named_parameters():
-        is_trained |= parameter.requires_grad
         parts = name.split(".")[:-1]
+        prefixes = {".".join(parts[:depth]) for depth in range(len(parts) + 1)}
+        fed |= (prefixes - seen) if is_trained else set()
+        seen |= prefixes
+        is_trained |= parameter.requires_grad
         if is_trained:
-            names |= {".".join(parts[:depth]) for depth in range(len(parts) + 1)}
-    return {module for name, module in model.named_modules() if name in names}
+            names |= prefixes
+    modules = dict(model.named_modules())
+    return (
+        {module for name, module in modules.items() if name in names},
+        {module for name, module in modules.items() if name in fed},
+    )
 
 
 def _bundle(
-    group: Any, name: str, names: dict[int, str], *, is_whole: bool, is_reached: bool
+    group: Any,
+    name: str,
+    names: dict[int, str],
+    *,
+    is_whole: bool,
+    is_reached: bool,
+    is_fed: bool,
+    use: _Use,
 ) -> Bundle:
     first = group.fsdp_params[0]
     # from PyTorch 2.15 on each parameter has one of its own
@@ -243,6 +360,9 @@ def _bundle(
         "shard_dims": [_shard_dim(one) for one in group.fsdp_params],
         "starts_whole": is_whole,
         "is_reached": is_reached,
+        "is_fed": is_fed,
+        "is_used": group not in use.unused,
+        "without_gradient": [_name_of(one, names) for one in use.without.get(group, ())],
         **_switches(group),
     }
     if after is not None and after is not mesh:

@@ -19,7 +19,7 @@ from zerosim.schema.events import Op, Phase, Purpose
 from zerosim.schema.strategies import Bundle, Parameter, Strategy
 from zerosim.theory.causes import Cause, Deviation, Law
 from zerosim.theory.movement import Movement
-from zerosim.theory.programs.options import flag, number, numbers, passes, text
+from zerosim.theory.programs.options import flag, number, numbers, passes, text, texts
 from zerosim.theory.programs.plan import Plan, Scale, element_bytes_of
 from zerosim.theory.programs.steps import StrategyStep
 from zerosim.theory.wording import said
@@ -29,13 +29,27 @@ HYBRID_SOURCE = f"{SOURCE}; Zhao et al., arXiv 2304.11277, section 3.2.2"
 
 
 @dataclass(frozen=True, slots=True)
+class _Passes:
+    """How often a model computes in a step.
+
+    Attributes:
+        returns: how many forwards its backwards go back through, each gathering anew.
+    """
+
+    forwards: int
+    backwards: int
+    returns: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Module:
     """A wrapped module in one micro-step, in numbers.
 
     Attributes:
         shards, replicas: global ranks that it is divided among, and that hold the same part.
         elements, padded: of all its parameters.
-        trainable, trainable_padded: of those that get a gradient.
+        trainable: of those that are not frozen.
+        reduced, reduced_padded: of those that get a gradient.
         size, reduce_size: bytes of an element of parameters and of gradients that travel.
     """
 
@@ -45,7 +59,8 @@ class _Module:
     elements: int
     padded: int
     trainable: int
-    trainable_padded: int
+    reduced: int
+    reduced_padded: int
     size: int
     reduce_size: int
 
@@ -54,10 +69,11 @@ class _Module:
         """(N-1)/N."""
         return _share(len(self.shards))
 
-    def law_bytes(self, forwards: int, backwards: int) -> Fraction:
+    def law_bytes(self, passes_: _Passes) -> Fraction:
         """What the law makes a rank send for it: a gather in each pass, a reduction in backward."""
-        gathers = (forwards + backwards) * self.share
-        return self.elements * self.size * (gathers + backwards * (self.share + self.replica_share))
+        gathers = (passes_.forwards + passes_.returns) * self.share
+        reductions = passes_.backwards * (self.share + self.replica_share)
+        return self.elements * self.size * (gathers + reductions)
 
     @property
     def replica_share(self) -> Fraction:
@@ -112,10 +128,13 @@ def plan_fully_sharded(asked: StrategyStep, sharding: Sharding) -> Plan:
     num_shards = len(strategy.ranks) if most is None else len(most.shards)
     num_replicas = 1 if most is None else len(most.replicas)
     if order:
-        forwards = backwards = len(micro_steps)
+        made = _Passes(len(micro_steps), len(micro_steps), len(micro_steps))
     else:
-        forwards = sum(passes(held)[0] for held in taking_part)
-        backwards = sum(passes(held)[1] for held in taking_part)
+        made = _Passes(
+            sum(passes(held)[0] for held in taking_part),
+            sum(passes(held)[1] for held in taking_part),
+            sum(_returns(held) for held in taking_part),
+        )
     scale = Scale(unit=PSI, unit_bytes=unit_bytes, share=_share(num_shards))
     if num_shards == 1 and num_replicas > 1:
         scale = Scale(unit=PSI, unit_bytes=unit_bytes, share=_share(num_replicas))
@@ -129,14 +148,16 @@ def plan_fully_sharded(asked: StrategyStep, sharding: Sharding) -> Plan:
             gathered |= whole
         for place in range(passes(held)[0]):
             _forward(step, held, gathered, is_first=place == 0)
+        for _ in range(_returns(held) - passes(held)[1]):
+            _backward(step, held, gathered, is_last=False)
         for _ in range(passes(held)[1]):
             _backward(step, held, gathered)
     law = Law(
-        (forwards + 2 * backwards) * (num_shards > 1)
-        + backwards * Fraction(2 * (num_replicas > 1), num_shards),
-        _words(num_shards, num_replicas, forwards, backwards),
+        (made.forwards + made.returns + made.backwards) * (num_shards > 1)
+        + made.backwards * Fraction(2 * (num_replicas > 1), num_shards),
+        _words(num_shards, num_replicas, made),
         SOURCE if num_replicas == 1 else HYBRID_SOURCE,
-        sum((module.law_bytes(forwards, backwards) for module in modules), Fraction(0)),
+        sum((module.law_bytes(made) for module in modules), Fraction(0)),
     )
     return Plan(
         system=strategy.system,
@@ -145,25 +166,41 @@ def plan_fully_sharded(asked: StrategyStep, sharding: Sharding) -> Plan:
         ranks=strategy.ranks,
         law=law,
         law_name=_law_name(num_shards, num_replicas),
-        formula=_formula(num_shards, num_replicas, forwards, backwards),
+        formula=_formula(num_shards, num_replicas, made),
         scale=scale,
         calls=tuple(step.calls),
         causes=tuple(step.causes),
         num_parameters=sum(module.elements for module in modules),
+        made=_made(made),
     )
 
 
-def _words(num_shards: int, num_replicas: int, forwards: int, backwards: int) -> str:
+def _returns(strategy: Strategy) -> int:
+    """How many forwards the backwards of a micro-step go back through: at least one each."""
+    backwards = passes(strategy)[1]
+    return max(backwards, number(strategy, "returns", backwards)) if backwards else 0
+
+
+def _words(num_shards: int, num_replicas: int, made: _Passes) -> str:
     key = "fsdp.law_replicas" if num_replicas > 1 else "fsdp.law"
     words = said("fsdp.law_replicate" if num_shards == 1 else key, replicas=num_replicas)
-    if forwards != backwards:
-        return said(
-            "fsdp.here",
-            words=words,
-            forwards=_times(forwards, "fsdp.forwards"),
-            backwards=_times(backwards, "fsdp.backwards"),
-        )
-    return said("programs.each", law=words, count=backwards) if backwards > 1 else words
+    if here := _made(made):
+        return said("fsdp.here", words=words, made=here)
+    count = made.backwards
+    return said("programs.each", law=words, count=count) if count > 1 else words
+
+
+def _made(made: _Passes) -> str:
+    """In which forwards and backwards a model takes part; "" if there are as many of each."""
+    if made.forwards == made.backwards:
+        return ""
+    key = "through" if made.returns > made.backwards else "both" if made.backwards else "forward"
+    return said(
+        f"fsdp.in_{key}",
+        forwards=_times(made.forwards, "fsdp.forwards"),
+        backwards=_times(made.backwards, "fsdp.backwards"),
+        returns=made.returns,
+    )
 
 
 def _times(count: int, what: str) -> str:
@@ -177,12 +214,12 @@ def _law_name(num_shards: int, num_replicas: int) -> str:
     return "ZeRO-3" if num_replicas == 1 else "ZeRO-3 with replicas"
 
 
-def _formula(num_shards: int, num_replicas: int, forwards: int, backwards: int) -> str:
+def _formula(num_shards: int, num_replicas: int, made: _Passes) -> str:
     if num_shards == 1:
-        return f"{2 * backwards}{PSI}(R-1)/R"
-    formula = f"{forwards + 2 * backwards}{PSI}(N-1)/N"
-    if num_replicas > 1 and backwards:
-        formula += f" + {2 * backwards}{PSI}/N(R-1)/R"
+        return f"{2 * made.backwards}{PSI}(R-1)/R"
+    formula = f"{made.forwards + made.returns + made.backwards}{PSI}(N-1)/N"
+    if num_replicas > 1 and made.backwards:
+        formula += f" + {2 * made.backwards}{PSI}/N(R-1)/R"
     return formula
 
 
@@ -191,17 +228,21 @@ def _module(strategy: Strategy, bundle: Bundle, sharding: Sharding) -> _Module:
     replicas = tuple(numbers(bundle, "replicate_ranks")) or strategy.ranks[:1]
     parameters = bundle.parameters
     trainable = [one for one in parameters if one.trainable]
+    without = set(texts(bundle, "without_gradient"))
+    reduced = [one for one in trainable if one.name not in without]
     dtypes = {one.dtype for one in parameters} or {"float32"}
     dtype = text(bundle, "parameter_dtype") or min(dtypes)
     flat = number(bundle, "padded_elements")
     if sharding.is_flat:
         padded = flat or _up(sum(one.elements for one in parameters), len(shards))
-        trainable_padded = padded if trainable else 0
+        reduced_padded = padded if reduced else 0
         num_trainable = sum(one.elements for one in (parameters if trainable else ()))
+        num_reduced = num_trainable if reduced else 0
     else:
         padded = sum(_padded(one, len(shards)) for one in parameters)
-        trainable_padded = sum(_padded(one, len(shards)) for one in trainable)
+        reduced_padded = sum(_padded(one, len(shards)) for one in reduced)
         num_trainable = sum(one.elements for one in trainable)
+        num_reduced = sum(one.elements for one in reduced)
     return _Module(
         name=bundle.name,
         shards=shards,
@@ -209,7 +250,8 @@ def _module(strategy: Strategy, bundle: Bundle, sharding: Sharding) -> _Module:
         elements=sum(one.elements for one in parameters),
         padded=padded,
         trainable=num_trainable,
-        trainable_padded=trainable_padded,
+        reduced=num_reduced,
+        reduced_padded=reduced_padded,
         size=element_bytes_of(dtype),
         reduce_size=element_bytes_of(text(bundle, "reduce_dtype") or dtype),
     )
@@ -259,6 +301,10 @@ def _forward(
     """A forward, the first of its micro-step or not; `gathered` holds what is whole."""
     for bundle in strategy.bundles:
         module = _module(strategy, bundle, step.sharding)
+        if not flag(bundle, "is_used"):
+            words = said("fsdp.unused")
+            step.because(Cause.UNUSED, words, -module.elements * module.size * module.share)
+            continue
         if bundle.name in gathered:
             after = "backward" if is_first else "forward"
             words = said(f"fsdp.{_root(bundle)}kept_after_{after}")
@@ -275,13 +321,25 @@ def _forward(
             gathered.discard(bundle.name)
 
 
-def _backward(step: _FsdpStep, strategy: Strategy, gathered: set[str]) -> None:
-    """A backward; modules before the first that is trained are not gone back through."""
+def _backward(
+    step: _FsdpStep, strategy: Strategy, gathered: set[str], *, is_last: bool = True
+) -> None:
+    """A backward; modules before the first that is trained are not gone back through.
+
+    Args:
+        is_last: of the forwards that the same backward goes back through: gradients are reduced
+            once they are summed. What has no gradient to give to its input is not let go before.
+    """
     goes_back = _goes_back(strategy, step.sharding)
     for bundle in reversed(strategy.bundles):
         module = _module(strategy, bundle, step.sharding)
         whole = module.elements * module.size * module.share
         fewer = tuple(numbers(bundle, "reshard_ranks"))
+        if not flag(bundle, "is_used"):
+            step.because(
+                Cause.UNUSED, said("fsdp.unused"), -module.law_bytes(_Passes(0, is_last, 1))
+            )
+            continue
         if bundle.name in gathered:
             words = said(kept_after_forward(bundle.name))
             if flag(bundle, "reshards_after_forward"):
@@ -293,7 +351,12 @@ def _backward(step: _FsdpStep, strategy: Strategy, gathered: set[str]) -> None:
         else:
             _gather(step, module, Phase.BACKWARD, fewer or module.shards)
             gathered.add(bundle.name)
-        _reduce(step, module, reduces=flag(bundle, "reduces"))
+        if not is_last:
+            if flag(bundle, "reshards_after_backward") and flag(bundle, "is_fed"):
+                gathered.discard(bundle.name)
+            continue
+        reduces = flag(bundle, "reduces")
+        _reduce(step, module, reduces=reduces, all_reduces=flag(bundle, "all_reduces"))
         if flag(bundle, "reshards_after_backward"):
             gathered.discard(bundle.name)
 
@@ -336,11 +399,16 @@ def _is_within(name: str, outer: str) -> bool:
 
 def kept_after_forward(module: str) -> str:
     """Which text says that a module's parameters are kept after forward."""
-    return "fsdp.root_parameters_kept" if module == "root" else "fsdp.kept_after_forward"
+    return "fsdp.root_parameters_kept" if _is_root(module) else "fsdp.kept_after_forward"
 
 
 def _root(bundle: Bundle) -> str:
-    return "root_" if bundle.name == "root" else ""
+    return "root_" if _is_root(bundle.name) else ""
+
+
+def _is_root(module: str) -> bool:
+    """Also of a model that is not the program's first, whose name is before it."""
+    return module == "root" or module.endswith(": root")
 
 
 def _gather(step: _FsdpStep, module: _Module, phase: Phase, ranks: tuple[int, ...]) -> None:
@@ -366,9 +434,17 @@ def _gather(step: _FsdpStep, module: _Module, phase: Phase, ranks: tuple[int, ..
     )
 
 
-def _reduce(step: _FsdpStep, module: _Module, *, reduces: bool) -> None:
+def _reduce(step: _FsdpStep, module: _Module, *, reduces: bool, all_reduces: bool = True) -> None:
     """The reduce-scatter among the shards, and the all-reduce of the part over the replicas."""
     factor = module.share + module.replica_share
+    if reduces and not all_reduces:
+        step.because(
+            Cause.NOT_REDUCED,
+            said("fsdp.replicas_later"),
+            -module.elements * module.size * module.replica_share,
+        )
+        module = replace(module, replicas=module.replicas[:1])
+        factor = module.share
     if not reduces:
         step.because(
             Cause.NOT_REDUCED, said("fsdp.added_up"), -module.elements * module.size * factor
@@ -380,7 +456,12 @@ def _reduce(step: _FsdpStep, module: _Module, *, reduces: bool) -> None:
         said("programs.no_gradient"),
         -frozen * module.size * factor,
     )
-    if not module.trainable:
+    step.because(
+        Cause.UNUSED,
+        said("fsdp.without_gradient"),
+        (module.reduced - module.trainable) * module.size * factor,
+    )
+    if not module.reduced:
         return
     if len(module.shards) > 1:
         step.calls.append(
@@ -389,7 +470,7 @@ def _reduce(step: _FsdpStep, module: _Module, *, reduces: bool) -> None:
                 purpose=Purpose.REDUCE_GRADIENTS,
                 op=Op.REDUCE_SCATTER,
                 ranks=module.shards,
-                elements=module.trainable_padded,
+                elements=module.reduced_padded,
                 element_bytes=module.reduce_size,
                 unit=module.name,
             )
@@ -401,18 +482,18 @@ def _reduce(step: _FsdpStep, module: _Module, *, reduces: bool) -> None:
                 purpose=Purpose.REDUCE_GRADIENTS,
                 op=Op.ALL_REDUCE,
                 ranks=module.replicas,
-                elements=module.trainable_padded // len(module.shards),
+                elements=module.reduced_padded // len(module.shards),
                 element_bytes=module.reduce_size,
                 unit=module.name,
             )
         )
-    padding = module.trainable_padded - module.trainable
+    padding = module.reduced_padded - module.reduced
     step.because(Cause.PADDING, said("programs.padding"), padding * module.reduce_size * factor)
     wider = module.reduce_size - module.size
     step.because(
         Cause.REDUCTION_DTYPE,
         said("fsdp.reduced_in", size=module.reduce_size, own=module.size),
-        module.trainable * wider * factor,
+        module.reduced * wider * factor,
     )
 
 

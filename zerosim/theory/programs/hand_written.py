@@ -20,7 +20,7 @@ from zerosim.theory.causes import Cause, Deviation, Law
 from zerosim.theory.movement import Movement
 from zerosim.theory.programs.fully_sharded import kept_after_forward
 from zerosim.theory.programs.options import flag, parameters_of, text
-from zerosim.theory.programs.plan import Plan, Scale, bytes_of
+from zerosim.theory.programs.plan import Plan, Scale, bytes_of, element_bytes_of
 from zerosim.theory.wording import said
 
 _PAPER = "Rajbhandari et al., arXiv 1910.02054, section"
@@ -53,6 +53,9 @@ class _Known:
 
 _ALIKE = Fraction(1, 4)
 """A program that differs from a law by a larger part of it is not like it."""
+_REDUCTIONS = (Op.ALL_REDUCE, Op.REDUCE_SCATTER, Op.REDUCE)
+_WIDTHS = (2, 4, 8)
+"""Bytes of elements that parameters and gradients travel in; others are something else."""
 _FORWARD, _ELSEWHERE = True, False
 _ZERO_3 = "ZeRO-3"
 _KNOWN = (
@@ -97,7 +100,8 @@ def plan_hand_written(
         share=Fraction(num_ranks - 1, num_ranks),
     )
     counts_bytes = any(flag(one, "counts_bytes", default=False) for one in strategy.bundles)
-    passes = _passes(seen, scale)
+    own_bytes = _own_bytes(strategy)
+    passes = _passes(seen, scale, own_bytes)
     known = min(_laws(num_micro_steps), key=lambda one: (_distance(passes, one), one.payloads))
     law = Law(
         Fraction(known.payloads),
@@ -106,7 +110,10 @@ def plan_hand_written(
         known.payloads * scale.a_pass,
     )
     rest = sum((call.ring_share() for call in seen), Fraction(0)) - law.sent_bytes
-    named = _named(seen, strategy, known, rest) if known.words.startswith(_ZERO_3) else ()
+    named = _of_dtypes(seen, own_bytes)
+    left = rest - sum((one.bytes for one in named), Fraction(0))
+    if known.words.startswith(_ZERO_3):
+        named += _named(seen, strategy, known, left)
     explained = sum((one.bytes for one in named), Fraction(0))
     distance = Fraction(0) if named and rest == explained else _distance(passes, known)
     return Plan(
@@ -148,9 +155,6 @@ def _named(
             words = said(kept_after_forward(unit))
             kept[words] += (size[_ELSEWHERE] - size[_FORWARD]) * parts.get(unit, 1)
     found = [Deviation(Cause.KEPT_PARAMETERS, size, words) for words, size in kept.items()]
-    if wider := _wider(seen, gathers):
-        found.append(wider)
-        rest -= wider.bytes
     padding = rest - sum(kept.values(), Fraction(0))
     whole = {call.unit: call.payload_bytes for call in gathers if call.phase is Phase.FORWARD}
     added = sum(whole.values()) - bytes_of(parameters_of(strategy))
@@ -160,17 +164,39 @@ def _named(
     return tuple(found)
 
 
-def _wider(seen: Sequence[Movement], gathers: Sequence[Movement]) -> Deviation | None:
-    """That gradients are reduced in more bytes than parameters travel in; None if they are not."""
-    reduces = [call for call in seen if call.op is Op.REDUCE_SCATTER and call.unit]
-    sizes = [{Fraction(call.element_bytes) for call in calls} for calls in (reduces, gathers)]
-    if any(len(some) != 1 for some in sizes):
-        return None
-    (reduced,), (own,) = sizes
-    if reduced <= own:
-        return None
-    wider = sum((call.ring_share() for call in reduces), Fraction(0)) * (1 - own / reduced)
-    return Deviation(Cause.REDUCTION_DTYPE, wider, said("fsdp.reduced_in", size=reduced, own=own))
+def _own_bytes(strategy: Strategy) -> int:
+    """Bytes of a parameter's element; 0 if they differ, or if only bytes are known."""
+    sizes = {element_bytes_of(one.dtype) for one in parameters_of(strategy)}
+    counts_bytes = any(flag(one, "counts_bytes", default=False) for one in strategy.bundles)
+    return 0 if counts_bytes or len(sizes) != 1 else sizes.pop()
+
+
+def _in_own(call: Movement, own_bytes: int) -> Fraction:
+    """What a rank would send of a call if its elements were as wide as a parameter's."""
+    share = call.ring_share()
+    is_other = own_bytes and call.element_bytes in _WIDTHS
+    return share * own_bytes / Fraction(call.element_bytes) if is_other else share
+
+
+def _of_dtypes(seen: Sequence[Movement], own_bytes: int) -> tuple[Deviation, ...]:
+    """That gradients, or parameters, travel in more or fewer bytes than parameters have."""
+    sizes: dict[tuple[bool, int], Fraction] = defaultdict(Fraction)
+    for call in seen:
+        added = call.ring_share() - _in_own(call, own_bytes)
+        if added:
+            sizes[call.op in _REDUCTIONS, int(call.element_bytes)] += added
+    return tuple(
+        Deviation(
+            Cause.REDUCTION_DTYPE if reduces else Cause.GATHER_DTYPE,
+            size,
+            said(
+                "fsdp.reduced_in" if reduces else "hand_written.gathered_in",
+                size=width,
+                own=own_bytes,
+            ),
+        )
+        for (reduces, width), size in sizes.items()
+    )
 
 
 def _padding(strategy: Strategy) -> int:
@@ -241,12 +267,14 @@ def _laws(num_micro_steps: int) -> Sequence[_Known]:
     )
 
 
-def _passes(seen: Sequence[Movement], scale: Scale) -> dict[tuple[bool, Op | None], Fraction]:
+def _passes(
+    seen: Sequence[Movement], scale: Scale, own_bytes: int
+) -> dict[tuple[bool, Op | None], Fraction]:
     """What was sent, in Psi of a ring's passes; a broadcast spreads parameters as a gather does."""
     found: dict[tuple[bool, Op | None], Fraction] = defaultdict(Fraction)
     for call in seen:
         op = Op.ALL_GATHER if call.op is Op.BROADCAST else call.op
-        found[call.phase is Phase.FORWARD, op] += scale.multiple(call.ring_share())
+        found[call.phase is Phase.FORWARD, op] += scale.multiple(_in_own(call, own_bytes))
     return found
 
 

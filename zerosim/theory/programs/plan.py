@@ -179,6 +179,7 @@ class Plan:
         is_far: even the nearest one differs from what was called by a larger part of it.
         num_parameters: Psi; 0 for a law that counts something else.
         is_complete: nothing else is moved in the step, whatever its purpose.
+        made: in which forwards and backwards of the model, in words, if that is not one of each.
     """
 
     system: str
@@ -198,6 +199,7 @@ class Plan:
     is_far: bool = False
     num_parameters: int = 0
     is_complete: bool = False
+    made: str = ""
 
     @property
     def purposes(self) -> frozenset[Purpose]:

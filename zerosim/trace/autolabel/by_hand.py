@@ -3,39 +3,44 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
 from dataclasses import replace
 
+import torch
 from torch import nn
 
 from zerosim.schema.events import Op, Phase, Purpose
 from zerosim.schema.strategies import HAND_WRITTEN, Bundle, Strategy
 from zerosim.trace import labels
 from zerosim.trace.autolabel.observer import parameters_of, ranks_of
+from zerosim.trace.autolabel.phases import Phases
+from zerosim.trace.autolabel.strategies import Strategies
 from zerosim.trace.autolabel.units import Units, qualified, unwrapped
 from zerosim.trace.operators import OperatorCall
 from zerosim.trace.sink import Labels
 
-_WHERE_TOKENS_TRAVEL = (Phase.FORWARD, Phase.BACKWARD)
+_COUNTS = (torch.int32, torch.int64)
+_MOST_COUNTS = 4096
+"""One for each expert; more are indices, or values."""
+_SPREADS = (Op.ALL_GATHER, Op.BROADCAST)
+_ALIGNED_TO = 11
+"""Copies are padded so that each rank has a multiple of 1, 2, 4 ... 1024 elements."""
 REDUCTIONS = (Op.ALL_REDUCE, Op.REDUCE_SCATTER, Op.REDUCE)
 
 
 class ByHand:
     """Knows calls by the storages that they are given."""
 
-    def __init__(
-        self, units: Units, write: Callable[[Strategy], None], is_after_step: Callable[[], bool]
-    ) -> None:
+    def __init__(self, units: Units, strategies: Strategies, phases: Phases) -> None:
         """Know no model yet.
 
         Args:
             units: knows what parameters are called.
-            write: takes the strategy of a model whose gradients the program reduces itself.
-            is_after_step: whether an optimizer's step was the last thing that the program did.
+            strategies: takes that of a model whose gradients the program reduces itself.
+            phases: knows what the program does now.
         """
-        self._is_after_step = is_after_step
         self._units = units
-        self._write = write
+        self._strategies = strategies
+        self._phases = phases
         self._roots: list[weakref.ref[nn.Module]] = []
         self._said: set[tuple[weakref.ref[nn.Module], str]] = set()
 
@@ -60,17 +65,17 @@ class ByHand:
                 current = self._in_update(call, current)
         elif call.op in REDUCTIONS and names.is_loss(call.tensors):
             purpose = Purpose.AVERAGE_LOSS
-        elif call.op is Op.ALL_TO_ALL and labels.position().phase in _WHERE_TOKENS_TRAVEL:
-            # experts and sequences are exchanged so, and how many of them before
-            counts = all(not tensor.is_floating_point() for tensor in call.tensors)
-            purpose = Purpose.METADATA if counts else Purpose.ACTIVATIONS
+        elif call.op is Op.ALL_TO_ALL and self._phases.is_busy:
+            purpose = _exchanged(call)
+        elif (root := self._model_of_this_size(call)) is not None:
+            current = self._of_model(call, root, current)
         unit = current.unit or self._units.current
         return current.explained(purpose, unit, found)
 
     def _in_update(self, call: OperatorCall, current: Labels) -> Labels:
         """What an optimizer's step wrote on one rank gets into the others' parameters after it."""
         here = current.position
-        if here is None or not self._is_after_step():
+        if here is None or not self._phases.is_after_step():
             return current
         if not self._units.names.of_parameters(call.results):
             return current
@@ -89,13 +94,70 @@ class ByHand:
             parameters = parameters_of(model.named_parameters())
             if name not in [qualified(label, one.name) for one in parameters]:
                 continue
-            self._write(
-                Strategy(
-                    system=HAND_WRITTEN,
-                    name=label or type(model).__name__,
-                    ranks=ranks_of(call.group),
-                    bundles=(Bundle(name="model", parameters=parameters),),
-                )
-            )
-            self._said.add((reference, call.group.group_name))
+            self._say_of(call, reference, model, label)
             return
+
+    def _say_of(
+        self, call: OperatorCall, reference: weakref.ref[nn.Module], model: nn.Module, label: str
+    ) -> None:
+        parameters = parameters_of(model.named_parameters())
+        self._strategies.write(
+            Strategy(
+                system=HAND_WRITTEN,
+                name=label or type(model).__name__,
+                ranks=ranks_of(call.group),
+                bundles=(Bundle(name="model", parameters=parameters),),
+            )
+        )
+        self._said.add((reference, call.group.group_name))
+
+    def _model_of_this_size(self, call: OperatorCall) -> nn.Module | None:
+        """The model of which a program sends all parameters, or all gradients, from a copy.
+
+        Gradients after backward; after an optimizer's step whole parameters, or a rank's part.
+        """
+        if not all(tensor.is_floating_point() for tensor in call.tensors):
+            return None
+        is_after_step = self._phases.is_after_step()
+        if not (is_after_step and call.op in _SPREADS) and not (
+            call.op in REDUCTIONS and labels.position().phase is Phase.BACKWARD
+        ):
+            return None
+        num_ranks = len(ranks_of(call.group))
+        for reference in self._roots:
+            root = reference()
+            if root is None:
+                continue
+            size = sum(one.numel() for one in root.parameters())
+            sizes = [_padded(size, num_ranks << power) for power in range(_ALIGNED_TO)]
+            parts = [one // num_ranks for one in sizes] if is_after_step else []
+            if call.elements in (size, *sizes, *parts):
+                return root
+        return None
+
+    def _of_model(self, call: OperatorCall, root: nn.Module, current: Labels) -> Labels:
+        """What it is for nobody says: a call of this size and at this place is the update's."""
+        reference = weakref.ref(root)
+        is_said = (reference, call.group.group_name) in self._said
+        if not is_said and not self._strategies.has_system():
+            self._say_of(call, reference, unwrapped(root), self._units.label(root))
+        if current.position is None or not self._phases.is_after_step():
+            return current
+        return current._replace(position=replace(current.position, phase=Phase.UPDATE))
+
+
+def _padded(size: int, multiple: int) -> int:
+    return -(-size // multiple) * multiple
+
+
+def _exchanged(call: OperatorCall) -> Purpose:
+    """What a model exchanges while it computes: tokens, and how many of them before.
+
+    Unknown is what may be something else: quantized values, indices, and a scale for each of them.
+    """
+    tensors = call.tensors
+    if all(tensor.dtype in _COUNTS and tensor.numel() <= _MOST_COUNTS for tensor in tensors):
+        return Purpose.METADATA
+    if all(tensor.is_floating_point() and tensor.dim() > 1 for tensor in tensors):
+        return Purpose.ACTIVATIONS
+    return Purpose.UNLABELLED

@@ -20,7 +20,7 @@ from torch import nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.hooks import RemovableHandle
 
-from zerosim.schema.memory import OUTSIDE_THE_MODEL, Role
+from zerosim.schema.memory import NOT_REDUCED_YET, OUTSIDE_THE_MODEL, Role
 from zerosim.trace import labels
 from zerosim.trace.autolabel import modules
 from zerosim.trace.autolabel.observer import Shard
@@ -72,14 +72,19 @@ class Discovery:
     """Says what it finds to the holdings."""
 
     def __init__(
-        self, holdings: HeldStorages, shards: Callable[[nn.Module], Iterable[Shard]]
+        self,
+        holdings: HeldStorages,
+        shards: Callable[[nn.Module], Iterable[Shard]],
+        unreduced: Callable[[], Iterable[torch.Tensor]],
     ) -> None:
         """Know nothing yet.
 
         Args:
             shards: what is kept of a module's divided parameters.
+            unreduced: gradients that systems keep to themselves between micro-steps.
         """
         self._holdings = holdings
+        self._unreduced = unreduced
         self._shards = shards
         self._hooks: list[RemovableHandle] = []
         self._sharded: weakref.WeakKeyDictionary[nn.Module, bool] = weakref.WeakKeyDictionary()
@@ -126,6 +131,8 @@ class Discovery:
             self._meet_gradient(one, gradient)
 
     def _look_at_all(self) -> None:
+        for unreduced in self._unreduced():
+            self._meet(unreduced, Role.GRADIENTS, NOT_REDUCED_YET)
         self._waiting.clear()
         for number, one in list(self._parameters.items()):
             parameter = one.reference()

@@ -65,7 +65,7 @@ class AutoLabeler:
         self._recorder = recorder
         self._units = Units()
         self._systems = observers(self._units)
-        self._discovery = Discovery(holdings, self._shards) if memory else None
+        self._discovery = Discovery(holdings, self._shards, self._unreduced) if memory else None
         self._phases = Phases(self)
         self._entries = Entries(self._phases)
         rules = [rule for system in self._systems for rule in system.rules]
@@ -76,7 +76,7 @@ class AutoLabeler:
         self._agreed: tuple[Position, list[Observer]] | None = None
         self._is_seed_said = False
         self._optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
-        self._by_hand = ByHand(self._units, self._strategies.write, self._phases.is_after_step)
+        self._by_hand = ByHand(self._units, self._strategies, self._phases)
 
     def install(self) -> None:
         """Begin to look."""
@@ -116,6 +116,10 @@ class AutoLabeler:
     def _shards(self, module: nn.Module) -> Iterator[Shard]:
         for system in self._systems:
             yield from system.shards(module)
+
+    def _unreduced(self) -> Iterator[torch.Tensor]:
+        for system in self._systems:
+            yield from system.unreduced()
 
     # what the program does
 

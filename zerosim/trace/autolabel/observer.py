@@ -132,6 +132,10 @@ class Observer:
         """What is kept of a module's divided parameters."""
         yield from ()
 
+    def unreduced(self) -> Iterator[torch.Tensor]:
+        """Gradients that it keeps to itself until a later micro-step reduces them."""
+        yield from ()
+
     def gathers_within(self, module: nn.Module, unit: str) -> bool:
         """Whether a module gathers this unit's parameters, if it must, from within its call."""
         return False

@@ -1,6 +1,7 @@
 """Where a program is: forward, backward, update, from what every PyTorch program must call.
 
-    a module's forward, the outermost     forward; without gradients it is an evaluation: outside
+    a module's forward, the outermost     forward; without gradients it is an evaluation: outside,
+                                          unless nothing of the model is trained (a reference)
     autograd's engine                     backward, until something else begins
     an optimizer's step, the outermost    update, and after it outside; so is a gradient scaler's,
                                           whether it steps or not; DeepSpeed's engine goes on after
@@ -30,6 +31,7 @@ from zerosim.trace import labels
 from zerosim.trace.autolabel import modules
 from zerosim.trace.autolabel.fail_safe import fail_safe
 from zerosim.trace.autolabel.rules import find_frame
+from zerosim.trace.autolabel.units import is_trained
 from zerosim.trace.sink import Position
 
 
@@ -204,7 +206,8 @@ class Phases:
             return
         # what is checkpointed computes without gradients, and once more in backward
         is_recomputed = find_frame("forward", "/utils/checkpoint.py") is not None
-        if (not torch.is_grad_enabled() and not is_recomputed) or self._observer.is_evaluating():
+        is_without = not torch.is_grad_enabled() and not is_recomputed
+        if (is_without and not self._is_beside(root)) or self._observer.is_evaluating():
             self._step_aside(Phase.OUTSIDE)
             return
         if self._step_depth and find_frame("wrapper", "/torch/optim/optimizer.py") is None:
@@ -212,6 +215,10 @@ class Phases:
         self._begin_micro_step()
         self._enter(Phase.FORWARD, micro_batch)
         self._observer.forward_begins(root)
+
+    def _is_beside(self, root: nn.Module) -> bool:
+        """Whether a model computes for one that is trained: a teacher, a reference, all frozen."""
+        return self._has_computed and not is_trained(root)
 
     # autograd
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import torch.distributed as dist
 
-from zerosim.schema.strategies import Strategy
+from zerosim.schema.strategies import HAND_WRITTEN, Strategy
 from zerosim.systems.registry import find
 from zerosim.trace import labels
 from zerosim.trace.autolabel.observer import Observer
@@ -71,6 +71,10 @@ class Strategies:
                 options={**strategy.options, "classes": self._classes()},
             )
         )
+
+    def has_system(self) -> bool:
+        """Whether a system divides the training, beside what the program does by hand."""
+        return any(system != HAND_WRITTEN for system, _ in self._written)
 
     def parameters_of(self, unit: str) -> tuple[str, ...]:
         """The parameters that communicate together under this name."""

@@ -34,6 +34,8 @@ class Passes:
 
     Attributes:
         here: its iteration and its number.
+        returns: how many forwards its backwards went back through: a loss of several forwards has
+            one backward.
     """
 
     here: tuple[int, int] = (-1, 0)
@@ -41,6 +43,9 @@ class Passes:
         default_factory=weakref.WeakKeyDictionary
     )
     backwards: weakref.WeakKeyDictionary[nn.Module, int] = field(
+        default_factory=weakref.WeakKeyDictionary
+    )
+    returns: weakref.WeakKeyDictionary[nn.Module, int] = field(
         default_factory=weakref.WeakKeyDictionary
     )
 
@@ -68,7 +73,9 @@ class Units:
         self._settled: Passes | None = None
         self._counted: weakref.WeakKeyDictionary[nn.Module, tuple[int, int]]
         self._counted = weakref.WeakKeyDictionary()
-        self._gone_back: weakref.WeakSet[nn.Module] = weakref.WeakSet()
+        self._gone_back: weakref.WeakKeyDictionary[nn.Module, set[int]]
+        self._gone_back = weakref.WeakKeyDictionary()
+        self._num_forwards = 0
         self._unseen: weakref.WeakSet[nn.Module] = weakref.WeakSet()
         self._taken: dict[str, int] = {}
         self._computing: list[tuple[nn.Module, str, int | None]] = []
@@ -129,14 +136,19 @@ class Units:
         return count == 1
 
     def forward_ends(self, root: nn.Module, output: Any) -> None:
-        """It has computed; a backward that comes to what made its output goes back through it."""
+        """It has computed; a backward that comes to what made its output goes back through it.
+
+        If nothing is known to have made it, any backward does, unless nothing of it is trained.
+        """
         made_by = [tensor.grad_fn for tensor in _tensors(output) if tensor.grad_fn is not None]
         self._unseen.discard(root)
-        if not made_by:
+        if not made_by and is_trained(root):
             self._unseen.add(root)
         reference = weakref.ref(root)
+        self._num_forwards += 1
+        goes_back = functools.partial(self._root_goes_back, reference, self._num_forwards)
         for node in dict.fromkeys(made_by):
-            node.register_prehook(functools.partial(self._root_goes_back, reference))
+            node.register_prehook(goes_back)
 
     def gone_back(self, module: nn.Module) -> bool:
         """Whether this backward has come to the model that a module is in."""
@@ -147,7 +159,9 @@ class Units:
         """A backward is over; it counts if it added to gradients."""
         self._counted.clear()
         for root in (*self._gone_back, *self._unseen) if adds else ():
-            self._passes.backwards[root] = self._passes.backwards.get(root, 0) + 1
+            passes, count = self._passes, len(self._gone_back.get(root, (0,)))
+            passes.backwards[root] = passes.backwards.get(root, 0) + 1
+            passes.returns[root] = passes.returns.get(root, 0) + count
         self._gone_back.clear()
         if adds:
             self._unseen.clear()
@@ -180,6 +194,13 @@ class Units:
             )
             known = self._counted[module] = forwards, backwards
         return known
+
+    def returns(self, module: nn.Module) -> int:
+        """Likewise, how many forwards those backwards went back through."""
+        if self._settled is None or self.is_piped:
+            return 1
+        counts = self._settled.returns.items()
+        return sum(count for root, count in counts if module in self._inside.get(root, ()))
 
     def begin(self, module: nn.Module) -> bool:
         """A module computes in forward; returns whether it is a unit."""
@@ -215,11 +236,11 @@ class Units:
         self._going_back = ("", None)
 
     @uncompiled
-    def _root_goes_back(self, reference: weakref.ref[nn.Module], *_: Any) -> None:
-        """Autograd has come to what made a model's output."""
+    def _root_goes_back(self, reference: weakref.ref[nn.Module], number: int, *_: Any) -> None:
+        """Autograd has come to what made a model's output in the forward of this number."""
         root = reference()
         if root is not None:
-            self._gone_back.add(root)
+            self._gone_back.setdefault(root, set()).add(number)
 
     @uncompiled
     def _goes_back(self, name: str, *_: Any) -> None:
@@ -253,6 +274,11 @@ def _tensors(output: Any) -> list[torch.Tensor]:
         elif is_dataclass(leaf) and not isinstance(leaf, type):
             found += _tensors([getattr(leaf, one.name) for one in fields(leaf)])
     return found
+
+
+def is_trained(root: nn.Module) -> bool:
+    """Whether any of its parameters is: a reference model, a teacher has none."""
+    return any(parameter.requires_grad for parameter in root.parameters())
 
 
 def unwrapped(root: nn.Module) -> nn.Module:

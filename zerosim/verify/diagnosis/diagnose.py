@@ -19,6 +19,7 @@ from zerosim.verify.diagnosis.processes import ProcessStates, look
 from zerosim.verify.diagnosis.ranks import states_of
 from zerosim.verify.diagnosis.speed import speed_findings
 from zerosim.verify.diagnosis.structure import structural
+from zerosim.verify.diagnosis.unready import unready
 from zerosim.verify.diagnosis.values import checked_iterations, value_findings
 
 _SETTLED = 10
@@ -70,7 +71,7 @@ def diagnose(
     until_ns = max(last_ns, seen.now_ns or 0)
     ways = ways_of(trace)
     run = ObservedRun(trace, states, [*groups, *ways], until_ns, patience_s)
-    findings = [*structural(run), *value_findings(trace)]
+    findings = [*unready(trace), *structural(run), *value_findings(trace)]
     if not findings and (seen.now_ns is None or len(iterations(trace)) >= _SETTLED):
         findings = speed_findings(run)
     num_calls = sum(len(calls) for group in groups for calls in group.calls.values())

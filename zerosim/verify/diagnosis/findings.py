@@ -28,6 +28,7 @@ class Wrong(StrEnum):
     DIED = "died"
     STANDS_STILL = "stands still"
     ENDED_EARLY = "ended early"
+    NEVER_READY = "has parameters without a gradient that a reduction waits for"
     NOT_FINITE = "has a value that is not finite"
     TOO_LARGE = "has a value that is far too large"
     DIFFERS = "has another value than its replicas"

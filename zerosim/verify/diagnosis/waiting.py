@@ -91,8 +91,20 @@ def missing(run: ObservedRun, found: Disagreement) -> Finding | None:
             ]
         ),
         evidence=tuple(sides(found)),
-        advice=advice(wrong),
+        advice=_advice(wrong, found, expected),
     )
+
+
+def _advice(wrong: Wrong, found: Disagreement, expected: Event) -> str:
+    """What to try: a call beside the steps, such as one that saves, may be behind a condition.
+
+    It is if those who ended without it did as many iterations as those who called it.
+    """
+    if wrong is not Wrong.ENDED_EARLY or not is_after_steps(expected):
+        return advice(wrong)
+    own = (found.group.calls[rank] for rank in found.lacking)
+    did_as_many = all(calls and calls[-1].iteration >= expected.iteration for calls in own)
+    return advice("some_ranks_call" if did_as_many else "some_ranks_call_or_batches")
 
 
 def goes_on(run: ObservedRun, state: RankState) -> bool:

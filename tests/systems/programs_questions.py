@@ -1,0 +1,230 @@
+"""Programs that people asked about, in small: switches, unused parameters, updates by hand."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp.wrap import ModuleWrapPolicy
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim import AdamW
+
+from tests.systems.witness import run_traced
+
+WIDTH, CLASSES = 16, 4
+STEPS = 3
+
+
+class Layers(nn.Module):
+    """Four layers and a head; a test says which layers a forward calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        self.head = nn.Linear(WIDTH, CLASSES)
+        self.called = [0, 1, 2, 3]
+
+    def forward(self, x):
+        for place in self.called:
+            x = torch.relu(self.layers[place](x))
+        return self.head(x)
+
+
+def train(
+    model, *, micro_steps=1, steps=STEPS, before=lambda *_: None, unsynced=nullcontext, **how
+):
+    """A training loop.
+
+    Args:
+        before: is called with the step and the micro-step.
+        unsynced: makes a context for each micro-step but the last.
+        how: the optimizer clears its gradients.
+    """
+    optimizer = AdamW(model.parameters(), lr=0.01)
+    for step in range(steps):
+        for micro_step in range(micro_steps):
+            before(step, micro_step)
+            with nullcontext() if micro_step == micro_steps - 1 else unsynced():
+                model(torch.randn(2, WIDTH)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad(**how)
+    return {}
+
+
+def wrapped(kind, net, **options):
+    """A model of four layers as a system divides it."""
+    if kind == "ddp":
+        return DistributedDataParallel(net, **options)
+    if kind == "fsdp1":
+        policy = ModuleWrapPolicy({nn.Linear})
+        return FullyShardedDataParallel(
+            net, auto_wrap_policy=policy, device_id=torch.device("cpu"), **options
+        )
+    for layer in net.layers:
+        fully_shard(layer, **options)
+    return fully_shard(net, **options)
+
+
+def calls_fewer(kind, *, last=STEPS - 1, called=(0, 1, 3), how=None, **options):
+    """From its last step on a forward calls three layers of four."""
+    net = Layers()
+
+    def before(step, _):
+        net.called = list(called) if step >= last else [0, 1, 2, 3]
+
+    return train(wrapped(kind, net, **options), steps=last + 1, before=before, **(how or {}))
+
+
+def one_step_unused():
+    """DDP's first step leaves a layer out, and there is no second."""
+    net = Layers()
+    net.called = [0, 1, 2]
+    return train(wrapped("ddp", net), steps=1)
+
+
+def ignored():
+    """DDP is told to ignore a layer."""
+    net = Layers()
+    names = ["layers.1.weight", "layers.1.bias"]
+    DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(net, names)
+    return train(DistributedDataParallel(net))
+
+
+def unused_root(kind):
+    """The root has a layer that its forward never calls."""
+    net = Layers()
+    net.unused = nn.Linear(WIDTH, WIDTH)
+    return train(wrapped(kind, net))
+
+
+def reduced_late():
+    """HSDP: the sums are all-reduced over the replicas in the last micro-step."""
+    mesh = init_device_mesh("cpu", (2, dist.get_world_size() // 2), mesh_dim_names=("r", "s"))
+    model = wrapped("fsdp2", Layers(), mesh=mesh)
+    return train(
+        model, micro_steps=2, before=lambda _, micro: model.set_requires_all_reduce(micro == 1)
+    )
+
+
+def beside_a_reference(kind, *, num_forwards=2):
+    """A loss of several forwards, held against a frozen model that computes without gradients."""
+    reference = Layers().requires_grad_(False)
+    reference, model = wrapped(kind, reference), wrapped(kind, Layers())
+    optimizer = AdamW(model.parameters(), lr=0.01)
+    for _ in range(STEPS):
+        x = torch.randn(2, WIDTH)
+        with torch.no_grad():
+            wanted = reference(x)
+        sum((model(x) - wanted).square().mean() for _ in range(num_forwards)).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return {}
+
+
+def accumulated(kind, **options):
+    """Three micro-steps, of which the last reduces."""
+    model = wrapped(kind, Layers(), **options)
+    if kind == "fsdp1":
+        return train(model, micro_steps=3, unsynced=model.no_sync)
+    return train(
+        model, micro_steps=3, before=lambda _, micro: model.set_requires_gradient_sync(micro == 2)
+    )
+
+
+def updated_by_hand(reduced=torch.float32, gathered=torch.bfloat16):
+    """Copies of gradients are reduce-scattered, a rank's part is updated and all parts gathered."""
+    rank, num_ranks = dist.get_rank(), dist.get_world_size()
+    net = Layers()
+    parameters = list(net.parameters())
+    flat = torch.cat([one.data.flatten() for one in parameters])
+    padding = -len(flat) % num_ranks
+    size = (len(flat) + padding) // num_ranks
+    padded = nn.functional.pad(flat, (0, padding))
+    master = padded.chunk(num_ranks)[rank].clone().requires_grad_()
+    optimizer = AdamW([master], lr=0.01)
+    for _ in range(STEPS):
+        net(torch.randn(2, WIDTH)).square().mean().backward()
+        copied = torch.cat([one.grad.flatten() for one in parameters]).to(reduced)
+        mine = torch.empty(size, dtype=reduced)
+        dist.reduce_scatter_tensor(mine, nn.functional.pad(copied, (0, padding)))
+        master.grad = mine.float() / num_ranks
+        optimizer.step()
+        whole = torch.empty(size * num_ranks, dtype=gathered)
+        dist.all_gather_into_tensor(whole, master.detach().to(gathered))
+        place = 0
+        for one in parameters:
+            one.data.copy_(whole[place : place + one.numel()].view_as(one))
+            place, one.grad = place + one.numel(), None
+    return {}
+
+
+def messages_between_steps():
+    """DDP, and after each step a message that is larger than the model."""
+    model = DistributedDataParallel(Layers())
+    optimizer = AdamW(model.parameters(), lr=0.01)
+    large = torch.ones(10_000)
+    for _ in range(STEPS):
+        model(torch.randn(2, WIDTH)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if dist.get_rank() == 0:
+            dist.send(large, 1)
+        else:
+            dist.recv(large, 0)
+    return {}
+
+
+def quantized_by_hand():
+    """Gradients as int8, and their scales, by all-to-all after backward."""
+    net = Layers()
+    optimizer = AdamW(net.parameters(), lr=0.01)
+    for _ in range(STEPS):
+        net(torch.randn(2, WIDTH)).square().mean().backward()
+        for one in net.parameters():
+            values = one.grad.flatten().to(torch.int8)
+            scales = torch.ones(dist.get_world_size())
+            dist.all_to_all_single(torch.empty_like(values), values)
+            dist.all_to_all_single(torch.empty_like(scales), scales)
+        optimizer.step()
+        optimizer.zero_grad()
+    return {}
+
+
+def programs(num_ranks):
+    """By name, what is called in each rank."""
+    if num_ranks == 4:
+        return {"hybrid, all-reduced late": reduced_late}
+    return {
+        "ddp, one step unused": one_step_unused,
+        "ddp, unused later": lambda: calls_fewer("ddp", how={"set_to_none": False}),
+        "ddp, unused in a later bucket": lambda: calls_fewer(
+            "ddp", last=1, called=(0, 2, 3), bucket_cap_mb=0.001
+        ),
+        "ddp, finds unused": lambda: calls_fewer("ddp", find_unused_parameters=True),
+        "ddp, ignored": ignored,
+        "fsdp2, unused layer": lambda: calls_fewer("fsdp2"),
+        "fsdp2, unused in the root": lambda: unused_root("fsdp2"),
+        "fsdp2, beside a reference": lambda: beside_a_reference("fsdp2"),
+        "fsdp2, three forwards": lambda: beside_a_reference("fsdp2", num_forwards=3),
+        "fsdp1, beside a reference": lambda: beside_a_reference("fsdp1"),
+        "fsdp2, accumulated": lambda: accumulated(
+            "fsdp2",
+            mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32),
+        ),
+        "fsdp1, accumulated": lambda: accumulated("fsdp1"),
+        "updated by hand": updated_by_hand,
+        "updated by hand, reduced in bf16": lambda: updated_by_hand(torch.bfloat16, torch.float32),
+        "messages between steps": messages_between_steps,
+        "quantized by hand": quantized_by_hand,
+        "fsdp1, unused layer": lambda: calls_fewer("fsdp1"),
+    }
+
+
+def run_all(folder, names):
+    """Run programs one after the other, each traced into a folder of its name."""
+    for name in names:
+        run_traced(name, programs(dist.get_world_size())[name], folder)

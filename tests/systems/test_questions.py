@@ -1,0 +1,168 @@
+"""What people asked about their programs, and what a specialist would have answered."""
+
+from functools import cache
+
+import pytest
+
+from tests.ranks import run_ranks
+from tests.systems import programs_questions as programs
+from zerosim.record import load as read
+from zerosim.schema.events import Op, Phase, Purpose
+from zerosim.theory import Cause
+from zerosim.verify import Outcome, verify, verify_memory
+from zerosim.verify.diagnosis import diagnose
+
+pytestmark = pytest.mark.ranks
+
+load = cache(read)
+NAMES = {num_ranks: list(programs.programs(num_ranks)) for num_ranks in (2, 4)}
+CASES = [(num_ranks, name) for num_ranks, names in NAMES.items() for name in names]
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """Traces by number of ranks and program."""
+    folders = {}
+
+    def run(num_ranks, name):
+        if num_ranks not in folders:
+            folder = tmp_path_factory.mktemp(f"questions-{num_ranks}")
+            run_ranks(programs.run_all, num_ranks, str(folder), NAMES[num_ranks])
+            folders[num_ranks] = folder
+        return load(folders[num_ranks] / name)
+
+    return run
+
+
+@pytest.mark.parametrize(("num_ranks", "name"), CASES)
+def test_no_byte_is_unexplained(ran, num_ranks, name):
+    report = verify(ran(num_ranks, name))
+    assert report.outcome is not Outcome.UNEXPLAINED, report.headline
+    assert (report.unexplained_trace, report.unexplained_wire) == (0, 0)
+
+
+def causes(report):
+    return {one.cause for law in report.systems for one in law.causes if one.bytes}
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("ddp, one step unused", "layers.3.weight and layers.3.bias got"),
+        ("ddp, unused later", "layers.2.weight and layers.2.bias got"),
+    ],
+)
+def test_a_reduction_that_was_never_made_is_not_said_to_be_sent(ran, name, first):
+    trace = ran(2, name)
+    report = verify(trace)
+    assert report.headline.startswith(f"DDP sends nothing a step, not 2Ψ(N-1)/N: {first} no grad")
+    assert "bucket 0 was never full: no gradients were averaged" in report.headline
+    assert report.outcome is Outcome.EXPLAINED
+    found = diagnose(trace).headline
+    assert f"ranks 0 and 1 did not reduce all gradients: {first} no gradient" in found
+    assert "set find_unused_parameters=True" in found
+
+
+def test_buckets_before_one_that_is_never_full_are_reduced(ran):
+    report = verify(ran(2, "ddp, unused in a later bucket"))
+    [law] = report.systems
+    assert 0 < law.sent_bytes < law.law_bytes
+    assert "bucket 2 was never full: only the buckets before it were reduced" in report.headline
+
+
+def test_ddp_that_finds_unused_parameters_reduces_all(ran):
+    trace = ran(2, "ddp, finds unused")
+    assert verify(trace).headline.startswith("DDP sends 2Ψ(N-1)/N")
+    assert "nothing is wrong" in diagnose(trace).headline
+
+
+def test_what_ddp_is_told_to_ignore_is_no_matter_of_its_buckets(ran):
+    report = verify(ran(2, "ddp, ignored"))
+    told = "DDP was told to ignore layers.1.weight and layers.1.bias (272 parameters): - 0.47 Ψ."
+    assert report.headline.endswith(told)
+    assert causes(report) == {Cause.NOT_REDUCED}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("fsdp2, unused layer", "modules that forward does not call are neither gathered nor red"),
+        ("fsdp2, unused in the root", "parameters that got no gradient are not reduced: - "),
+        ("fsdp1, unused layer", "modules that forward does not call are neither gathered nor red"),
+    ],
+)
+def test_what_forward_does_not_call_is_neither_gathered_nor_reduced(ran, name, words):
+    report = verify(ran(2, name))
+    assert words in report.headline
+    assert Cause.UNUSED in causes(report)
+
+
+def test_sums_that_are_all_reduced_over_the_replicas_in_the_last_micro_step(ran):
+    report = verify(ran(4, "hybrid, all-reduced late"))
+    assert report.headline.startswith("HSDP sends ")
+    assert "all-reduced over the replicas only where all-reduce is on" in report.headline
+    assert Cause.NOT_REDUCED in causes(report)
+
+
+@pytest.mark.parametrize(
+    ("name", "law", "made"),
+    [
+        # a gather in each forward, in each return through one, and a reduction
+        ("fsdp2, beside a reference", 5, "2 forwards and 1 backward through 2 of them"),
+        ("fsdp2, three forwards", 7, "3 forwards and 1 backward through 3 of them"),
+        # FSDP1 gathers once in backward, whatever comes back to it
+        ("fsdp1, beside a reference", 4, "2 forwards and 1 backward"),
+    ],
+)
+def test_each_model_has_its_line_and_only_a_recomputation_is_called_so(ran, name, law, made):
+    report = verify(ran(2, name))
+    trained, reference = report.systems
+    assert (trained.payloads, reference.payloads) == (law, 1)
+    assert f"of Layers ({made}) sends" in report.headline
+    assert "of Layers 2 (1 forward without a backward) sends" in report.headline
+    assert Cause.RECOMPUTATION not in causes(report)
+    assert "computed in backward" not in report.headline
+
+
+NUM_PARAMETERS = 4 * (16 * 16 + 16) + 16 * 4 + 4
+
+
+@pytest.mark.parametrize("name", ["fsdp2, accumulated", "fsdp1, accumulated"])
+def test_gradients_that_a_system_keeps_between_micro_steps_have_a_role(ran, name):
+    report = verify_memory(ran(2, name))
+    size = f"4Ψ of gradients that are not reduced yet ({4 * NUM_PARAMETERS:,} B)"
+    told = f"when an update begins, as the law says, and between micro-steps {size}"
+    assert told in report.headline
+
+
+@pytest.mark.parametrize(
+    ("name", "amount", "why"),
+    [
+        ("updated by hand", "1.50Ψ", "parameters are gathered in 2 B each, and kept in 4: - 0.50"),
+        (
+            "updated by hand, reduced in bf16",
+            "1.50Ψ",
+            "gradients are reduced in 2 B each, parameters travel in 4: - 0.50 Ψ",
+        ),
+    ],
+)
+def test_an_update_by_hand_is_in_the_step_and_its_dtypes_are_causes(ran, name, amount, why):
+    report = verify(ran(2, name))
+    begin = f"This program sends {amount}(N-1)/N a step, like ZeRO-1 or ZeRO-2 (2Ψ(N-1)/N)"
+    assert report.headline.startswith(begin)
+    assert why in report.headline
+    phases = {row.phase for row in report.rows if row.purpose is Purpose.UNLABELLED}
+    assert phases == {Phase.BACKWARD, Phase.UPDATE}
+
+
+def test_messages_between_steps_are_in_the_headline(ran):
+    report = verify(ran(2, "messages between steps"))
+    assert report.outcome is Outcome.EXPLAINED
+    assert "not 2Ψ(N-1)/N: send of no stated purpose, between two steps" in report.headline
+
+
+def test_quantized_values_are_no_metadata_and_scales_no_activations(ran):
+    rank = ran(2, "quantized by hand").ranks[0]
+    calls = [event for event in rank.events if event.op is Op.ALL_TO_ALL]
+    assert calls
+    assert {event.purpose for event in calls} == {Purpose.UNLABELLED}
