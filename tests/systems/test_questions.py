@@ -38,7 +38,8 @@ def ran(tmp_path_factory):
 def test_no_byte_is_unexplained(ran, num_ranks, name):
     report = verify(ran(num_ranks, name))
     assert report.outcome is not Outcome.UNEXPLAINED, report.headline
-    assert (report.unexplained_trace, report.unexplained_wire) == (0, 0)
+    if report.systems:  # else nothing is predicted
+        assert (report.unexplained_trace, report.unexplained_wire) == (0, 0)
 
 
 def causes(report):

@@ -203,6 +203,9 @@ def attribute(
         standing, planned, cause, words = _judge(
             call, event, slot=slot, plans=plans, forward=forward, own=own, unplanned=unplanned
         )
+        if (event.source, event.op) in meter.recurring and _is_of_nobody(call, cause, plans):
+            words = said("calls.no_purpose_outside", op=term(call.op or ""))
+            cause = Cause.NOT_ATTRIBUTED
         found.append(
             Attributed(
                 call=call,
@@ -319,7 +322,7 @@ def _overhead_of(
         cause = Cause.ASKED_FOR
         words = said(key, what=asked_for, op=op, phase=term(call.phase))
     elif call.phase not in STEP_PHASES:
-        cause, words = _outside(call, plans)
+        cause, words = Cause.OUTSIDE, said("calls.outside", purpose=purpose)
     elif _is_exchange(call) and not any(_is_exchange(c) for plan in plans for c in plan.calls):
         cause = Cause.ACTIVATIONS
         words = said("calls.exchange", op=op)
@@ -341,17 +344,15 @@ def _overhead_of(
     return cause, words
 
 
-def _outside(call: Movement, plans: Sequence[Plan]) -> tuple[Cause, str]:
-    """What is called between two steps: an evaluation, or what nobody said the purpose of.
+def _is_of_nobody(call: Movement, cause: Cause | None, plans: Sequence[Plan]) -> bool:
+    """Whether nobody said what is called between two steps, again and again, for.
 
-    A number that is small beside the model may be an evaluation's.
+    What comes once may be a checkpoint, and what is small beside the model an evaluation's number.
     """
+    if cause is not Cause.OUTSIDE or any(plan.is_complete for plan in plans):
+        return False
     most = min((plan.scale.unit_bytes for plan in plans), default=0)
-    is_large = call.buffer_bytes * _A_NUMBER >= most
-    if call.purpose is Purpose.UNLABELLED and call.phase is Phase.OUTSIDE and is_large:
-        op = term(call.op or "")
-        return Cause.NOT_ATTRIBUTED, said("calls.no_purpose_outside", op=op)
-    return Cause.OUTSIDE, said("calls.outside", purpose=term(call.purpose or ""))
+    return call.purpose is Purpose.UNLABELLED and call.buffer_bytes * _A_NUMBER >= most
 
 
 def _hook_of(call: Movement, plans: Sequence[Plan]) -> str:

@@ -76,7 +76,7 @@ def law_of(one: Checked, place: int, overhead: Sequence[CauseBytes]) -> SystemLa
         sent_bytes=sent_bytes,
         amount=plan.scale.amount(planned - unsent),
         planned=plan.scale.amount(planned) if unsent else "",
-        is_sent=sent_bytes > unsent,
+        is_sent=max(sent_bytes, planned) > unsent,
         why=tuple(_why(plan, causes, unplanned)),
         overheads=tuple(_overheads(plan, (*causes, *unplanned))),
         causes=causes,

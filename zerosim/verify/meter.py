@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -46,6 +46,7 @@ class Meter:
 
     Attributes:
         unknown: why the bytes of some call are not known, of those asked for last.
+        recurring: by line and operation, what is called between steps in several iterations.
     """
 
     def __init__(
@@ -60,6 +61,13 @@ class Meter:
         self.rank, self._calls = rank, calls
         self.is_imported = is_imported
         self.unknown: list[str] = []
+        between = {
+            (event.source, event.op, event.iteration)
+            for event in (call.event for call in calls.values())
+            if event.phase is Phase.OUTSIDE and event.iteration >= 0
+        }
+        counts = Counter((source, op) for source, op, _ in between)
+        self.recurring = frozenset(key for key, count in counts.items() if count > 1)
 
     def as_movement(self, event: Event) -> Movement | None:
         """A recorded call as a plan would have it; None if its group or operator is not known."""

@@ -9,7 +9,6 @@ from zerosim.schema.events import STEP_PHASES, Event, Op, Phase, Purpose
 from zerosim.schema.manifest import Source
 from zerosim.schema.memory import Role
 from zerosim.schema.strategies import HAND_WRITTEN, Bundle, Parameter, Strategy
-from zerosim.theory.movement import PASSES
 from zerosim.verify.meter import calls_by_iteration
 
 _OF_PARAMETERS = (Purpose.UNLABELLED, Purpose.REDUCE_GRADIENTS, Purpose.GATHER_PARAMETERS)
@@ -39,7 +38,7 @@ def _taken_as_hand_written(rank: RankTrace, *, is_imported: bool) -> tuple[Strat
         event
         for events in calls_by_iteration(rank).values()
         for event in events
-        if event.phase in STEP_PHASES and event.purpose in purposes and event.op in PASSES
+        if event.phase in STEP_PHASES and event.purpose in purposes
     ]
     sizes = Counter[str]()
     for event in called:
