@@ -49,7 +49,8 @@ def psi(size, document):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_run_has_a_tour(name):
     stops, document = replay(name).tour, replay(name).document
-    fewest = min(LEAST, len(document["beats"]))
+    # of an imported run nothing of memory is recorded, so the stop at its peak is absent
+    fewest = min(LEAST - name.startswith("device-clock"), len(document["beats"]))
     assert fewest <= len(stops) <= MOST
     assert [one.step for one in stops] == sorted(one.step for one in stops)
     assert (stops[0].about, stops[-1].about) == ("run", "sum")
