@@ -86,7 +86,8 @@ def test_each_unit_is_computed_in_a_beat_of_its_own(name):
         and place not in inside
     ]
     found = [beat for beat in beats(name) if beat.sign is Sign.COMPUTE and beat not in several]
-    assert [beat.units for beat in found] == [(unit,) for unit in computed]
+    # in a profile, kernels between those of units are of none
+    assert [beat.units for beat in found] == [(unit,) if unit else () for unit in computed]
 
 
 @pytest.mark.parametrize(("name", "num_beats"), [("parallel/1f1b", 24), ("parallel/gpipe", 29)])

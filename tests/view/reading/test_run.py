@@ -14,7 +14,7 @@ import zerosim
 from tests.dashboards.samples import HOSTILE, put_trace
 from zerosim.base.errors import ConfigError, EnvironmentFault
 from zerosim.base.tables import Column, Evidence, Table
-from zerosim.lessons.recordings import COMMITTED, committed
+from zerosim.lessons.recordings import COMMITTED, committed, settings
 from zerosim.schema.events import Op, Phase
 from zerosim.view.reading import Run, Source
 
@@ -31,15 +31,11 @@ def run_of(name):
 def test_a_run_is_one_screen(name):
     run = run_of(name)
     assert isinstance(run, Run)
-    if name in (
-        "across/stage-1",
-        "inside/stage-1",
-        "spread/stage-3",
-        "tokens-256/stage-3",
-        "tokens-1024/stage-3",
-        "tokens-4096/stage-3",
-    ):
+    setting = settings()[name.partition("/")[0]]
+    if setting.get("dry"):
         assert run.source is Source.SIMULATED
+    elif name.startswith("device-clock/"):
+        assert run.source is Source.IMPORTED
     else:
         assert run.source is (Source.EXECUTED if run.trace.manifest.config else Source.TRACED)
     assert len(repr(run).splitlines()) <= 25
