@@ -93,6 +93,51 @@ def test_dumps_of_nccl_are_a_run_with_sizes_phases_purposes_and_times(tmp_path):
     assert answer.out.startswith("- This program sends 3Ψ(N-1)/N a step, like ZeRO-3")
 
 
+def on_threads(steps):
+    """As of a GPU: what autograd's own thread asks for has no stack down to the program."""
+    return [
+        called(number, call, stack)
+        if "backward" not in stack
+        else called(number, call, stack[:-1]) | {"thread_name": "pt_autograd_0"}
+        for number, (call, stack) in enumerate(steps)
+    ]
+
+
+def test_the_thread_tells_backward_on_a_gpu(tmp_path):
+    given = tmp_path / "dumps"
+    written(given, *[on_threads(STEP * 3)] * 4)
+    for file in [*given.iterdir()]:  # as TORCH_NCCL_DEBUG_INFO_TEMP_FILE may have it
+        file.rename(given / file.name.replace("comm_lib_trace_rank", "dump"))
+    import_run([given], tmp_path / "out")
+    mine = calls(tmp_path / "out", 2)
+    assert [one.iteration for one in mine] == [0] * 6 + [1] * 6 + [2] * 6
+    assert [one.phase for one in mine[:6]] == [stack[1] for _, stack in STEP]
+
+
+SMALL, LARGE = (("nccl:all_reduce", [[size]], [[size]]) for size in (100, 200))
+
+
+@pytest.mark.parametrize(
+    ("buckets", "is_told"), [((SMALL, LARGE), True), ((SMALL,), False), ((SMALL, SMALL), False)]
+)
+def test_buckets_that_recur_are_iterations_and_buckets_all_alike_are_not(
+    tmp_path, buckets, is_told
+):
+    first = called(0, ("nccl:all_reduce", [[300]], [[300]])) | {"thread_name": "pt_autograd_0"}
+    entries = [first] + [
+        called(number, call) | {"thread_name": "pt_autograd_0", "frames": []}
+        for number, call in enumerate(buckets * 3, 1)
+    ]
+    given = written(tmp_path / "dumps", *[entries] * 4)
+    found = import_run([given], tmp_path / "out")
+    mine = calls(tmp_path / "out")[1:]
+    assert any("calls of backward that recur" in one for one in found.notes) is is_told
+    assert [one.iteration for one in mine] == ([0, 0, 1, 1, 2, 2] if is_told else [-1] * len(mine))
+    assert {(one.phase, one.purpose) for one in mine} == {
+        (Phase.BACKWARD, Purpose.REDUCE_GRADIENTS)
+    }
+
+
 def test_json_has_no_lines_of_code_and_so_no_iterations(tmp_path):
     entries = [one | {"frames": []} for one in fsdp2(2)]
     given = written(tmp_path / "dumps", *[entries] * 4, as_json=True)

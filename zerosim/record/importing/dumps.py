@@ -70,6 +70,7 @@ class DumpedCall:
         peer: of a message, the other end's place in the group.
         given, gotten: the elements of each tensor that goes in, and that comes out.
         dtype: of all of them, as the recorder has it.
+        thread: what the thread is called that asked; "" before PyTorch 2.6.
         frames: from the innermost.
     """
 
@@ -89,6 +90,7 @@ class DumpedCall:
     completed_ns: int | None
     state: str
     is_retired: bool
+    thread: str
     frames: tuple[StackFrame, ...]
 
     @property
@@ -270,6 +272,7 @@ def _entry(values: dict[str, Any], place: int) -> DumpedCall:
         completed_ns=_number(values.get("time_discovered_completed_ns")) or None,
         state=_text(values.get("state")),
         is_retired=values.get("retired") is not False,
+        thread=_text(values.get("thread_name")),
         frames=frames,
     )
 

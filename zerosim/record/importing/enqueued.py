@@ -2,7 +2,7 @@
 
 Each call becomes a record of PyTorch's profiler with the annotations that its lines of code amount
 to. No dump knows a step of an optimizer: where the lines tell forward from backward, one of each is
-an iteration.
+an iteration; where only backward is told, what recurs in it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 from zerosim.record.bounds import MOST_RANKS
 from zerosim.record.importing.calls import SOURCE
@@ -48,6 +48,10 @@ _ROUNDS = (
     "Flight Recorder knows no step of an optimizer: a forward with its backward is taken for an "
     "iteration; with accumulated gradients it is a micro-step of one"
 )
+_RECURRENCE = (
+    "Flight Recorder knows no step of an optimizer: calls of backward that recur are taken for an "
+    "iteration; with accumulated gradients they are a micro-step of one"
+)
 _NO_ROUNDS = (
     "Flight Recorder knows no step of an optimizer, and lines of code do not tell forwards from "
     "backwards: of which iteration a call is, is not recorded"
@@ -64,7 +68,7 @@ def enqueued(dumps: Sequence[Dump]) -> list[KinetoProfile]:
     num_ranks = _num_ranks(dumps)
     windows = _windows(dumps)
     ranks = [_EnqueuedCalls.of(dump, windows) for dump in dumps]
-    rounds = [_round_ends(one.noted, is_from_start=one.is_from_start) for one in ranks]
+    rounds = [_rounds(one.noted, is_from_start=one.is_from_start) for one in ranks]
     if None in rounds:  # iterations would not be the same on all
         rounds = [None] * len(rounds)
     return [_profile(one, num_ranks, ends) for one, ends in zip(ranks, rounds, strict=True)]
@@ -144,14 +148,14 @@ def _is_within(entry: DumpedCall, windows: dict[str, tuple[int, int]]) -> bool:
     return first <= entry.sequence <= last
 
 
-def _profile(rank: _EnqueuedCalls, num_ranks: int, ends: list[int] | None) -> KinetoProfile:
+def _profile(rank: _EnqueuedCalls, num_ranks: int, rounds: _Rounds | None) -> KinetoProfile:
     dump, noted = rank.dump, rank.noted
     entries = [one.entry for one in noted]
     groups = _groups(dump, num_ranks)
     spans = [span for place, one in enumerate(noted) for span in _spans(one, place)]
     spans += [
         ProfileSpan(f"{ZERO}of a round", (0, -1), end, end, {})
-        for end in (_ends_of_backwards(noted) if ends is None else ends)
+        for end in (_ends_of_backwards(noted) if rounds is None else rounds.ends)
     ]
     spans.sort(key=in_order)
     nest(spans)
@@ -176,10 +180,17 @@ def _profile(rank: _EnqueuedCalls, num_ranks: int, ends: list[int] | None) -> Ki
             for one in entries
             if one.op not in _RECORDED
         ),
-        counts_iterations=ends is not None,
+        counts_iterations=rounds is not None,
         unsized="dumps say types from PyTorch 2.4 on, and one for a call",
         apart="Gloo's dumps do not say whom a group has",
-        notes=tuple(_notes(rank, num_ranks, counts=ends is not None, is_noticed=bool(kernels))),
+        notes=tuple(
+            _notes(
+                rank,
+                num_ranks,
+                _NO_ROUNDS if rounds is None else rounds.note,
+                is_noticed=bool(kernels),
+            )
+        ),
     )
 
 
@@ -224,11 +235,29 @@ def _carried(entry: DumpedCall, place: int) -> Iterator[ProfileSpan]:
         yield ProfileSpan("nccl", (0, place), begin, end, {_LINK: place})
 
 
-def _round_ends(noted: Sequence[_Noted], *, is_from_start: bool) -> list[int] | None:
-    """When each forward with its backward was over; None if they cannot be told apart.
+class _Rounds(NamedTuple):
+    """When each of what is taken for an iteration was over, and a sentence on what that is."""
+
+    ends: list[int]
+    note: str
+
+
+def _rounds(noted: Sequence[_Noted], *, is_from_start: bool) -> _Rounds | None:
+    """What is taken for an iteration; None if nothing is.
 
     What came before the first whole one loses its annotations, as it is of no iteration.
     """
+    found = _whole_rounds(noted, is_from_start=is_from_start)
+    rounds, note = (found, _ROUNDS) if found else (_recurring(noted), _RECURRENCE)
+    if not rounds:
+        return None
+    for one in noted[: next(n for n, one in enumerate(noted) if one is rounds[0][0])]:
+        one.names = []
+    return _Rounds([some[-1].entry.created_ns + _LEVELS for some in rounds], note)
+
+
+def _whole_rounds(noted: Sequence[_Noted], *, is_from_start: bool) -> list[list[_Noted]]:
+    """Each forward with its backward; none if they cannot be told apart."""
     rounds: list[list[_Noted]] = []
     has_gone_back = True
     for one in noted:
@@ -243,10 +272,25 @@ def _round_ends(noted: Sequence[_Noted], *, is_from_start: bool) -> list[int] | 
     is_first_whole = is_from_start or (kinds and kinds[0] == usual)
     whole = rounds[0 if is_first_whole else 1 : len(rounds) if kinds[-1:] == [usual] else -1]
     if count < _LEAST or not all(is_backward(some[-1].names) for some in whole):
-        return None
-    for one in noted[: next(n for n, one in enumerate(noted) if one is whole[0][0])]:
-        one.names = []
-    return [some[-1].entry.created_ns + _LEVELS for some in whole]
+        return []
+    return whole
+
+
+def _recurring(noted: Sequence[_Noted]) -> list[list[_Noted]]:
+    """The calls of backward, cut where they begin anew; none if they never do.
+
+    Calls that are all alike may be one of an iteration or many: they are not cut.
+    """
+    backward = [one for one in noted if is_backward(one.names)]
+    kinds = [one.kind for one in backward]
+    for period in range(2, len(kinds) // _LEAST + 1):
+        usual, count = kinds[-period:], 1
+        while kinds[-(count + 1) * period : -count * period] == usual:
+            count += 1
+        if count >= _LEAST and len(set(usual)) > 1:
+            first = len(kinds) - count * period
+            return [backward[at : at + period] for at in range(first, len(kinds), period)]
+    return []
 
 
 def _ends_of_backwards(noted: Sequence[_Noted]) -> list[int]:
@@ -257,13 +301,11 @@ def _ends_of_backwards(noted: Sequence[_Noted]) -> list[int]:
     ]
 
 
-def _notes(
-    rank: _EnqueuedCalls, num_ranks: int, *, counts: bool, is_noticed: bool
-) -> Iterator[str]:
+def _notes(rank: _EnqueuedCalls, num_ranks: int, rounds: str, *, is_noticed: bool) -> Iterator[str]:
     dump, entries = rank.dump, [one.entry for one in rank.noted]
     if not any(one.frames for one in entries):
         yield "the dumps have no lines of code, as JSON never has: why a call was made is not told"
-    yield _ROUNDS if counts else _NO_ROUNDS
+    yield rounds
     if dump.backend == "gloo":
         yield _GLOO
     if is_noticed:

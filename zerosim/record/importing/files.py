@@ -19,8 +19,8 @@ _ENDINGS = (".json", ".json.gz")
 _ARCHIVES = (".tar", ".tar.gz", ".tgz")
 _OTHERS = (".sqlite", ".log", ".jsonl", ".pickle", ".pkl")
 """Of Nsight Systems, NCCL Inspector and Flight Recorder."""
-_OF_RANK = re.compile(r"rank_?\d+$")
-"""How the names of Flight Recorder's dumps end, which have no ending."""
+_OF_RANK = re.compile(r"^[^.]*\d$")
+"""Names of Flight Recorder's dumps: what PyTorch was told, without an ending, and the rank."""
 _GZIP = b"\x1f\x8b"
 _MOST_BYTES = 2**30
 """Of a file, unpacked: a longer one is no window of a few steps."""

@@ -2,7 +2,8 @@
 
 A framework calls its collectives in functions of its own: which one stands on the stack says what a
 profile says by an annotation. PyTorch's C++ code has no line: an all-reduce right below autograd's
-engine is DDP's reducer.
+engine is DDP's reducer. On a GPU autograd has threads of its own, named "pt_autograd_N"
+(torch/csrc/autograd/engine.cpp), whose stacks do not reach the program: their calls are backward's.
 """
 
 from __future__ import annotations
@@ -27,13 +28,15 @@ _NAMES: tuple[tuple[str, str, str], ...] = (
     *(("/fsdp/_runtime_utils.py", name, f"{FSDP1}{name}") for name in OF_FSDP1),
 )
 """Part of a file's path, a function in it, and the annotation that it amounts to."""
+_AUTOGRAD = "pt_autograd_"
 _PASS_ON = ("/zerosim/trace/", "/torch/_ops.py")
 _FORWARD = (WRAPPED, f"{FSDP2}pre_forward", f"{FSDP1}_pre_forward")
 
 
 def annotated(entry: DumpedCall) -> list[str]:
     """The annotations around a call, from the outermost, each once."""
-    found = [name for frame in reversed(entry.frames) for name in _of(frame)]
+    found = [BACKWARD] if _is_in_autograd(entry) else []
+    found += [name for frame in reversed(entry.frames) for name in _of(frame)]
     return list(dict.fromkeys([*found, WRAPPED] if _is_of_reducer(entry) else found))
 
 
@@ -50,7 +53,12 @@ def is_forward(names: Sequence[str]) -> bool:
 def _is_of_reducer(entry: DumpedCall) -> bool:
     """Whether DDP's reducer asked for it: in backward, and in no function of Python's."""
     asked = next((one for one in entry.frames if not _passes_on(one)), None)
-    return entry.op is Op.ALL_REDUCE and asked is not None and asked.function == _ENGINE
+    is_engine = _is_in_autograd(entry) if asked is None else asked.function == _ENGINE
+    return entry.op is Op.ALL_REDUCE and is_engine
+
+
+def _is_in_autograd(entry: DumpedCall) -> bool:
+    return entry.thread.startswith(_AUTOGRAD)
 
 
 def _of(frame: StackFrame) -> Iterator[str]:
