@@ -159,7 +159,9 @@ def test_a_pipeline_shows_the_micro_batches_that_each_stage_keeps(watch, recorde
     document, compared = one.document(), 0
     for _ in document["beats"]:
         magnified = one.ask(SHOWN)["magnified"]
-        what, beside = (one.page.locator(part).text_content() for part in ("#what", "#lane .said"))
+        what, beside = eventually(
+            lambda: [one.page.locator(part).text_content() for part in ("#what", "#lane .said")]
+        )
         said = re.search(r"by ranks 0-3: (.+)\.$", f"{what} {beside}".strip())
         if said:
             kept = [sum(tile["code"] == 2 for tile in rows[0]) for rows in magnified["tiles"]]
