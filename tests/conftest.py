@@ -27,30 +27,31 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 LONGEST = (
     "lessons/test_scripts.py",
     "browser/test_hostile.py",
+    "browser/test_published.py",
     "browser/test_lessons.py",
-    "launch/test_trace_command.py",
+    "train/launch/test_trace_command.py",
     "browser/test_replay.py",
     "browser/test_room.py",
     "browser/test_compare.py",
     "browser/test_plan_page.py",
-    "launch/test_killed.py",
+    "train/launch/test_killed.py",
     "browser/test_debug.py",
-    "stepping/test_held.py",
-    "plugin/test_ways.py",
+    "debug/test_held.py",
+    "pytest_plugin/test_ways.py",
     "cli/test_debug.py",
-    "simulate/test_dry.py",
-    "simulate/test_systems.py",
+    "predict/simulate/test_dry.py",
+    "predict/simulate/test_systems.py",
     "puzzles/test_puzzles.py",
-    "stepping/test_attach.py",
+    "debug/test_attach.py",
     "browser/test_files.py",
-    "frameworks/test_programs.py",
+    "systems/test_programs.py",
     "browser/test_plan.py",
     "browser/test_languages.py",
     "browser/test_puzzles.py",
-    "engine/test_stages.py",
-    "launch/test_nodes.py",
+    "train/engine/test_stages.py",
+    "train/launch/test_nodes.py",
     "browser/test_graph_page.py",
-    "stepping/test_systems.py",
+    "debug/test_systems.py",
     "browser/test_perfetto.py",
     "verify/test_runs.py",
     "browser/test_magnifier.py",
@@ -58,7 +59,7 @@ LONGEST = (
     "browser/test_verify.py",
     "trace/test_session.py",
     "browser/test_take.py",
-    "engine/test_offload.py",
+    "train/engine/test_offload.py",
     "browser/test_access.py",
 )
 """Files that take half a minute or more, as `make test` says at its end."""
@@ -67,6 +68,7 @@ LONGEST = (
 def pytest_collection_modifyitems(config, items):
     """The longest files come first, so that none of them is left alone at the end."""
     places = {HERE / name: place for place, name in enumerate(LONGEST)}
+    assert all(path.is_file() for path in places), "LONGEST names a file that is gone"
     items.sort(key=lambda item: places.get(item.path, len(LONGEST)))
     texts = {path: path.read_text() for path in {item.path for item in items}}
     for item in items:

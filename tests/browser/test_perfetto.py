@@ -125,7 +125,7 @@ def test_there_is_no_button_unless_it_is_asked_for(server, browser):
     page = browser.new_page()
     page.set_default_timeout(1000 * RANKS_S)
     answer = page.goto(f"{server}/replay")
-    page.wait_for_selector("#take")
+    page.wait_for_selector("#take", state="attached")  # behind "more"
     eventually(lambda: page.query_selector("#perfetto") is None)
     assert answer.headers["cross-origin-opener-policy"] == "same-origin"
     assert page.request.get(f"{server}/api/perfetto").status == 404

@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.conftest import eventually
 from tests.browser.test_access import violations
 from tests.cli.command import command
 from zerosim.dashboards.markdown import to_page_html
@@ -19,10 +20,10 @@ from zerosim.dashboards.published.book import PARTS, ROOT, RUNS, documents
 from zerosim.dashboards.published.writing import site_files
 from zerosim.lessons.course import course
 from zerosim.puzzles.puzzle import puzzles
-from zerosim.view.export.browser import launched
 
-pytestmark = pytest.mark.ranks
-"""It takes minutes to make, as long as runs of several ranks."""
+pytestmark = pytest.mark.timeout(
+    600
+)  # the whole course twice: a minute, and more on a busy machine
 LINK = re.compile(r'\b(?:href|src|data-index)="([^"]*)"')
 ID = re.compile(r'\bid="([^"]+)"')
 MOST_BYTES = 60e6
@@ -112,44 +113,47 @@ BROWSED = (
 )
 
 
-@pytest.mark.browser
-def test_it_works_from_files_without_a_request_elsewhere_and_axe_finds_nothing(site, tmp_path):
+@pytest.fixture(scope="module")
+def written(site, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
     for at, content in site.items():
-        (tmp_path / at).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / at).write_bytes(content)
-    with launched() as browser:
-        for at in (f"{folder}{page}" for folder in ("", "zh/") for page in BROWSED):
-            page = browser.new_page(viewport={"width": 1280, "height": 800})
-            problems, asked = [], []
-            page.on("console", lambda said, to=problems: to.append(said.text))
-            page.on("pageerror", lambda error, to=problems: to.append(str(error)))
-            page.on("request", lambda request, to=asked: to.append(request.url))
-            page.goto((tmp_path / at).as_uri())
-            expect(page.locator(".site-tabs a").nth(3)).to_be_visible()
-            page.fill("#site-search", "ZeRO")
-            expect(page.locator("#site-found a").first).to_be_visible()
-            assert problems == [], at
-            assert violations(page) == [], at  # it loads styles itself, which the policy forbids
-            page.close()
-            assert {url.partition(":")[0] for url in asked} <= {"file", "data"}, at
+        (folder / at).parent.mkdir(parents=True, exist_ok=True)
+        (folder / at).write_bytes(content)
+    return folder
 
 
 @pytest.mark.browser
-def test_a_replay_of_it_moves_and_the_search_leads_to_a_section(site, tmp_path):
-    for at, content in site.items():
-        (tmp_path / at).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / at).write_bytes(content)
-    with launched() as browser:
+def test_it_works_from_files_without_a_request_elsewhere_and_axe_finds_nothing(written, browser):
+    for at in (f"{folder}{page}" for folder in ("", "zh/") for page in BROWSED):
         page = browser.new_page(viewport={"width": 1280, "height": 800})
-        page.goto((tmp_path / "runs/ring-stage-3.html").as_uri())
-        expect(page.locator("html[data-ready]")).to_be_attached()
-        title = page.locator("h1").first.inner_text()
-        page.keyboard.press("ArrowRight")
-        expect(page.locator("h1").first).not_to_have_text(title)
-        page.goto((tmp_path / "docs/start.html").as_uri())
-        page.fill("#site-search", "exit codes verdicts")
-        page.locator("#site-found a").first.click()
-        expect(page).to_have_url(re.compile("docs/commands.html#verdicts-and-exit-codes$"))
+        problems, asked = [], []
+        page.on("console", lambda said, to=problems: to.append(said.text))
+        page.on("pageerror", lambda error, to=problems: to.append(str(error)))
+        page.on("request", lambda request, to=asked: to.append(request.url))
+        page.goto((written / at).as_uri())
+        expect(page.locator(".site-tabs a").nth(3)).to_be_visible()
+        page.fill("#site-search", "ZeRO")
+        expect(page.locator("#site-found a").first).to_be_visible()
+        assert problems == [], at
+        assert violations(page) == [], at  # it loads styles itself, which the policy forbids
+        page.close()
+        assert {url.partition(":")[0] for url in asked} <= {"file", "data"}, at
+
+
+@pytest.mark.browser
+def test_a_replay_of_it_moves_and_the_search_leads_to_a_section(written, browser):
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page.goto((written / "runs/ring-stage-3.html").as_uri())
+    expect(page.locator("html[data-ready]")).to_be_attached()
+    heading = page.locator("h1").first
+    title = eventually(heading.inner_text)
+    page.keyboard.press("ArrowRight")
+    expect(heading).not_to_have_text(title)
+    page.goto((written / "docs/start.html").as_uri())
+    page.fill("#site-search", "exit codes verdicts")
+    page.locator("#site-found a").first.click()
+    expect(page).to_have_url(re.compile("docs/commands.html#verdicts-and-exit-codes$"))
+    page.close()
 
 
 def test_a_heading_has_the_name_that_github_gives_it():
