@@ -49,7 +49,7 @@ def watch(name: str) -> Replay:
         raise ConfigError(f'nothing was checked yet: run check("{puzzle.name}") first')
     folder = _checked[puzzle.name]
     run, judged = load(folder), read_judged(folder)
-    if judged is None:
+    if judged is None or judged.event < 0:
         return run.replay()
     events = (one for one in run.trace.ranks[judged.rank].events if one.id == judged.event)
     event = next(events)

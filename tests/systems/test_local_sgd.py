@@ -52,7 +52,8 @@ def ask(site, *words):
 def test_it_sends_2_psi_every_third_step_and_nothing_between(site, trace, iteration, count):
     report = json.loads(ask(site, "verify", "--json", "--iteration", iteration, trace))
 
-    assert report["headline"] == f"local SGD sends {count}Ψ(N-1)/N a step, as local SGD should."
+    sent = f"{count}Ψ(N-1)/N" if count else "nothing"
+    assert report["headline"] == f"local SGD sends {sent} a step, as local SGD should."
     (law,) = report["systems"]
     assert (law["law_bytes"], law["sent_bytes"]) == (count * PSI * 4 // 2, count * PSI * 4 // 2)
     assert [wire["unexplained"] for wire in report["wires"]] == [0, 0]

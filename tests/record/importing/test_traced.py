@@ -86,7 +86,7 @@ def test_purposes_of_a_program_that_calls_by_itself_are_not_known(folder):
         ("fsdp2", "ZeRO-3", set()),
         ("fsdp1", "ZeRO-3", set()),
         ("zero1", "ZeRO-1 with an all-reduce in place of the reduce-scatter", {"metadata"}),
-        ("by_hand", "data parallel", {"outside of the step"}),
+        ("by_hand", "data parallel", {"not attributed"}),
     ],
 )
 def test_the_nearest_law(folder, name, law, beside):
