@@ -135,6 +135,24 @@ def accumulated(kind, **options):
     )
 
 
+def freed_by_hand():
+    net = wrapped("fsdp2", Layers(), reshard_after_forward=False)
+    optimizer = AdamW(net.parameters(), lr=0.01)
+    for _ in range(STEPS):
+        loss = net(torch.randn(2, WIDTH)).square().mean()
+        net.layers[1].reshard()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return {}
+
+
+def kept_after_backward():
+    net = wrapped("fsdp2", Layers())
+    net.set_reshard_after_backward(False)
+    return train(net, micro_steps=2)
+
+
 def updated_by_hand(reduced=torch.float32, gathered=torch.bfloat16):
     """Copies of gradients are reduce-scattered, a rank's part is updated and all parts gathered."""
     rank, num_ranks = dist.get_rank(), dist.get_world_size()
@@ -216,6 +234,11 @@ def programs(num_ranks):
             mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32),
         ),
         "fsdp1, accumulated": lambda: accumulated("fsdp1"),
+        "fsdp2, freed by hand": freed_by_hand,
+        "fsdp2, kept after backward": kept_after_backward,
+        "fsdp2, reduced in bf16": lambda: train(
+            wrapped("fsdp2", Layers(), mp_policy=MixedPrecisionPolicy(reduce_dtype=torch.bfloat16))
+        ),
         "updated by hand": updated_by_hand,
         "updated by hand, reduced in bf16": lambda: updated_by_hand(torch.bfloat16, torch.float32),
         "messages between steps": messages_between_steps,

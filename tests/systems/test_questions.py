@@ -167,3 +167,17 @@ def test_quantized_values_are_no_metadata_and_scales_no_activations(ran):
     calls = [event for event in rank.events if event.op is Op.ALL_TO_ALL]
     assert calls
     assert {event.purpose for event in calls} == {Purpose.UNLABELLED}
+
+
+def test_what_the_program_frees_after_forward_is_no_recomputation(ran):
+    report = verify(ran(2, "fsdp2, freed by hand"))
+    found = {one.cause for one in report.causes if one.bytes}
+    assert {Cause.ASKED_FOR, Cause.KEPT_PARAMETERS} <= found
+    assert Cause.RECOMPUTATION not in found
+    assert "the program frees what is kept after forward (reshard)" in report.headline
+
+
+def test_what_is_kept_after_backward_is_not_gathered_in_the_next_forward(ran):
+    report = verify(ran(2, "fsdp2, kept after backward"))
+    assert "parameters kept after backward" in report.headline
+    assert "whole already when forward begins" in report.headline

@@ -334,8 +334,7 @@ def _overhead_of(
     elif hook := _hook_of(call, plans):
         cause, words = Cause.HOOK, said("calls.hook", hook=hook)
     elif _is_again(call, forward):
-        cause = Cause.RECOMPUTATION
-        words = said("calls.again", purpose=purpose)
+        cause, words = _why_again(call, plans)
     elif _is_prepared_too_soon(call, event, plans):
         cause = Cause.REDUCED_AGAIN
         words = said("calls.too_soon")
@@ -370,6 +369,21 @@ def _called(call: Movement) -> str:
 
 def _is_again(call: Movement, forward: Counter[Key]) -> bool:
     return call.phase is Phase.BACKWARD and call.purpose in _AGAIN and forward[key_of(call)[1:]] > 0
+
+
+def _why_again(call: Movement, plans: Sequence[Plan]) -> tuple[Cause, str]:
+    """Why backward gathers what forward gathered: where a unit is to keep it, the program freed it,
+    as recomputation would find it whole.
+    """
+    is_kept = not any(
+        (one.phase, one.purpose, one.unit) == (call.phase, call.purpose, call.unit)
+        for plan in plans
+        for one in plan.calls
+    )
+    purpose = term(call.purpose or "")
+    if is_kept:
+        return Cause.ASKED_FOR, said("calls.freed", purpose=purpose)
+    return Cause.RECOMPUTATION, said("calls.again", purpose=purpose)
 
 
 def _is_prepared_too_soon(call: Movement, event: Event, plans: Sequence[Plan]) -> bool:
