@@ -8,7 +8,7 @@ from functools import cache
 from statistics import median
 from typing import Any
 
-from zerosim.lessons.facts.time import Time
+from zerosim.lessons.facts.time import NS_A_MS, Time
 from zerosim.lessons.facts.traffic import Traffic
 from zerosim.lessons.recordings import COMMITTED
 from zerosim.schema.events import Kind, Op
@@ -16,7 +16,6 @@ from zerosim.theory.messages import Request
 from zerosim.theory.nccl import HEADER_BYTES, on_wire
 
 FRAMING = COMMITTED / "host-clock" / "nccl-calls.jsonl.gz"
-_NS_A_MS = 1e6
 
 
 @cache
@@ -91,7 +90,7 @@ class NcclFacts(Traffic, Time):
             is_call = here and event.kind is Kind.COLLECTIVE
             if is_call and event.end_ns is not None and event.start_ns is not None:
                 key = (event.op.value if event.op else "", event.payload_bytes)
-                took = (event.end_ns - event.start_ns) / _NS_A_MS
+                took = (event.end_ns - event.start_ns) / NS_A_MS
                 found.setdefault(key, []).append(took)
         return found
 

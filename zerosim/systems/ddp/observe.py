@@ -27,12 +27,14 @@ from zerosim.systems.ddp import NAME
 from zerosim.trace.autolabel.observer import (
     Observer,
     Reduction,
+    Written,
     dtype_name,
     named_parameters,
     options_of,
     parameters_of,
     ranks_in_use,
     ranks_of,
+    written,
 )
 from zerosim.trace.autolabel.rules import Rule, code_of
 from zerosim.trace.autolabel.units import Units, clean, qualified, unique, unwrapped
@@ -55,10 +57,6 @@ class Bucket:
     parameters: tuple[str, ...]
     elements: int
     dtype: str
-
-
-_Written = tuple[int, int] | None
-"""Which gradient, and how often it was written; None if there is none."""
 
 
 @dataclass(slots=True)
@@ -84,6 +82,7 @@ class _KnownModule:
             waited for.
         now: all of these, of the micro-step that goes on.
         before: where each parameter's gradient was, and how often written, when backward began.
+        waited_for: the parameters that the reducer has, with their names: they stay as it was made.
         next_bucket: the one whose reduction comes next in this backward.
         roots: the outermost modules that it is in, or is.
     """
@@ -91,13 +90,14 @@ class _KnownModule:
     name: str
     label: str
     buckets: list[Bucket] | None
+    waited_for: list[tuple[str, weakref.ref[torch.Tensor]]]
     version: int = 0
     is_prepared: bool = False
     reduces: bool = True
     num_syncs: int = 0
     without_gradient: tuple[str, ...] = ()
     now: _Now = field(default_factory=_Now)
-    before: dict[str, _Written] = field(default_factory=dict)
+    before: dict[str, Written] = field(default_factory=dict)
     is_settled: bool = False
     next_bucket: int = 0
     roots: weakref.WeakSet[nn.Module] = field(default_factory=weakref.WeakSet)
@@ -134,7 +134,9 @@ class ReplicatedModules(Observer):
                 if module not in self._known:
                     name = unique(self._taken, clean(path) or type(unwrapped(module)).__name__)
                     label = self._units.label(module)
-                    self._known[module] = _KnownModule(name, label, _buckets_of(module))
+                    self._known[module] = _KnownModule(
+                        name, label, _buckets_of(module), _reduced(module)
+                    )
                 self._known[module].roots.add(thing)
 
     def settings(self) -> Hashable:
@@ -198,9 +200,9 @@ class ReplicatedModules(Observer):
 
     def backward_begins(self) -> None:
         """Buckets are counted from the first again."""
-        for module, known in list(self._known.items()):
+        for known in self._known.values():
             known.next_bucket = 0
-            known.before = _gradients(module) if known.is_prepared else {}
+            known.before = _gradients(known) if known.is_prepared else {}
 
     def backward_over(self, gone_back: Callable[[nn.Module], bool]) -> None:
         """A backward is over; it has reduced what a forward prepared and what it came to."""
@@ -303,15 +305,20 @@ def _is_map_of_used(module: Any, call: OperatorCall) -> bool:
     )
 
 
-def _gradients(module: Any) -> dict[str, _Written]:
-    """The gradients that the reducer waits for, as they are now."""
+def _reduced(module: Any) -> list[tuple[str, weakref.ref[torch.Tensor]]]:
+    """All parameters but those that DDP was told to ignore, with their names."""
     ignored = module.parameters_to_ignore
-    found: dict[str, _Written] = {}
-    for name, parameter in module.module.named_parameters():
-        if parameter.requires_grad and name not in ignored:
-            gradient = parameter.grad
-            found[name] = None if gradient is None else (id(gradient), gradient._version)
-    return found
+    named = module.module.named_parameters()
+    return [(name, weakref.ref(one)) for name, one in named if name not in ignored]
+
+
+def _gradients(known: _KnownModule) -> dict[str, Written]:
+    """The gradients that the reducer waits for, as they are now."""
+    return {
+        name: written(one.grad)
+        for name, reference in known.waited_for
+        if (one := reference()) is not None and one.requires_grad
+    }
 
 
 def _waited_for(module: Any, known: _KnownModule) -> tuple[str, ...]:
@@ -323,7 +330,7 @@ def _waited_for(module: Any, known: _KnownModule) -> tuple[str, ...]:
         is_done = bool(module.find_unused_parameters or module.static_graph)
     else:
         is_done = known.next_bucket >= len(known.buckets)
-    now = {} if is_done else _gradients(module)
+    now = {} if is_done else _gradients(known)
     found = [name for name, written in now.items() if known.before.get(name) == written]
     return () if len(found) == len(now) else tuple(map(clean, found))
 

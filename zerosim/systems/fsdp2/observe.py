@@ -23,12 +23,14 @@ from zerosim.systems.fsdp2 import NAME
 from zerosim.trace.autolabel.observer import (
     Observer,
     Shard,
+    Written,
     dtype_name,
     named_parameters,
     options_of,
     ranks_in_use,
     ranks_of,
     undivided,
+    written,
 )
 from zerosim.trace.autolabel.rules import Rule, find_frame
 from zerosim.trace.autolabel.units import (
@@ -72,7 +74,7 @@ class FullyShard(Observer):
         self._names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         self._whole: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
         self._num_forwards: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-        self._before: dict[Any, _Written] = {}
+        self._before: dict[Any, Written] = {}
         self._use = self._settled = _Use()
         self.rules = (
             Rule(_FILE, "FSDPParamGroup.unshard", Purpose.GATHER_PARAMETERS, self._unit),
@@ -280,15 +282,8 @@ class _Use:
     is_seen: bool = False
 
 
-_Written = tuple[int, int] | None
-"""Which gradient, and how often it was written; None if there is none."""
-
-
-def _written(parameter: Any) -> _Written:
-    gradient = parameter.sharded_param.grad
-    if gradient is None:
-        return None
-    return id(gradient), getattr(gradient, "_local_tensor", gradient)._version
+def _written(parameter: Any) -> Written:
+    return written(parameter.sharded_param.grad)
 
 
 def _is_trained(parameter: Any) -> bool:

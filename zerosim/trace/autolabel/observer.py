@@ -222,6 +222,17 @@ def options_of(passes: tuple[int, int]) -> dict[str, object]:
     return {"forwards": forwards, "backwards": backwards}
 
 
+Written = tuple[int, int] | None
+"""Which gradient, and how often it was written; None if there is none."""
+
+
+def written(gradient: torch.Tensor | None) -> Written:
+    """What tells whether a backward has given a gradient: another one, or written anew."""
+    if gradient is None:
+        return None
+    return id(gradient), getattr(gradient, "_local_tensor", gradient)._version
+
+
 def dtype_name(dtype: torch.dtype) -> str:
     """A dtype as events name it."""
     return str(dtype).removeprefix("torch.")
