@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.browser.conftest import eventually
-from tests.browser.test_room import answer, ask, empty, join, open_room
+from tests.browser.test_room import answer, ask, empty, follow, join, open_room
 
 pytestmark = pytest.mark.browser
 __all__ = ["empty"]
@@ -57,9 +57,7 @@ def test_a_room_on_the_wall(watch, empty):
     join(student, code)
     ask(wall)
     assert faults(wall) == {}
-    student.page.locator(".class-at").click()
-    student.wait("location.pathname === '/lessons/zero3'")
-    student.wait(f"document.querySelector('#room-slot')?.dataset.room === '{code}'")
+    follow(student, code)
     answer(student, "3")
     wall.expect("#answered").to_have_text("1 of 1 answered")
     wall.press("a", "c")

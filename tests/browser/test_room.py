@@ -50,6 +50,15 @@ def join(one, code: str) -> None:
     one.wait(f"{SLOT}?.dataset.room === '{code}'")
 
 
+def follow(one, code: str, step: int = STEP) -> None:
+    """Go where the class is, once the student's page says that it is at this step."""
+    one.wait(f"document.querySelector('.class-at')?.hash.endsWith('step={step}')")
+    one.expect(".class-at").to_contain_text("ZeRO-3")
+    one.page.locator(".class-at").click()
+    one.wait("location.pathname === '/lessons/zero3'")
+    one.wait(f"{SLOT}?.dataset.room === '{code}'")
+
+
 def answer(one, value: str) -> None:
     """Answer, and wait until the page has what the server thinks."""
     form = one.page.locator("form.ask[data-question='sent']")
@@ -77,11 +86,7 @@ def test_a_class(watch, empty):
     lecturer.wait("document.querySelector('#students').textContent === '3'")
     lecturer.expect("#hidden").to_be_visible()
     for one, value in zip(students, ("3", "2.25", "3"), strict=True):
-        one.wait(f"document.querySelector('.class-at').hash.endsWith('step={STEP}')")
-        one.expect(".class-at").to_contain_text("ZeRO-3")
-        one.page.locator(".class-at").click()
-        one.wait("location.pathname === '/lessons/zero3'")
-        one.wait(f"{SLOT}?.dataset.room === '{code}'")
+        follow(one, code)
         answer(one, value)
     answer(students[0], "9/4")
     lecturer.wait("document.querySelector('#answered').textContent === '3 of 3 answered'")
@@ -139,10 +144,7 @@ def test_a_class_in_two_languages(watch, empty):
     second.wait(f"{SLOT}?.dataset.room === '{code}'")
     ask(lecturer)
     for one, said in ((first, "How much does one rank send"), (second, "一个 rank 发送多少")):
-        one.wait(f"document.querySelector('.class-at')?.hash.endsWith('step={STEP}')")
-        one.page.locator(".class-at").click()
-        one.wait("location.pathname === '/lessons/zero3'")
-        one.wait(f"{SLOT}?.dataset.room === '{code}'")
+        follow(one, code)
         one.expect("form.ask[data-question=sent]").to_contain_text(said)
     answer(first, "2.25")
     second.page.locator("form[data-question=sent] input[type=text]").fill("3")
