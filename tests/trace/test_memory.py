@@ -376,13 +376,13 @@ def test_samples_are_at_events_and_say_what_changed(tmp_path, clock):
 
 
 def test_only_the_thread_that_computes_looks(tmp_path, alone, monkeypatch):
-    looked, measure = set(), MemoryLedger._measure
+    looked, row = set(), MemoryLedger._row
 
     def noted(*args, **kwargs):
         looked.add(threading.get_ident())
-        return measure(*args, **kwargs)
+        return row(*args, **kwargs)
 
-    monkeypatch.setattr(MemoryLedger, "_measure", noted)
+    monkeypatch.setattr(MemoryLedger, "_row", noted)
     model = nn.Linear(10, 10)
 
     def elsewhere():

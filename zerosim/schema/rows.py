@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -105,7 +105,7 @@ def encode_row(name: str, record: Any, crc: int) -> tuple[bytes, int]:
     Returns:
         The line with its newline, and its checksum.
     """
-    return seal(row_text(name, record), crc)
+    return seal((row_text(name, record),), crc)
 
 
 def row_text(name: str, record: Any) -> str:
@@ -118,11 +118,14 @@ def row_writer(name: str, *fields: str) -> Callable[..., str]:
     return values_text(ROW_TYPES[name], *fields, head=f'{{"row":"{name}"')
 
 
-def seal(text: str, crc: int) -> tuple[bytes, int]:
-    """Make a row a line, with its checksum; arguments and result as `encode_row`."""
-    body = text.encode()
-    crc = zlib.crc32(body, crc)
-    return b'%s,"crc":"%08x"}\n' % (body, crc), crc
+def seal(texts: Iterable[str], crc: int) -> tuple[bytes, int]:
+    """Make rows lines, each with its checksum; `crc` and result as `encode_row`."""
+    lines = b""
+    for text in texts:
+        body = text.encode()
+        crc = zlib.crc32(body, crc)
+        lines += b'%s,"crc":"%08x"}\n' % (body, crc)
+    return lines, crc
 
 
 def check_line(line: bytes, crc: int) -> tuple[str, int]:

@@ -2,7 +2,7 @@
 
     what was said       `holdings` keeps a journal of it
     what is gone        Python tells of a storage's end: a weak reference calls
-    what was resized    only what frameworks resize is asked at each look, all else at phase borders
+    what was resized    `resizes` tells of what frameworks resize, a border of all else
 
 Where a PyTorch does not tell, each storage is asked at each look whether it is there. Only the
 thread that computes may bring it up to date.
@@ -20,6 +20,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from zerosim.base.tiers import Tier
 from zerosim.schema.memory import Role
+from zerosim.trace import resizes
 from zerosim.trace.holdings import HeldStorage, HeldStorages
 
 Place = tuple[Role, str, Tier]
@@ -65,11 +66,11 @@ class AliveStorages:
         self._holdings = holdings
         self._thread = threading.get_ident()
         self._counted: dict[int, _Counted] = {}
-        self._resized: dict[int, _Counted] = {}
         self._gone: deque[Any] = deque()
         self._files: State = {}
         self._files_version = -1
         self._said = holdings.listen()
+        self._resized = resizes.listen()
 
     def __len__(self) -> int:
         """How many storages are alive."""
@@ -78,6 +79,7 @@ class AliveStorages:
     def close(self) -> None:
         """Hear no more of what is said."""
         self._holdings.stop_listening(self._said)
+        resizes.stop_listening(self._resized)
 
     def bring_up_to_date(self, *, wholly: bool) -> None:
         """Take in what changed.
@@ -89,9 +91,11 @@ class AliveStorages:
             self._forget(self._gone.popleft())
         while self._said:
             self._take_in(self._said.popleft())
-        asked = self._counted if wholly or not _TELLS else self._resized
-        if asked:
-            self._ask(asked)
+        if wholly or not _TELLS:
+            self._resized.clear()
+            self._ask(list(self._counted.values()))
+        elif self._resized:
+            self._ask(self._told())
         if self._files_version != self._holdings.files_version:
             self._count_files()
 
@@ -100,11 +104,21 @@ class AliveStorages:
         self.state[place] = self.state.get(place, 0) + num_bytes
         self.changed.add(place)
 
-    def _ask(self, asked: dict[int, _Counted]) -> None:
+    def may_grow(self, held: HeldStorage) -> None:
+        """A collective was given this storage: what it works in may have been resized for it."""
+        self._resized.add(held.key)
+
+    def _told(self) -> list[_Counted]:
+        """The storages that were said to be resized, of those that frameworks resize."""
+        keys = {self._resized.pop() for _ in range(len(self._resized))}
+        found = [one for key in keys if (one := self._counted.get(key)) is not None]
+        return [one for one in found if one.place[0] in _RESIZED]
+
+    def _ask(self, asked: list[_Counted]) -> None:
         peek = torch.UntypedStorage._new_with_weak_ptr
         others = [
             one
-            for one in asked.values()
+            for one in asked
             if (storage := one() if _TELLS else peek(one.held.key)) is None
             or storage.nbytes() != one.bytes
         ]
@@ -127,8 +141,6 @@ class AliveStorages:
         one.held, one.place, one.bytes = held, (held.role, held.unit, held.tier), 0
         one.is_unrecorded = held.thread != self._thread or held.key in self.not_recorded
         self._counted[held.key] = one
-        if held.role in _RESIZED:
-            self._resized[held.key] = one
         self._grow(one, storage.nbytes())
 
     def _forget(self, one: _Counted) -> None:
@@ -142,8 +154,6 @@ class AliveStorages:
 
     def _leave_out(self, one: _Counted) -> None:
         del self._counted[one.held.key]
-        if one.place[0] in _RESIZED:
-            self._resized.pop(one.held.key, None)
         self._grow(one, -one.bytes)
 
     def _grow(self, one: _Counted, num_bytes: int) -> None:

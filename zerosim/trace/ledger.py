@@ -17,8 +17,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from zerosim.base.tiers import Tier
 from zerosim.schema.events import Phase
-from zerosim.schema.memory import Allocations, Holding, MemorySample, Moment, Role
-from zerosim.schema.rows import row_text
+from zerosim.schema.memory import Allocations, Holding, Moment, Role
+from zerosim.schema.rows import row_writer
 from zerosim.trace import address_maps, dry
 from zerosim.trace.alive import AliveStorages, State
 from zerosim.trace.allocations import AllocationRecord, MarkedAllocations
@@ -37,6 +37,12 @@ _RARELY = 50
 _FEW = 1000
 """Of so many storages no look is left out, however slow the machine is: a trace of a small model
 does not depend on what else the machine does."""
+
+# nothing but events happens as often: no record is made of what is written at once
+_memory_row = row_writer(
+    *("memory", "number", "event", "moment", "iteration", "micro_step", "phase", "time_ns"),
+    *("changes", "unrecorded_bytes", "allocated_bytes", "peak_bytes"),
+)
 
 
 class MemoryLedger:
@@ -63,7 +69,7 @@ class MemoryLedger:
         self._on_cuda = on_cuda
         self._looked_ns = self._cost_ns = 0
         self._lock = threading.Lock()
-        self._number = 0
+        self._number = -1
         self._written: State = {}
         self._is_dear = False
         self._saved = SavedTensors(holdings)
@@ -86,7 +92,10 @@ class MemoryLedger:
         """A collective was given these tensors: those that are nothing else are its buffers."""
         for tensor in tensors:
             storage = storage_of(tensor)
-            if storage is not None and holdings.get(storage) is None:
+            held = None if storage is None else holdings.get(storage)
+            if held is not None:
+                self._alive.may_grow(held)
+            elif storage is not None:
                 holdings.hold(tensor, Role.BUFFERS, "", is_found=True)
                 if self._record is not None and not self._record.is_own_thread:
                     reference = StorageWeakRef(storage)
@@ -94,12 +103,12 @@ class MemoryLedger:
 
     def look_after(self, row: str, moment: Moment, event: int, position: Position) -> None:
         """Write a row of an event, then what changed since the last look."""
-        sample = self._look(moment, event, position)
-        if sample is None:
+        looked = self._look(moment, event, position)
+        if looked is None:
             self._rows.append(row)
         else:
-            self._rows.append(row, row_text("memory", sample))
-            self._written_down(sample)
+            self._rows.append(row, looked)
+            self._written_down(moment, position.phase)
 
     def look(
         self, position: Position, moment: Moment = Moment.PHASE, event: int | None = None
@@ -110,74 +119,76 @@ class MemoryLedger:
             moment: another than that.
             event: inside of which it is.
         """
-        sample = self._look(moment, event, position)
-        if sample is not None:
-            self._rows.write("memory", sample)
-            self._written_down(sample)
+        looked = self._look(moment, event, position)
+        if looked is not None:
+            self._rows.append(looked)
+            self._written_down(moment, position.phase)
             if moment is Moment.PHASE:
                 self._write_addresses(position)
 
-    def _look(self, moment: Moment, event: int | None, where: Position) -> MemorySample | None:
-        """What changed since the last look, if anything did; at a phase border in any case.
+    def _look(self, moment: Moment, event: int | None, where: Position) -> str | None:
+        """A row of what changed since the last look, if anything did; at a border in any case.
 
         Only the thread that computes looks: at an event of another thread nothing is written, and
-        what changed until then is in the next sample of the thread that computes.
+        what changed until then is in the next row of the thread that computes.
         With thousands of storages a look takes long; it is then left out at events that follow
         one another closely, so that looking stays a small part of the time.
         """
         if not is_computing():
             return None
-        if (
-            moment is not Moment.PHASE
-            and dry.installed() is None
-            and len(self._alive) > _FEW
-            and self._cost_ns > _CHEAP_NS
-            and time.perf_counter_ns() - self._looked_ns < _RARELY * self._cost_ns
-        ):
+        if len(self._alive) <= _FEW:
+            return self._row(moment, event, where)
+        if moment is not Moment.PHASE and dry.installed() is None and not self._is_due():
             return None
-        sample = None
-        # it takes longer than all else: what is between two borders, storages tell
-        asks = self._on_cuda and moment is Moment.PHASE and dry.installed() is None
         # a thread that was made to wait has not cost more, but that takes longer to find out
         clock = time.thread_time_ns if self._is_dear else time.perf_counter_ns
         begin_ns = clock()
-        with self._lock:
-            self._measure(moment, where.phase)
-            changes = self._take_changes() if self._alive.changed else ()
-            if changes or moment is Moment.PHASE:
-                allocated, peak = _allocated_on_device() if asks else (None, None)
-                if allocated is not None:
-                    changes = self._with_workspaces(allocated, changes)
-                sample = MemorySample(
-                    number=self._number,
-                    event=event,
-                    moment=moment,
-                    iteration=where.iteration,
-                    micro_step=where.micro_step,
-                    phase=where.phase,
-                    time_ns=self._now_ns(),
-                    changes=changes,
-                    unrecorded_bytes=self._alive.unrecorded_bytes,
-                    allocated_bytes=allocated,
-                    peak_bytes=peak,
-                )
-                self._number += 1
+        row = self._row(moment, event, where)
         cost_ns = clock() - begin_ns
         if self._is_dear or cost_ns <= _CHEAP_NS:
             self._cost_ns = cost_ns
         self._is_dear = cost_ns > _CHEAP_NS
         if self._is_dear:
             self._looked_ns = time.perf_counter_ns()
-        return sample
+        return row
 
-    def _written_down(self, sample: MemorySample) -> None:
-        """Let PyTorch's own record follow."""
+    def _is_due(self) -> bool:
+        """Whether so much time has passed that a look takes a small part of it."""
+        passed_ns = time.perf_counter_ns() - self._looked_ns
+        return self._cost_ns <= _CHEAP_NS or passed_ns >= _RARELY * self._cost_ns
+
+    def _row(self, moment: Moment, event: int | None, where: Position) -> str | None:
+        at_border = moment is Moment.PHASE
+        alive = self._alive
+        with self._lock:
+            if self.labeler is not None and (at_border or where.phase is Phase.BACKWARD):
+                self.labeler.find_gradients(wholly=at_border)
+            alive.bring_up_to_date(wholly=at_border)
+            for unit, num_bytes in self._saved.changes().items():
+                # beside what an engine holds that computes a unit again
+                alive.add((Role.ACTIVATIONS, unit, Tier.DEVICE), num_bytes)
+            changes = self._take_changes() if alive.changed else ()
+            if not changes and not at_border:
+                return None
+            allocated = peak = None
+            # it takes longer than all else: what is between two borders, storages tell
+            if self._on_cuda and at_border and dry.installed() is None:
+                allocated, peak = _allocated_on_device()
+                changes = self._with_workspaces(allocated, changes)
+            self._number = number = self._number + 1
+            return _memory_row(
+                *(number, event, moment, where.iteration, where.micro_step, where.phase),
+                *(self._now_ns(), changes, alive.unrecorded_bytes, allocated, peak),
+            )
+
+    def _written_down(self, moment: Moment, phase: Phase) -> None:
+        """Let PyTorch's own record follow the row that was written last."""
         record = self._record
         if record is not None:
-            record.mark(sample.number)
-            ends = sample.moment is Moment.PHASE and sample.phase is Phase.OUTSIDE
+            record.mark(self._number)
+            ends = moment is Moment.PHASE and phase is Phase.OUTSIDE
             # autograd puts the record back that there was when an operator's backward began
-            may_read = record.is_own_thread and sample.phase is not Phase.BACKWARD
+            may_read = record.is_own_thread and phase is not Phase.BACKWARD
             if may_read and (ends or record.is_full):
                 self._write_allocations(record.read())
 
@@ -204,16 +215,6 @@ class MemoryLedger:
                 peak_bytes=tuple(counted.peak_bytes),
             )
             self._rows.write("allocations", row)
-
-    def _measure(self, moment: Moment, phase: Phase) -> None:
-        """Bring what is alive up to date."""
-        at_border = moment is Moment.PHASE
-        if self.labeler is not None and (at_border or phase is Phase.BACKWARD):
-            self.labeler.find_gradients(wholly=at_border)
-        self._alive.bring_up_to_date(wholly=at_border)
-        for unit, num_bytes in self._saved.changes().items():
-            # beside what an engine holds that computes a unit again
-            self._alive.add((Role.ACTIVATIONS, unit, Tier.DEVICE), num_bytes)
 
     def _with_workspaces(self, allocated: int, changes: tuple[Holding, ...]) -> tuple[Holding, ...]:
         """What changed, with what libraries keep of what no role explains."""

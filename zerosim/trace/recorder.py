@@ -211,7 +211,9 @@ class Recorder:
         if self._is_light:
             return None
         self.calls.release_works()
-        if self._memory is not None and _saves(labels_.position):
+        position = labels_.position
+        # autograd saves nothing of an update, which may run beside a forward
+        if self._memory is not None and (position is None or position.phase is not Phase.UPDATE):
             self._memory.computes(labels_.unit)
         if (run := dry.installed()) is not None:
             run.begin_work()
@@ -420,8 +422,3 @@ def _stand(
         source=labels_.source,
         **more,
     )
-
-
-def _saves(position: Position | None) -> bool:
-    """Whether autograd may save something: an update does not, and may run beside a forward."""
-    return position is None or position.phase is not Phase.UPDATE

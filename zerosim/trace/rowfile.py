@@ -67,7 +67,7 @@ class RowFile:
         row = row_text(name, record)
         with self._lock:
             if not self._closed:
-                self._append(row)
+                self._append((row,))
 
     @guarded
     def append(self, *rows: str) -> None:
@@ -78,8 +78,7 @@ class RowFile:
         """
         with self._lock:
             if not self._closed:
-                for row in rows:
-                    self._append(row)
+                self._append(rows)
 
     @guarded
     def close(self, time_ns: int) -> None:
@@ -91,7 +90,7 @@ class RowFile:
         with self._lock:
             if not self._closed:
                 self._closed = True
-                self._append(row_text("end", End(time_ns=time_ns, num_rows=self._num_rows)))
+                self._append((row_text("end", End(time_ns=time_ns, num_rows=self._num_rows)),))
                 self._file.close()
 
     def leave(self) -> str:
@@ -103,7 +102,7 @@ class RowFile:
 
     def tear(self) -> None:
         """Leave half a row, as a rank does that is killed while it writes."""
-        line, _ = seal(row_text("end", End(time_ns=0, num_rows=self._num_rows)), self._crc)
+        line, _ = seal((row_text("end", End(time_ns=0, num_rows=self._num_rows)),), self._crc)
         with self._lock:
             self._file.append(line[: len(line) // 2])
 
@@ -116,11 +115,11 @@ class RowFile:
         self._file.move(path)
         self._path = path
 
-    def _append(self, row: str) -> None:
+    def _append(self, rows: tuple[str, ...]) -> None:
         if not self._problem:
-            line, crc = seal(row, self._crc)
+            lines, crc = seal(rows, self._crc)
             try:
-                self._file.append(line)
+                self._file.append(lines)
             except OSError as error:
                 self._problem = error.strerror or "it failed"
                 self._file.close()
@@ -129,5 +128,5 @@ class RowFile:
                 f"cannot write to {self._path}: {self._problem}; make room for it"
             )
         self._crc = crc
-        self._num_rows += 1
-        self.num_bytes += len(line)
+        self._num_rows += len(rows)
+        self.num_bytes += len(lines)

@@ -265,8 +265,9 @@ class ReplicatedModules(Observer):
         unit = qualified(known.label, f"bucket {known.next_bucket}")
         known.next_bucket += 1
         names = () if bucket is None else bucket.parameters
-        tensors = tuple(qualified(known.label, name) for name in names)
-        return Reduction(Purpose.REDUCE_GRADIENTS, unit, tensors)
+        if known.label:
+            names = tuple(qualified(known.label, name) for name in names)
+        return Reduction(Purpose.REDUCE_GRADIENTS, unit, names)
 
     def _of_hook(self, frame: FrameType) -> str:
         """The bucket that a communication hook was given."""
