@@ -6,6 +6,7 @@ import { test } from "node:test";
 import { hasLabel, hitRow, layoutFold, rowY, sideOf } from "#player/draw/fold.js";
 import { TimeWindow, laneY, layoutLanes } from "#player/draw/lanes.js";
 import { hit, layoutCards, leastHeight, tightHeight, unitColumns } from "#player/draw/layout.js";
+import { label } from "#player/draw/packets.js";
 import { headX, stepAtX } from "#player/draw/scrubber.js";
 import { scaleOf } from "#player/draw/areas.js";
 import { fontsFor, niceStep, numberOf, pickLabels, shorten, unitLabel } from "#player/draw/text.js";
@@ -202,4 +203,19 @@ test("steps of an axis are 1, 2 or 5 times a power of ten", () => {
   assert.equal(niceStep(16, 4), 5);
   assert.equal(niceStep(0.7, 4), 0.2);
   assert.equal(niceStep(0, 4), 1);
+});
+
+test("packets do not cover each other: where ranks are close they say less", () => {
+  const packet = { text: "a 41.0 kB", letters: "a" };
+  /** @param {number} pitch */
+  const written = (pitch) => label(packet, "0→1 ", pitch - 8, pitch, measure);
+  assert.equal(written(300), "0→1 a 41.0 kB");
+  assert.equal(written(100), "a 41.0 kB");
+  assert.equal(written(70), "a");
+  assert.equal(label({ text: "12 B", letters: "" }, "", 20, 30, measure), "12 B");
+});
+
+test("cards without room for bytes with their unit say so", () => {
+  assert.equal(cardsOf(4, 1250).isNarrow, false);
+  assert.equal(cardsOf(4, 340).isNarrow, true);
 });

@@ -3,7 +3,7 @@
 
 import { palette, shardColour } from "#player/colours.js";
 import { cellAt } from "#player/naming/find.js";
-import { nameCell, nameOfRank, nameRank } from "#player/naming/names.js";
+import { nameCell, nameRank, nameThatFits } from "#player/naming/names.js";
 import { Layer, watch } from "#player/draw/layer.js";
 import { hit, layoutCards } from "#player/draw/layout.js";
 import { crossUnit, drawGutter, drawStateNames, drawTierLines, drawTierNames, drawTightGutter, drawUnitNames, outlineUnit, paintGroup, placeLabels } from "#player/draw/map.js";
@@ -150,8 +150,7 @@ function drawBase({ ctx }, layout, { document: doc }, colours, fonts, measure) {
     ctx.fillStyle = colours.text;
     ctx.font = fonts.strong;
     const room = card.w - 2 * pad - 2 * radius - 6;
-    const names = [nameOfRank(doc, r), say("shared.rank", { rank: doc.ranks[r] })];
-    const name = names.find((one) => measure(one, fonts.strong) <= room) ?? `${doc.ranks[r]}`;
+    const name = nameThatFits(doc, r, room, (text) => measure(text, fonts.strong));
     ctx.fillText(name, card.x + pad + 2 * radius + 6, nameY);
     if (!gutter) {
       drawStateNames(ctx, { ...layout, left: card.x + pad }, doc.states, colours, fonts);
@@ -165,7 +164,7 @@ function drawBase({ ctx }, layout, { document: doc }, colours, fonts, measure) {
     (layout.isTight ? drawTightGutter : drawGutter)(ctx, place, doc.states, colours, fonts);
     ctx.textAlign = "right";
     drawTierNames(ctx, place, doc.states, colours, fonts);
-    if (doc.states.length > 0) {
+    if (doc.states.length > 0 && !layout.isNarrow) {
       ctx.font = fonts.text;
       ctx.fillStyle = colours.muted;
       ctx.fillText(!layout.isTight && doc.states.some(({ tier }) => tier !== "device") ? say("draw.cards.device") : say("draw.cards.states"), place.left, layout.bytesY);
@@ -225,13 +224,17 @@ function drawNodes(ctx, { nodes, nodeY, cards }, colours, fonts) {
  */
 function drawMarks(layer, layout, scene, colours, fonts, measure) {
   const { ctx, scale } = layer;
-  const { cards, bands, columns, pad, gutter, bytesY, twoLines } = layout;
+  const { cards, bands, columns, pad, gutter, bytesY, twoLines, isNarrow } = layout;
   const { model, document: doc, cells, position, hops } = scene;
   const step = doc.steps[position];
   const inTurns = !hops && isPipeline(model);
   const units = bands.length > 0 ? doc.units : [];
   const parameters = doc.states.findIndex(({ role, tier }) => role === "parameters" && tier === "device");
+  const unit = isNarrow ? formatBytes(heldBytes(model, cells, 0)).split(" ")[1] : "";
   layer.clear();
+  if (unit && bands.length > 0) {
+    nameUnit(ctx, layout, unit, colours, fonts);
+  }
   for (const [r, card] of cards.entries()) {
     const left = card.x + pad;
     const right = card.x + card.w - pad;
@@ -256,7 +259,8 @@ function drawMarks(layer, layout, scene, colours, fonts, measure) {
       ctx.font = fonts.mono;
       ctx.textAlign = twoLines ? "left" : "right";
       const where = gutter ? "" : model.tiers.length > 1 ? say("draw.cards.states_device") : say("draw.cards.states_2");
-      ctx.fillText(where + formatBytes(heldBytes(model, cells, r)), twoLines ? left : right, bytesY);
+      const text = formatBytes(heldBytes(model, cells, r));
+      ctx.fillText(isNarrow && text.endsWith(` ${unit}`) ? text.split(" ")[0] : where + text, twoLines ? left : right, bytesY);
       ctx.textAlign = "right";
       for (const [s, { seamY }] of bands.entries()) {
         if (!Number.isNaN(seamY)) {
@@ -277,6 +281,21 @@ function drawMarks(layer, layout, scene, colours, fonts, measure) {
       crossUnit(ctx, { ...layout, left }, unit, parameters, colours);
     }
   }
+}
+
+/**
+ * Left of cards that have room for a number alone, in what it is counted.
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {CardLayout} layout
+ * @param {string} unit
+ * @param {Palette} colours
+ * @param {Fonts} fonts
+ */
+function nameUnit(ctx, { cards, bytesY }, unit, colours, fonts) {
+  ctx.font = fonts.text;
+  ctx.fillStyle = colours.muted;
+  ctx.textAlign = "right";
+  ctx.fillText(`${say("draw.cards.states")}, ${unit}`, cards[0].x - 12, bytesY);
 }
 
 /** @param {readonly Unit[]} units @param {string} stage */

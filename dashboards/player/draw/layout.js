@@ -36,6 +36,7 @@ const MOST_PER_BYTE = 18;
  *   of states those that have room
  * @property {number} gutterWidth
  * @property {boolean} twoLines bytes stand under the rank's name
+ * @property {boolean} isNarrow of these bytes there is room for the number alone
  * @property {number} nameY baseline of the rank's name
  * @property {number} bytesY
  * @property {number} unitsY baseline of the units' names
@@ -193,6 +194,7 @@ export function layoutCards({ width, height, numRanks, units, states, fonts, mea
     isTight: gutter && isTight,
     gutterWidth,
     twoLines,
+    isNarrow: gutter && twoLines && measure("99.9 MB", fonts.mono) > inner,
     nameY: top + size + 6,
     bytesY: top + (twoLines ? 2 * size + 9 : size + 6),
     unitsY,

@@ -8,7 +8,7 @@ import { drawMicroBatch } from "#player/draw/microbatch.js";
 import { shorten, wrap } from "#player/draw/text.js";
 import { drawTile } from "#player/draw/tiles.js";
 import { besides } from "#player/lens/words.js";
-import { nameOfRank } from "#player/naming/names.js";
+import { nameThatFits } from "#player/naming/names.js";
 
 /** @import { Palette } from "#player/colours.js" */
 /** @import { Layer } from "#player/draw/layer.js" */
@@ -45,7 +45,7 @@ export function drawLens({ ctx, scale }, { model, document: doc, position, hops,
   ctx.fill();
   ctx.fillStyle = colours.text;
   ctx.font = fonts.strong;
-  const name = nameOfRank(doc, rank);
+  const name = nameThatFits(doc, rank, w - 2 * radius - 6, (text) => measure(text, fonts.strong));
   ctx.fillText(name, x + 2 * radius + 6, nameY);
   const after = x + 2 * radius + 6 + measure(name, fonts.strong);
   if (rank === selected && model.numRanks > 1) {

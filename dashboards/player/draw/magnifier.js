@@ -7,7 +7,7 @@ import { Layer, watch } from "#player/draw/layer.js";
 import { hit } from "#player/draw/layout.js";
 import { drawLens, drawRowNames } from "#player/draw/lens.js";
 import { layoutMagnifier, shownRanks, tileBox, wayOf } from "#player/draw/magnifierlayout.js";
-import { MOST_LABELS, drawPacket, drawWays, signWidth } from "#player/draw/packets.js";
+import { MOST_LABELS, drawPacket, drawWays, label, signWidth } from "#player/draw/packets.js";
 import { pointOn, progress } from "#player/draw/ring.js";
 import { fontsFor, measurer, shorten } from "#player/draw/text.js";
 import { tierPackets } from "#player/draw/tierways.js";
@@ -90,6 +90,8 @@ export class Magnifier {
       .map((packet) => ({ ...packet, way: wayOf(layout, packet.from, packet.to) }));
     /** @type {Map<number, number>} */
     const before = new Map();
+    const [first, second] = layout.lenses;
+    const pitch = second ? second.x - first.x : width;
     this.packets = [...visible, ...tierPackets(doc, position, magnified, layout)].map((packet) => {
       const { from, to } = packet;
       const crosses = from >= 0 && to >= 0 && linkBetween(doc.run, doc.ranks[from], doc.ranks[to]) === "between nodes";
@@ -100,9 +102,8 @@ export class Magnifier {
       const signs = signWidth(packet.shards, share, fonts);
       /** @param {string} words */
       const widthOf = (words) => this.measure(words, fonts.monoStrong) + 12 + signs;
-      // Whose it is and who gets it stand on it where that leaves its way to be seen.
-      const ends = from >= 0 && to >= 0 ? `${doc.ranks[from]}→${doc.ranks[to]} ${packet.text}` : packet.text;
-      const text = visible.length <= model.numRanks && widthOf(ends) <= 0.75 * layout.lenses[0].w ? ends : packet.text;
+      const ends = from >= 0 && to >= 0 ? `${doc.ranks[from]}→${doc.ranks[to]} ` : "";
+      const text = visible.length > model.numRanks ? packet.text : label(packet, ends, first.w, pitch, widthOf);
       return { ...packet, text, crosses, rest, share, width: widthOf(text) };
     });
     this.still.fit(width, height);

@@ -55,6 +55,22 @@ export function signWidth(shards, share, { size }) {
 const MOST_SIGNS = 4;
 
 /**
+ * What is written on a packet: its sender and receiver where that leaves its way to be seen, its size
+ * where that leaves its neighbours to be seen, and the letters of its shards in any case.
+ * @param {{text: string, letters: string}} packet
+ * @param {string} ends
+ * @param {number} rank how wide a rank is
+ * @param {number} pitch from one rank to the next
+ * @param {(text: string) => number} widthOf a packet with this text
+ */
+export function label({ text, letters }, ends, rank, pitch, widthOf) {
+  if (widthOf(ends + text) <= 0.75 * rank) {
+    return ends + text;
+  }
+  return letters && widthOf(text) > pitch - 6 ? letters : text;
+}
+
+/**
  * A packet with what it carries. One of several shards has their hues beside its text; so has one of
  * quantized elements, as small as they are.
  * @param {CanvasRenderingContext2D} ctx

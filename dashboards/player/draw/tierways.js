@@ -44,7 +44,7 @@ export function tierPackets(doc, position, { rows, tiles }, layout) {
     const [y0, y1] = [height(from, true), height(to, false)];
     packets.push({
       from: rank, to: rank, shard: shards.length === 1 ? shards[0] : -1, shards, bytes, start_ns, end_ns,
-      text: formatBytes(bytes), way: [x, y0, x, y0, x, y1, x, y1],
+      letters: "", text: formatBytes(bytes), way: [x, y0, x, y0, x, y1, x, y1],
     });
   }
   return packets;

@@ -29,7 +29,10 @@ import { say } from "#player/words.js";
  * @property {CellCode} becomes of one that is on its way: what it is once it has come
  */
 
-/** @typedef {CarryingEdge & {text: string}} Packet */
+/**
+ * What is written on a packet.
+ * @typedef {CarryingEdge & {text: string, letters: string}} Packet letters: without its size
+ */
 
 /**
  * @typedef {object} Magnified
@@ -83,7 +86,7 @@ export function magnify(model, cells, position, hops = true) {
   const packets = carriedIn(step, doc.collectives[step.collective], arriving).map((edge) => {
     const inIt = sums && edge.from >= 0 && edge.shards.length === 1 ? sums.text(edge.from, edge.shards[0]) : "";
     const letters = lettersOf(edge.shards) + (inIt ? `: ${inIt}` : "");
-    return { ...edge, text: joinWords(letters, formatBytes(edge.bytes)) };
+    return { ...edge, letters, text: joinWords(letters, formatBytes(edge.bytes)) };
   });
   const magnified = {
     caption: inTurn.length > 0 ? tilesCaption(model, position) : captionOf(model, moment, rows, step.collective),
@@ -231,7 +234,7 @@ function magnifyOthers(model, position, hops) {
   const isFlight = isPipeline(model);
   const packets = carriedIn(step, call, () => []).map((edge) => {
     const what = isFlight ? String(step.micro_step + 1) : lettersOf(edge.shards);
-    return { ...edge, text: edge.bytes > 0 ? joinWords(what, formatBytes(edge.bytes)) : say("lens.magnify.not_sent") };
+    return { ...edge, letters: what, text: edge.bytes > 0 ? joinWords(what, formatBytes(edge.bytes)) : say("lens.magnify.not_sent") };
   });
   if (isFlight) {
     return { ...magnifyFlight(model, position, hops), packets, call: callOf(step, doc.collectives) };

@@ -103,6 +103,18 @@ export function nameOfRank(doc, rank) {
 }
 
 /**
+ * The longest name of a rank that fits: its number alone does in any case.
+ * @param {Model["doc"]} doc
+ * @param {number} rank
+ * @param {number} room
+ * @param {(text: string) => number} width
+ */
+export function nameThatFits(doc, rank, room, width) {
+  const names = [nameOfRank(doc, rank), say("shared.rank", { rank: doc.ranks[rank] })];
+  return names.find((name) => width(name) <= room) ?? `${doc.ranks[rank]}`;
+}
+
+/**
  * A rank, in a step.
  * @param {Model} model
  * @param {number} position
