@@ -23,7 +23,7 @@ def listen() -> set[int]:
     journal: set[int] = set()
     if not _Listening.journals:
         _Listening.original = torch.UntypedStorage.resize_
-        torch.UntypedStorage.resize_ = _resize  # type: ignore[method-assign]
+        torch.UntypedStorage.resize_ = _resize  # type: ignore[method-assign,assignment]
     _Listening.journals = (*_Listening.journals, journal)
     return journal
 

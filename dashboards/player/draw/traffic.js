@@ -3,7 +3,7 @@
 import { PHASES, inkOn, palette } from "#player/colours.js";
 import { letterOfPhase } from "#player/draw/bars.js";
 import { Layer, watch } from "#player/draw/layer.js";
-import { fontsFor, measurer } from "#player/draw/text.js";
+import { fontsFor, measurer, niceStep } from "#player/draw/text.js";
 import { formatBytes } from "#player/format.js";
 import { nameSent } from "#player/naming/names.js";
 import { say } from "#player/words.js";
@@ -312,7 +312,7 @@ function measured(ctx, text, font) {
 }
 
 /**
- * 0, Psi, 2 Psi, 3 Psi; without Psi only the ends.
+ * 0, Psi, 2 Psi, 3 Psi, or fewer of many; without Psi only the ends.
  * @param {CanvasRenderingContext2D} ctx
  * @param {Traffic} traffic
  * @param {TrafficLayout} layout
@@ -334,7 +334,8 @@ function drawAxis(ctx, { psi_bytes, law }, { left, width, top, bottom, most }, c
   };
   tick("0", 0);
   if (law !== "" && psi_bytes > 0) {
-    for (let k = 1; k * psi_bytes <= most * 1.0001; k += 1) {
+    const step = Math.max(1, niceStep(most / psi_bytes, width / (3.2 * fonts.size)));
+    for (let k = step; k * psi_bytes <= most * 1.0001; k += step) {
       tick(k === 1 ? "Ψ" : `${k}Ψ`, k * psi_bytes);
     }
   } else if (most > 1) {

@@ -104,6 +104,16 @@ def test_a_run_that_obeys_its_law_lies_on_its_curve(run):
     assert run.plot.laws().layout.yaxis.range[1] > max(point.y[0], *curves[own].y)
 
 
+def test_curves_that_end_close_to_each_other_have_one_label():
+    columns = tuple(Column(one) for one in ("curve", "kind", "ranks", "sent_psi"))
+    rows = [(f"{k}x", "own" if k == 24 else "other", 64, float(k)) for k in (24, 2, 3, 4)]
+    drawn = plots.laws(Table("laws", columns, tuple(rows)))
+    assert [one.text for one in drawn.layout.annotations] == ["2x, 3x, 4x", "<b>24x</b>"]
+    near = [("2x", "other", 64, 2.0), ("2.1x", "own", 64, 2.1)]
+    drawn = plots.laws(Table("laws", columns, tuple(near)))
+    assert [one.text for one in drawn.layout.annotations] == ["2x", "<b>2.1x</b>"]
+
+
 def test_texts_of_a_trace_are_no_markup_of_a_figure():
     name = "<b>x</b> <a href='javascript:1'>y</a> &lt;"
     columns = (Column("cause"), Column("bytes"), Column("outcome"), Column("words"))
