@@ -132,6 +132,18 @@ export function waitedIn({ waits }, rank) {
 }
 
 /**
+ * How long a rank waits during what is shown, in ns: a step, or the whole beat that it is in.
+ * @param {Model} model
+ * @param {number} position
+ * @param {number} rank a position in `ranks`
+ * @param {boolean} hops steps are shown, not beats
+ */
+export function waitedAt({ doc, beatOf }, position, rank, hops) {
+  const { first, last } = hops ? { first: position, last: position } : doc.beats[beatOf[position]];
+  return doc.steps.slice(first, last + 1).reduce((sum, step) => sum + waitedIn(step, rank), 0);
+}
+
+/**
  * The last step that a rank had come to at a moment of its own time.
  * @param {Model} model
  * @param {number} ns

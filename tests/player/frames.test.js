@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Cells, sentAt, stepAtTime } from "#player/frames.js";
+import { Cells, sentAt, stepAtTime, waitedAt } from "#player/frames.js";
 import { readModel } from "#player/model.js";
 
 import { cellOf, makeDocument } from "./sample.js";
@@ -58,4 +58,12 @@ test("a moment belongs to the last step that its rank has begun", () => {
   assert.equal(stepAtTime(model, 1e6, 2), 0); // it is a little later everywhere
   assert.equal(stepAtTime(model, 1e6 + 2e4, 2), 1);
   assert.equal(stepAtTime(model, 1e12, 2), model.numSteps - 1);
+});
+
+test("how long a rank waits is said of what is shown: a step, or the whole beat", () => {
+  const steps = [[0, 0, 5], [0, 5, 9, 1, 0, 2], [0, 9, 30]].map((waits) => ({ waits }));
+  const beats = [{ first: 0, last: 1 }, { first: 2, last: 2 }];
+  const model = /** @type {any} */ ({ doc: { steps, beats }, beatOf: [0, 0, 1] });
+  assert.deepEqual([0, 1].map((rank) => waitedAt(model, 1, rank, true)), [4, 2]);
+  assert.deepEqual([0, 1].map((rank) => waitedAt(model, 1, rank, false)), [9, 2]);
 });

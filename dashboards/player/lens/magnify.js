@@ -97,7 +97,7 @@ export function magnify(model, cells, position, hops = true) {
   };
   const now = Math.max(0, inTurn.findIndex(({ units }) => units?.includes(step.unit)));
   const told = { ...magnified, tiles: tiles.map((own) => own.slice(now)) };
-  return { ...magnified, words: doc.ranks.map((_, rank) => wordsOf(model, position, rank, told)) };
+  return { ...magnified, words: doc.ranks.map((_, rank) => wordsOf(model, position, rank, hops, told)) };
 }
 
 const [ABSENT, GATHERED, ARRIVING, SUMMED] = [0, 2, 3, 5];
@@ -254,7 +254,7 @@ function magnifyOthers(model, position, hops) {
     packets,
     call: callOf(step, doc.collectives),
   };
-  return { ...magnified, words: doc.ranks.map((_, rank) => wordsOf(model, position, rank, magnified)) };
+  return { ...magnified, words: doc.ranks.map((_, rank) => wordsOf(model, position, rank, hops, magnified)) };
 }
 
 /**

@@ -2,7 +2,7 @@
 
 import { doing } from "#player/draw/moment.js";
 import { formatBytes, formatWait } from "#player/format.js";
-import { waitedIn } from "#player/frames.js";
+import { waitedAt } from "#player/frames.js";
 import { isPipeline, turnIn } from "#player/lens/flight.js";
 import { lettersOf } from "#player/lens/letters.js";
 import { named, say } from "#player/words.js";
@@ -18,13 +18,14 @@ const [KEPT, GATHERED, ARRIVING, PARTIAL, SUMMED, REDUCED] = [1, 2, 3, 4, 5, 6];
  * @param {Model} model
  * @param {number} position
  * @param {number} rank
+ * @param {boolean} hops
  * @param {Omit<Magnified, "words">} magnified
  */
-export function wordsOf(model, position, rank, magnified) {
+export function wordsOf(model, position, rank, hops, magnified) {
   const { doc } = model;
   const step = doc.steps[position];
   if (!step.ranks.includes(rank)) {
-    return step.kind === "mark" ? heldWords(model, rank, magnified) : waitWords(model, position, rank);
+    return step.kind === "mark" ? heldWords(model, rank, magnified) : waitWords(model, position, rank, hops);
   }
   if (magnified.call) {
     // of ranks that are alike one is recorded
@@ -40,10 +41,10 @@ export function wordsOf(model, position, rank, magnified) {
   return heldWords(model, rank, magnified);
 }
 
-/** @param {Model} model @param {number} position @param {number} rank */
-function waitWords({ doc }, position, rank) {
-  const waited = waitedIn(doc.steps[position], rank);
-  return waited > 0 ? formatWait(waited, doc.run.is_predicted) : say("lens.words.takes_no_part");
+/** @param {Model} model @param {number} position @param {number} rank @param {boolean} hops */
+function waitWords(model, position, rank, hops) {
+  const waited = waitedAt(model, position, rank, hops);
+  return waited > 0 ? formatWait(waited, model.doc.run.is_predicted) : say("lens.words.takes_no_part");
 }
 
 /**
@@ -143,7 +144,7 @@ export function besides(model, position, rank, hops) {
     return `${named(turn.phase)} ${turn.micro + 1}`;
   }
   const step = doc.steps[position];
-  const waited = waitedIn(step, rank);
+  const waited = waitedAt(model, position, rank, hops);
   const word = doing(step, rank);
   return word === "waits" || (word === "" && waited > 0) ? formatWait(waited, doc.run.is_predicted) : named(word);
 }
