@@ -94,7 +94,7 @@ export function formatTime(ns, isPredicted) {
  * @param {boolean} isPredicted
  */
 export function formatWait(ns, isPredicted) {
-  const time = ns < 5e4 ? formatDuration(ns) : `${(ns / 1e6).toFixed(1)} ms`;
+  const time = ns < 5e4 || ns >= 1e9 ? formatDuration(ns) : `${(ns / 1e6).toFixed(1)} ms`;
   return say(isPredicted ? "format.waits_predicted" : "format.waits", { time });
 }
 

@@ -22,6 +22,7 @@ from zerosim.analysis.frames import (
 )
 from zerosim.analysis.graph import build_graph
 from zerosim.base.config import EngineConfig
+from zerosim.record.eventrows import Events
 from zerosim.schema.events import Kind, Op, Phase, Purpose
 from zerosim.schema.manifest import BucketLayout, Segment
 from zerosim.schema.memory import MODEL_STATES, Role
@@ -200,6 +201,24 @@ def test_steps_never_turn_a_thread_of_a_rank_around(plan):
     for place, step in enumerate(found):
         assert place <= step.until < len(found)
         assert step.start_ns <= step.time_ns <= step.end_ns
+
+
+def test_what_was_received_was_sent_though_its_send_is_not_over():
+    whole = load_plan(Plan(num_ranks=3))
+    held = [  # a ring waits for its sends after the last hop
+        replace(rank, events=Events([e for e in rank.events if e.op is not Op.SEND]))
+        for rank in whole.ranks
+    ]
+    found = [
+        [
+            (step.hop, {(one.source, one.target, one.shard) for one in step.messages})
+            for step in steps(build_graph(trace), 0).steps
+            if step.kind is Kind.TRANSFER
+        ]
+        for trace in (whole, replace(whole, ranks=tuple(held)))
+    ]
+    assert found[0]
+    assert found[1] == found[0]
 
 
 def test_a_gather_that_is_missing_is_found_where_it_is_needed():

@@ -71,7 +71,7 @@ def opened(browser, debugged):
     yield page, take
     if not page.is_closed():
         page.click("button[data-what=detach]")
-        page.get_by_text("Nobody holds the ranks any more.").wait_for()
+        page.get_by_text("The ranks are no longer held.").wait_for()
         page.close()
     process.stdin.close()
     assert process.wait(RANKS_S) == 0
@@ -103,7 +103,7 @@ def test_replay_grows_while_the_ranks_stand(browser, opened):
     other.wait_for_selector(CAN_STEP)
     expect(other.locator(LINES)).to_contain_text("before the backward of iteration 0")
     other.click("button[data-what=detach]")
-    other.get_by_text("Nobody holds the ranks any more.").wait_for()
+    other.get_by_text("The ranks are no longer held.").wait_for()
     other.close()
 
 
@@ -145,7 +145,7 @@ def test_the_page_can_do_what_the_terminal_can(opened):
     page, take = opened
     take("iteration")
     page.click("#tab-stops")
-    page.get_by_text("They stop nowhere by themselves").wait_for()
+    page.get_by_text("No breakpoint is set").wait_for()
     page.fill("#held-break input", "unit ==")
     page.press("#held-break input", "Enter")
     page.locator("#held-stopped.wrong").get_by_text("expected an expression such as").wait_for()

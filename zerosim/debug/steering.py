@@ -65,7 +65,7 @@ class Steering:
             "elsewhere": [one.rank for one in self._controller.links if one.is_elsewhere],
             "stops": self._commands.stops(),
             "iteration": history.iteration,
-            "beat": len(history.beats()),
+            "beat": len(history.beats()) if history.has_begun else 0,
         }
 
     def act(self, key: str, who: str, what: str) -> Reply:

@@ -114,6 +114,11 @@ class History:
             self._numbers.clear()
         self.steps.append(self._made(step, len(self.steps)))
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether an event of the iteration has begun: until then there is nothing to replay."""
+        return any(step.kind is not Kind.MARK for step in self.steps)
+
     def beats(self, following: LiveStep | None = None) -> tuple[Beat, ...]:
         """The beats so far, and with a step that would follow."""
         steps = list(self.steps)

@@ -180,7 +180,8 @@ class _Finder:
     def _ends(self) -> list[tuple[Event | None, Event | None]]:
         """The send and the receive of each message in this iteration.
 
-        One is None where that rank is not in the trace, or where nobody received.
+        One is None where that rank is not in the trace, where nobody received, or where the send
+        is not over: a held rank waits for it only after its last hop.
         """
         graph, hops = self.graph, self.graph.hops
         ends: list[tuple[Event | None, Event | None]] = []
@@ -195,7 +196,7 @@ class _Finder:
             ends.append((self._event(row), None))
         for row in hops.unsent[graph.iteration[hops.unsent] == self.iteration].tolist():
             receive = self._event(row)
-            if receive.peers[0] not in self.shift:
+            if receive.peers[0] not in self.shift or receive.end_ns is not None:
                 ends.append((None, receive))
         return ends
 
