@@ -22,7 +22,7 @@ from zerosim.analysis.frames import (
 )
 from zerosim.analysis.graph import build_graph
 from zerosim.base.config import EngineConfig
-from zerosim.record.eventrows import Events
+from zerosim.record import Events
 from zerosim.schema.events import Kind, Op, Phase, Purpose
 from zerosim.schema.manifest import BucketLayout, Segment
 from zerosim.schema.memory import MODEL_STATES, Role

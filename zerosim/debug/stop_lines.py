@@ -54,7 +54,8 @@ def of_stand(stand: Stand) -> str:
         case Kind.COPY:
             return f"copy{of_unit}: {stand.purpose} ({when})"
         case Kind.TRANSFER:
-            return f"hop {(stand.hop or 0) + 1} of the {stand.op}{of_unit}: {stand.purpose} ({when})"
+            hop = (stand.hop or 0) + 1  # as Replay counts
+            return f"hop {hop} of the {stand.op}{of_unit}: {stand.purpose} ({when})"
     to = ""
     if stand.peer is not None:
         to = f" {'to' if stand.op is Op.SEND else 'from'} rank {stand.peer}"
