@@ -64,7 +64,14 @@ def test_at_each_beat_of_a_unit_it_holds_the_cells_of_the_frame(watch, recorded,
             for row, tiles in zip(magnified["rows"], magnified["tiles"][rank], strict=True):
                 for state in row["states"]:
                     held = codes(found, cells[beat["main"]], rank, state, step["unit"])
-                    assert [tile["code"] for tile in tiles] == held
+                    is_made = (step["kind"], step["phase"]) == ("compute", "backward") and (
+                        found["states"][state]["role"] == "gradients"
+                    )
+                    if is_made and not any(held):  # what is not there yet comes while it computes
+                        made = [(tile["code"], tile["becomes"]) for tile in tiles]
+                        assert made == [(3, 4)] * len(held)
+                    else:
+                        assert [tile["code"] for tile in tiles] == held
         for packet in magnified["packets"]:
             letter = string.ascii_lowercase[packet["shard"]]
             assert packet["text"].startswith(letter)

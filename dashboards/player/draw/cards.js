@@ -9,6 +9,7 @@ import { hit, layoutCards } from "#player/draw/layout.js";
 import { crossUnit, drawGutter, drawStateNames, drawTierLines, drawTierNames, drawTightGutter, drawUnitNames, outlineUnit, paintGroup, placeLabels } from "#player/draw/map.js";
 import { activeStates, doing, eachChanged, heldBytes } from "#player/draw/moment.js";
 import { isPipeline, turnIn } from "#player/lens/flight.js";
+import { unitsOf } from "#player/lens/subject.js";
 import { drawRoles } from "#player/draw/roles.js";
 import { fontsFor, measurer } from "#player/draw/text.js";
 import { waitFill } from "#player/draw/textures.js";
@@ -228,6 +229,7 @@ function drawMarks(layer, layout, scene, colours, fonts, measure) {
   const { model, document: doc, cells, position, hops } = scene;
   const step = doc.steps[position];
   const inTurns = !hops && isPipeline(model);
+  const one = unitsOf(model, cells, position, hops).length === 1;
   const units = bands.length > 0 ? doc.units : [];
   const parameters = doc.states.findIndex(({ role, tier }) => role === "parameters" && tier === "device");
   const unit = isNarrow ? formatBytes(heldBytes(model, cells, 0)).split(" ")[1] : "";
@@ -245,7 +247,7 @@ function drawMarks(layer, layout, scene, colours, fonts, measure) {
     }
     const turn = inTurns ? turnIn(model, position, r) : null;
     const phase = turn?.phase ?? step.phase;
-    const active = turn?.unit ?? (!inTurns || step.ranks.includes(r) ? step.unit : -1);
+    const active = turn?.unit ?? (one && (!inTurns || step.ranks.includes(r)) ? step.unit : -1);
     markCard(ctx, colours, scale, card, turn ? "computes" : doing(step, r), colours.phases[phase]);
     if (r === scene.rank && cards.length > 1) {
       ctx.strokeStyle = colours.select;

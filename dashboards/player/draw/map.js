@@ -256,7 +256,7 @@ export function placeLabels(units, columns, width, active, fonts, measure) {
   /** @param {(label: string) => string} short */
   const place = (short) => {
     const labels = names.map(({ unit, label, isActive, middle }) => {
-      const text = isActive ? label : short(label);
+      const text = short(label);
       const w = measure(text, isActive ? fonts.smallStrong : fonts.small);
       return { unit, text, width: w, centre: Math.max(w / 2, Math.min(width - w / 2, middle)) };
     });

@@ -102,8 +102,8 @@ export function drawArriving(ctx, colours, scale, tile, box, part, fonts, measur
  * @param {Measure} measure
  */
 function drawLetter(ctx, colours, tile, { x, y, w, h }, fonts, measure) {
-  const { shard, hue, code, sum } = tile;
-  const text = letterOf(shard);
+  const { shard, hue, code, sum, sign } = tile;
+  const text = sign ?? letterOf(shard);
   const size = Math.round(Math.max(fonts.size * 0.85, Math.min(h * 0.42, w * 0.6 / text.length, 44)));
   const font = fonts.strong.replace(/\d+px/, `${size}px`);
   const isSolid = tile.isAll && (code === CODE.KEPT || code === CODE.REDUCED);

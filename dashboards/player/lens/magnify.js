@@ -24,6 +24,7 @@ import { say } from "#player/words.js";
  * @property {CellCode} code of what most say of it, where several units are shown at once
  * @property {boolean} isAll all units that are shown have it so
  * @property {string} sum whose gradients are in it: "0+1"; "" if it is no sum, or that is not known
+ * @property {string} [sign] what it shows in place of its letter
  * @property {boolean} isFreed it is given back when this step is over; without it once it is
  * @property {boolean} [isNow] of a micro-batch: it is computed in this beat
  * @property {CellCode} becomes of one that is on its way: what it is once it has come
@@ -59,6 +60,7 @@ export function magnify(model, cells, position, hops = true) {
   }
   const moment = unitsOf(model, cells, position, hops);
   const next = nextCodes(model, position);
+  const makes = step.kind === "compute" && step.phase === "backward";
   const freed = new Set(freedCells(model, position));
   const inTurn = hops ? [] : rowsOfTiles(model, position);
   const rows = inTurn.length > 0 ? inTurn : rowsOf(step, doc.states);
@@ -66,7 +68,10 @@ export function magnify(model, cells, position, hops = true) {
   /** @param {number} rank @param {Row} row @param {number} shard @returns {Tile} */
   const tileOf = (rank, row, shard) => {
     const units = row.units ?? moment;
-    const { code, isAll } = together(model, cells, rank, row, units, shard);
+    const { code: held, isAll } = together(model, cells, rank, row, units, shard);
+    const isMade = makes && units.length === 1 && held === ABSENT && doc.states[row.states[0]].role === "gradients"
+      && [ARRIVING, PARTIAL].includes(next(cellOf(model, rank, row.states[0], units[0], shard)));
+    const code = /** @type {CellCode} */ (isMade ? ARRIVING : held);
     const adds = sums && code >= ARRIVING && code <= SUMMED;
     return {
       shard,
@@ -75,7 +80,7 @@ export function magnify(model, cells, position, hops = true) {
       isAll,
       sum: adds ? sums.text(rank, shard) : "",
       isFreed: units.length === 1 && freed.has(cellOf(model, rank, row.states[0], units[0], shard)),
-      becomes: code === ARRIVING ? next(cellOf(model, rank, row.states[0], units.find((unit) => cells[cellOf(model, rank, row.states[0], unit, shard)] === ARRIVING) ?? units[0], shard)) : code,
+      becomes: isMade ? /** @type {CellCode} */ (PARTIAL) : code === ARRIVING ? next(cellOf(model, rank, row.states[0], units.find((unit) => cells[cellOf(model, rank, row.states[0], unit, shard)] === ARRIVING) ?? units[0], shard)) : code,
     };
   };
   const tiles = Array.from({ length: numRanks }, (_, rank) =>
@@ -100,7 +105,7 @@ export function magnify(model, cells, position, hops = true) {
   return { ...magnified, words: doc.ranks.map((_, rank) => wordsOf(model, position, rank, hops, told)) };
 }
 
-const [ABSENT, GATHERED, ARRIVING, SUMMED] = [0, 2, 3, 5];
+const [ABSENT, GATHERED, ARRIVING, PARTIAL, SUMMED] = [0, 2, 3, 4, 5];
 
 /** Where ranks hold parts of a layer, or of the model: what they compute says more than what they keep.
  *  @param {Model} model @param {number} position */
@@ -232,19 +237,20 @@ function magnifyOthers(model, position, hops) {
   const step = doc.steps[position];
   const call = doc.collectives[step.collective];
   const isFlight = isPipeline(model);
-  const packets = carriedIn(step, call, () => []).map((edge) => {
-    const what = isFlight ? String(step.micro_step + 1) : lettersOf(edge.shards);
+  const carried = carriedIn(step, call, () => []);
+  const isGather = !isFlight && step.op === "all-gather" && carried.length > 0 && carried.every(({ shard }) => shard >= 0);
+  const packets = carried.map((edge) => {
+    const what = isFlight ? String(step.micro_step + 1) : isGather ? "" : lettersOf(edge.shards);
     return { ...edge, letters: what, text: edge.bytes > 0 ? joinWords(what, formatBytes(edge.bytes)) : say("lens.magnify.not_sent") };
   });
   if (isFlight) {
     return { ...magnifyFlight(model, position, hops), packets, call: callOf(step, doc.collectives) };
   }
-  const isGather = step.op === "all-gather" && packets.length > 0 && packets.every(({ shard }) => shard >= 0);
   const known = isGather ? numbersAt(model, position) : [];
   const tiles = Array.from({ length: numRanks }, (_, rank) =>
     !isGather
       ? []
-      : [Array.from({ length: numShards }, (_unused, shard) => ({ shard, hue: shard, code: known[rank][shard], isAll: true, sum: "", isFreed: false, becomes: /** @type {CellCode} */ (GATHERED) }))],
+      : [Array.from({ length: numShards }, (_unused, shard) => ({ shard, sign: String(shard), hue: shard, code: known[rank][shard], isAll: true, sum: "", isFreed: false, becomes: /** @type {CellCode} */ (GATHERED) }))],
   );
   const magnified = {
     caption: joinDots([step.unit_name, step.purpose, call && formatBytes(call.payload_bytes)]),
@@ -254,7 +260,15 @@ function magnifyOthers(model, position, hops) {
     packets,
     call: callOf(step, doc.collectives),
   };
-  return { ...magnified, words: doc.ranks.map((_, rank) => wordsOf(model, position, rank, hops, magnified)) };
+  const words = doc.ranks.map((_, rank) => (isGather ? numberWords(carried, rank) : wordsOf(model, position, rank, hops, magnified)));
+  return { ...magnified, words };
+}
+
+/** Whose number comes to a rank that has its own.
+ *  @param {readonly {to: number, shard: number}[]} edges @param {number} rank */
+function numberWords(edges, rank) {
+  const come = edges.find(({ to }) => to === rank);
+  return come ? say("lens.magnify.number_of", { other: come.shard }) : "";
 }
 
 /**
