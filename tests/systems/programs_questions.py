@@ -212,6 +212,20 @@ def quantized_by_hand():
     return {}
 
 
+def hoards(kind):
+    """What each step computed is kept in a list, for statistics that nobody makes."""
+    model = wrapped(kind, Layers())
+    optimizer = AdamW(model.parameters(), lr=0.01)
+    kept = []
+    for _ in range(STEPS):
+        output = model(torch.randn(64, WIDTH))
+        kept.append(output.detach())
+        output.square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return {}
+
+
 def programs(num_ranks):
     """By name, what is called in each rank."""
     if num_ranks == 4:
@@ -244,6 +258,8 @@ def programs(num_ranks):
         "messages between steps": messages_between_steps,
         "quantized by hand": quantized_by_hand,
         "fsdp1, unused layer": lambda: calls_fewer("fsdp1"),
+        "ddp, hoards": lambda: hoards("ddp"),
+        "fsdp2, hoards": lambda: hoards("fsdp2"),
     }
 
 

@@ -181,3 +181,18 @@ def test_what_is_kept_after_backward_is_not_gathered_in_the_next_forward(ran):
     report = verify(ran(2, "fsdp2, kept after backward"))
     assert "parameters kept after backward" in report.headline
     assert "whole already when forward begins" in report.headline
+
+
+@pytest.mark.parametrize(("name", "law"), [("ddp, hoards", "16Ψ"), ("fsdp2, hoards", "16Ψ/N")])
+def test_what_a_program_hoards_has_no_role_and_is_in_the_headline(ran, name, law):
+    report = verify_memory(ran(2, name))
+    kept = f"float32 [64, {programs.CLASSES}] {4 * 64 * programs.CLASSES * programs.STEPS:,} B"
+    assert f"keeps {law} of model states on each rank, but: " in report.headline
+    assert "as the law says" not in report.headline
+    assert f"have no role on rank 0 when the update began in iteration 2: {kept}" in report.headline
+    assert report.outcome is Outcome.EXPLAINED
+
+
+def test_where_all_has_a_role_the_headline_is_the_law(ran):
+    report = verify_memory(ran(2, "ddp, finds unused"))
+    assert report.headline.endswith("as the law says.")

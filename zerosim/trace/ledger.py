@@ -6,7 +6,6 @@ always from the storage itself. Beside it stands what the device's allocator say
 
 from __future__ import annotations
 
-import gc
 import threading
 import time
 from collections.abc import Callable
@@ -22,8 +21,9 @@ from zerosim.schema.rows import row_text
 from zerosim.trace import address_maps, dry
 from zerosim.trace.alive import AliveStorages, State
 from zerosim.trace.allocations import AllocationRecord, MarkedAllocations
-from zerosim.trace.holdings import PLAIN, holdings, storage_of
+from zerosim.trace.holdings import holdings, storage_of
 from zerosim.trace.labeler import Labeler
+from zerosim.trace.roleless import RolelessStorages, alive_storages
 from zerosim.trace.rowfile import Rows
 from zerosim.trace.saved import SavedTensors
 from zerosim.trace.sink import Position
@@ -69,14 +69,17 @@ class MemoryLedger:
         self._saved = SavedTensors(holdings)
         self._workspaces = Workspaces()
         self._record: AllocationRecord | None = None
+        self._roleless: RolelessStorages | None = None
         holdings.sweep()
         self._alive = AliveStorages(holdings)
         self._saved.install()
         address_maps.explain_saved(self._saved.unit_of)
         if counts_allocations:
-            self._alive.not_recorded = _alive_storages()
+            self._alive.not_recorded = alive_storages()
             with suppress(RuntimeError):
                 self._record = AllocationRecord()
+        if self._record is None and not on_cuda and dry.installed() is None:
+            self._roleless = RolelessStorages(holdings, self._saved.unit_of)
 
     def computes(self, unit: str) -> None:
         """What autograd saves from now on is this unit's."""
@@ -136,6 +139,7 @@ class MemoryLedger:
         ):
             return None
         sample = None
+        roleless = self._roleless if moment is Moment.PHASE else None
         # it takes longer than all else: what is between two borders, storages tell
         asks = self._on_cuda and moment is Moment.PHASE and dry.installed() is None
         # a thread that was made to wait has not cost more, but that takes longer to find out
@@ -143,7 +147,16 @@ class MemoryLedger:
         begin_ns = clock()
         with self._lock:
             self._measure(moment, where.phase)
+            looked = False
+            if roleless is not None:
+                looked_ns = clock()
+                looked = roleless.look(where)
+                begin_ns += clock() - looked_ns  # it is seldom, and no part of what looks cost
+                for kind, num_bytes in roleless.grown().items():
+                    self._alive.add((Role.OTHER, kind, Tier.DEVICE), num_bytes)
             changes = self._take_changes() if self._alive.changed else ()
+            if looked:
+                changes = (*changes, *self._looked_for_more(changes))
             if changes or moment is Moment.PHASE:
                 allocated, peak = _allocated_on_device() if asks else (None, None)
                 if allocated is not None:
@@ -226,6 +239,13 @@ class MemoryLedger:
             return changes
         return (*changes, Holding(Role.WORKSPACES, "cuBLAS", self._workspaces.bytes, Tier.DEVICE))
 
+    def _looked_for_more(self, changes: tuple[Holding, ...]) -> tuple[Holding, ...]:
+        """A row about what has no role, of no kind, tells that it was looked for."""
+        if any(one.role is Role.OTHER and not one.unit for one in changes):
+            return ()
+        place = (Role.OTHER, "", Tier.DEVICE)
+        return (Holding(Role.OTHER, "", self._alive.state.get(place, 0)),)
+
     def _take_changes(self) -> tuple[Holding, ...]:
         """What is not as it was when this was asked last."""
         state, written = self._alive.state, self._written
@@ -237,18 +257,6 @@ class MemoryLedger:
                 changes.append(Holding(place[0], place[1], num_bytes, place[2]))
         self._alive.changed.clear()
         return tuple(changes)
-
-
-def _alive_storages() -> dict[int, StorageWeakRef]:
-    """Every storage that Python knows of, by key."""
-    found: dict[int, StorageWeakRef] = {}
-    for thing in gc.get_objects():
-        is_plain = type(thing) in PLAIN
-        storage = storage_of(thing) if is_plain else None
-        if storage is not None:
-            reference = StorageWeakRef(storage)
-            found[reference.cdata] = reference
-    return found
 
 
 def _allocated_on_device() -> tuple[int, int]:

@@ -17,7 +17,7 @@ def states(line: Timeline) -> Iterator[tuple[int, Holders]]:
     state: Holders = {}
     for number, sample in enumerate(line.samples):
         for holding in sample.changes:
-            if holding.tier is not line.tier:
+            if holding.tier is not line.tier or holding.role is Role.OTHER:
                 continue
             if holding.bytes:
                 state[holding.role, holding.unit] = holding.bytes
