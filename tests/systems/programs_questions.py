@@ -260,6 +260,7 @@ def programs(num_ranks):
         "fsdp1, unused layer": lambda: calls_fewer("fsdp1"),
         "ddp, hoards": lambda: hoards("ddp"),
         "fsdp2, hoards": lambda: hoards("fsdp2"),
+        "fsdp1, hoards": lambda: hoards("fsdp1"),
     }
 
 

@@ -6,8 +6,10 @@ import pytest
 
 from tests.ranks import run_ranks
 from tests.systems import programs_questions as programs
+from zerosim.analysis.memory import timeline
 from zerosim.record import load as read
 from zerosim.schema.events import Op, Phase, Purpose
+from zerosim.schema.memory import Moment, Role
 from zerosim.theory import Cause
 from zerosim.verify import Outcome, verify, verify_memory
 from zerosim.verify.diagnosis import diagnose
@@ -191,6 +193,41 @@ def test_what_a_program_hoards_has_no_role_and_is_in_the_headline(ran, name, law
     assert "as the law says" not in report.headline
     assert f"have no role on rank 0 when the update began in iteration 2: {kept}" in report.headline
     assert report.outcome is Outcome.EXPLAINED
+
+
+@pytest.mark.parametrize("name", ["ddp, hoards", "fsdp2, hoards", "fsdp1, hoards"])
+def test_weights_that_autograd_saves_are_no_activations(ran, name):
+    line = timeline(ran(2, name).ranks[0])
+    borders = [n for n, one in enumerate(line.samples) if one.moment is Moment.PHASE]
+    begins = [n for n in borders if line.samples[n].phase is Phase.BACKWARD]
+    inputs, outputs = 5 * 64 * programs.WIDTH, 64 * programs.CLASSES
+    held = [line.roles_at(number)[Role.ACTIVATIONS] for number in begins]
+    assert held == [4 * (inputs + outputs)] * programs.STEPS
+
+
+LAYER = 4 * (programs.WIDTH + 1) * programs.WIDTH
+HEAD = 4 * (programs.WIDTH + 1) * programs.CLASSES
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        ("fsdp2, hoards", HEAD + LAYER),  # the root is kept until backward is over
+        ("fsdp1, hoards", 2 * LAYER),  # the next one is gathered ahead
+    ],
+)
+def test_what_is_gathered_has_its_role_and_what_is_reduced_is_a_buffer(ran, name, most):
+    line = timeline(ran(2, name).ranks[0])
+    last = [n for n, one in enumerate(line.samples) if one.iteration == programs.STEPS - 1]
+    in_backward = [n for n in last if line.samples[n].phase is Phase.BACKWARD]
+    gathered = max(line.roles_at(number)[Role.GATHERED] for number in in_backward)
+    assert gathered == most
+    reduced = [
+        line.roles_at(number)[Role.BUFFERS]
+        for number in in_backward
+        if (event := line.event_of(number)) is not None and event.op is Op.REDUCE_SCATTER
+    ]
+    assert min(reduced) >= HEAD + HEAD // 2  # what is given, and the part that comes of it
 
 
 def test_where_all_has_a_role_the_headline_is_the_law(ran):

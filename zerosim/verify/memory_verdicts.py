@@ -66,7 +66,7 @@ def without_role(lines: Mapping[int, Timeline]) -> str:
             if line.samples[position].moment is Moment.PHASE and top is not None:
                 other = line.other(position) or 0
                 share = Fraction(other, top.bytes or 1)
-                if share >= OTHER_GOAL and (most is None or share > most[0]):
+                if share >= OTHER_GOAL and (most is None or other > most[1]):
                     most = share, other, rank, position
     if most is None:
         return ""

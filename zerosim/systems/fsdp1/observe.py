@@ -22,6 +22,7 @@ from zerosim.schema.strategies import Bundle, Parameter, Strategy
 from zerosim.systems.fsdp1 import NAME
 from zerosim.trace.autolabel.observer import (
     Observer,
+    Shard,
     dtype_name,
     options_of,
     ranks_in_use,
@@ -35,6 +36,7 @@ _CLASS = "FullyShardedDataParallel"
 _FLAT = "/fsdp/_flat_param.py"
 _RUNTIME = "/fsdp/_runtime_utils.py"
 _RESHARDS_AFTER_FORWARD = ("FULL_SHARD", "HYBRID_SHARD")
+_WHOLE = ("_full_param_padded", "_full_prec_full_param_padded")
 _HYBRID = ("HYBRID_SHARD", "_HYBRID_SHARD_ZERO2")
 
 
@@ -130,6 +132,17 @@ class FullyShardedModules(Observer):
             if module is not None and module._is_root is not None:
                 is_sharded = module._handle.uses_sharded_strategy
                 self._whole[module] = is_sharded and not module._handle.needs_unshard()
+
+    def shards(self, module: nn.Module) -> Iterator[Shard]:
+        """What is kept of a module's flat parameter, and the memory in which it is whole."""
+        kind = getattr(sys.modules.get(_MODULE), _CLASS, None)
+        handle = getattr(module, "_handle", None) if kind and isinstance(module, kind) else None
+        if handle is None or not handle.uses_sharded_strategy:
+            return
+        flat = handle.flat_param
+        kept = getattr(flat, "_local_shard", flat)
+        for name in _WHOLE:  # the first forward makes them
+            yield Shard(kept, getattr(flat, name, None), is_parameter=False)
 
     def unreduced(self) -> Iterator[torch.Tensor]:
         """Whole gradients of backwards that did not reduce (`no_sync`)."""

@@ -167,14 +167,26 @@ class Discovery:
             for inner in module.modules():
                 self._meet_module(inner, whole)
         elif sharded:
-            self._unit = ""
-            for parameter in module._parameters.values():
-                if parameter is not None and not _is_sharded(parameter):
-                    self._meet_parameter(parameter, Role.GATHERED)
+            self._meet_whole(module)
         return self._sharded[module] if sharded is None else sharded
 
-    def module_ends(self, module: nn.Module, output: Any, error: BaseException | None) -> None:
-        """It has computed."""
+    @guarded
+    def module_ends(self, module: nn.Module, *_: Any) -> None:
+        """It has computed: what was whole for the first time may have become so inside its call."""
+        if self._sharded.get(module) and not labels.is_described() and is_computing():
+            self._meet_whole(module)
+
+    def _meet_whole(self, module: nn.Module) -> None:
+        """Meet the parameters that are whole for now, or were and will be again."""
+        self._unit = ""
+        for parameter in module._parameters.values():
+            if parameter is not None and not _is_sharded(parameter):
+                self._meet_parameter(parameter, Role.GATHERED)
+        for shard in self._shards(module):
+            if isinstance(shard.whole, nn.Parameter):
+                self._meet_parameter(shard.whole, Role.GATHERED)
+            elif shard.whole is not None:
+                self._meet(shard.whole, Role.GATHERED, "")
 
     def _met_shards(self, module: nn.Module) -> Iterator[torch.Tensor]:
         """Meet what is kept of divided parameters that may be whole now; yields the whole ones."""
@@ -193,7 +205,8 @@ class Discovery:
             whole: by identity, those of which something else is kept.
         """
         own = list(module.parameters(recurse=False))
-        self._sharded[module] = any(_is_sharded(one) or id(one) in whole for one in own)
+        is_divided = any(_is_sharded(one) or id(one) in whole for one in own)
+        self._sharded[module] = is_divided or any(True for _ in self._shards(module))
         for parameter in own:
             is_gathered = id(parameter) in whole
             self._meet_parameter(parameter, Role.GATHERED if is_gathered else Role.PARAMETERS)
