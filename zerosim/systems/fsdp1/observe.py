@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-import torch
 import torch.distributed as dist
 from torch import nn
 
 from zerosim.schema.events import Phase, Purpose
+from zerosim.schema.memory import NOT_REDUCED_YET, Role
 from zerosim.schema.strategies import Bundle, Parameter, Strategy
 from zerosim.systems.fsdp1 import NAME
 from zerosim.trace.autolabel.observer import (
@@ -30,6 +30,7 @@ from zerosim.trace.autolabel.observer import (
 )
 from zerosim.trace.autolabel.rules import Rule
 from zerosim.trace.autolabel.units import Units, clean, qualified, unique, unwrapped
+from zerosim.trace.looking import Content
 
 _MODULE = "torch.distributed.fsdp.fully_sharded_data_parallel"
 _CLASS = "FullyShardedDataParallel"
@@ -144,16 +145,16 @@ class FullyShardedModules(Observer):
         for name in _WHOLE:  # the first forward makes them
             yield Shard(kept, getattr(flat, name, None), is_parameter=False)
 
-    def unreduced(self) -> Iterator[torch.Tensor]:
+    def kept(self, *, wholly: bool) -> Iterator[Content]:
         """Whole gradients of backwards that did not reduce (`no_sync`)."""
-        for model in list(self._models.values()):
+        for model in list(self._models.values()) if wholly else ():
             for _, reference in model.modules:
                 module = reference()
                 if module is None or not module._handle.uses_sharded_strategy:
                     continue
                 flat = module._handle.flat_param
                 if flat.grad is not None and flat.grad.numel() > flat._sharded_size.numel():
-                    yield flat.grad
+                    yield Content(Role.GRADIENTS, NOT_REDUCED_YET, flat.grad)
 
     def settings(self) -> Hashable:
         """What a program may switch for each module, and what its first forward settles."""

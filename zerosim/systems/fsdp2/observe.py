@@ -13,11 +13,11 @@ from operator import attrgetter
 from types import FrameType
 from typing import Any
 
-import torch
 import torch.distributed as dist
 from torch import nn
 
 from zerosim.schema.events import Purpose
+from zerosim.schema.memory import NOT_REDUCED_YET, Role
 from zerosim.schema.strategies import Bundle, Parameter, Strategy
 from zerosim.systems.fsdp2 import NAME
 from zerosim.trace.autolabel.observer import (
@@ -41,6 +41,7 @@ from zerosim.trace.autolabel.units import (
     unique,
     unwrapped,
 )
+from zerosim.trace.looking import Content
 
 _FILE = "/fsdp/_fully_shard/_fsdp_param_group.py"
 _ASKED = "/fsdp/_fully_shard/_fully_shard.py"
@@ -167,15 +168,17 @@ class FullyShard(Observer):
             for one in group.fsdp_params:
                 yield Shard(one.sharded_param, getattr(one, "_unsharded_param", None))
 
-    def unreduced(self) -> Iterator[torch.Tensor]:
+    def kept(self, *, wholly: bool) -> Iterator[Content]:
         """Whole gradients of backwards that did not reduce; of a hybrid, sums of a replica."""
-        for model in list(self._models.values()):
+        for model in list(self._models.values()) if wholly else ():
             for group in model.alive():
                 kept = [
                     getattr(one, "unsharded_accumulated_grad", None) for one in group.fsdp_params
                 ]
                 kept.append(getattr(group, "_partial_reduce_output", None))
-                yield from (one for one in kept if one is not None)
+                for one in kept:
+                    if one is not None:
+                        yield Content(Role.GRADIENTS, NOT_REDUCED_YET, one)
 
     def gathers_within(self, module: nn.Module, unit: str) -> bool:
         """Whether a module gathers this unit's parameters, if it must, from within its call."""

@@ -20,12 +20,13 @@ from torch import nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.hooks import RemovableHandle
 
-from zerosim.schema.memory import NOT_REDUCED_YET, OUTSIDE_THE_MODEL, Role
+from zerosim.schema.memory import OUTSIDE_THE_MODEL, Role
 from zerosim.trace import labels
 from zerosim.trace.autolabel import modules
 from zerosim.trace.autolabel.observer import Shard
 from zerosim.trace.guard import guarded
 from zerosim.trace.holdings import HeldStorage, HeldStorages, storage_of
+from zerosim.trace.looking import Content
 from zerosim.trace.threads import is_computing
 
 ROLE_OF_STATE = {
@@ -75,16 +76,16 @@ class Discovery:
         self,
         holdings: HeldStorages,
         shards: Callable[[nn.Module], Iterable[Shard]],
-        unreduced: Callable[[], Iterable[torch.Tensor]],
+        kept: Callable[..., Iterable[Content]],
     ) -> None:
         """Know nothing yet.
 
         Args:
             shards: what is kept of a module's divided parameters.
-            unreduced: gradients that systems keep to themselves between micro-steps.
+            kept: what systems keep to themselves, as `Observer.kept` tells it.
         """
         self._holdings = holdings
-        self._unreduced = unreduced
+        self._kept = kept
         self._shards = shards
         self._hooks: list[RemovableHandle] = []
         self._sharded: weakref.WeakKeyDictionary[nn.Module, bool] = weakref.WeakKeyDictionary()
@@ -117,6 +118,7 @@ class Discovery:
             self._lost.clear()
             self._look_at_all()
             return
+        self._meet_kept(wholly=False)
         while self._lost:
             one = self._lost.popleft().of
             self._waiting[id(one)] = one
@@ -131,8 +133,7 @@ class Discovery:
             self._meet_gradient(one, gradient)
 
     def _look_at_all(self) -> None:
-        for unreduced in self._unreduced():
-            self._meet(unreduced, Role.GRADIENTS, NOT_REDUCED_YET)
+        self._meet_kept(wholly=True)
         self._waiting.clear()
         for number, one in list(self._parameters.items()):
             parameter = one.reference()
@@ -144,6 +145,10 @@ class Discovery:
                 self._waiting[id(one)] = one
             elif one.gradient() is not gradient or not self._is_where_it_was(one, gradient):
                 self._meet_gradient(one, gradient)
+
+    def _meet_kept(self, *, wholly: bool) -> None:
+        for role, unit, tensor in self._kept(wholly=wholly):
+            self._meet(tensor, role, unit)
 
     def _meet_gradient(self, one: _MetParameter, gradient: torch.Tensor) -> None:
         one.gradient = reference = _MetGradient(gradient, self._lost.append)
@@ -239,7 +244,8 @@ class Discovery:
                     self._meet(value, ROLE_OF_STATE[name], unit)
 
     def _meet(self, tensor: torch.Tensor, role: Role, unit: str) -> HeldStorage | None:
-        """Say what a tensor is, unless that was said; a buffer may turn out to be a gradient.
+        """Say what a tensor is, unless that was said; a buffer may turn out to be a gradient, or
+        that of a system, which has a name and stays one.
 
         Returns:
             What its storage is held as; None if it has none.
@@ -249,7 +255,8 @@ class Discovery:
         if storage is None:
             return None
         held = self._holdings.get(storage)
-        if held is None or (held.role is Role.BUFFERS and role is not Role.BUFFERS):
+        is_nameless = held is not None and held.role is Role.BUFFERS and not held.unit
+        if held is None or (is_nameless and (role is not Role.BUFFERS or unit)):
             return self._holdings.find_out(storage, local, role, unit)
         return held
 

@@ -65,7 +65,7 @@ class AutoLabeler:
         self._recorder = recorder
         self._units = Units()
         self._systems = observers(self._units)
-        self._discovery = Discovery(holdings, self._shards, self._unreduced) if memory else None
+        self._discovery = Discovery(holdings, self._shards, self._kept) if memory else None
         self._phases = Phases(self)
         self._entries = Entries(self._phases)
         rules = [rule for system in self._systems for rule in system.rules]
@@ -117,9 +117,9 @@ class AutoLabeler:
         for system in self._systems:
             yield from system.shards(module)
 
-    def _unreduced(self) -> Iterator[torch.Tensor]:
+    def _kept(self, *, wholly: bool) -> Iterator[Content]:
         for system in self._systems:
-            yield from system.unreduced()
+            yield from system.kept(wholly=wholly)
 
     # what the program does
 

@@ -16,6 +16,7 @@ from zerosim.schema.strategies import Parameter, Strategy
 from zerosim.systems.registry import systems
 from zerosim.trace.autolabel.rules import Rule
 from zerosim.trace.autolabel.units import Units, clean
+from zerosim.trace.looking import Content
 from zerosim.trace.operators import OperatorCall
 
 
@@ -132,8 +133,13 @@ class Observer:
         """What is kept of a module's divided parameters."""
         yield from ()
 
-    def unreduced(self) -> Iterator[torch.Tensor]:
-        """Gradients that it keeps to itself until a later micro-step reduces them."""
+    def kept(self, *, wholly: bool) -> Iterator[Content]:
+        """What it keeps to itself beside parameters and their gradients: its buffers, each with a
+        name as its unit, and gradients of another place than `grad`.
+
+        Args:
+            wholly: tell all, at a phase border; else, often, only what is told cheaply.
+        """
         yield from ()
 
     def gathers_within(self, module: nn.Module, unit: str) -> bool:
