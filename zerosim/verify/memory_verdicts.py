@@ -60,14 +60,12 @@ def without_role(lines: Mapping[int, Timeline]) -> str:
     """
     most: tuple[Fraction, int, int, int] | None = None
     for rank, line in lines.items():
-        positions = in_training(line)
-        top = peak(line, positions)
-        for position in positions[line.allocated[positions] != NOT_MEASURED].tolist():
-            if line.samples[position].moment is Moment.PHASE and top is not None:
-                other = line.other(position) or 0
-                share = Fraction(other, top.bytes or 1)
-                if share >= OTHER_GOAL and (most is None or other > most[1]):
-                    most = share, other, rank, position
+        top = peak(line, in_training(line))
+        for position in _borders(line):
+            other = line.other(position) or 0
+            share = Fraction(other, max(1, 0 if top is None else top.bytes))
+            if share >= OTHER_GOAL and (most is None or other > most[1]):
+                most = share, other, rank, position
     if most is None:
         return ""
     share, other, rank, position = most
@@ -87,6 +85,23 @@ def without_role(lines: Mapping[int, Timeline]) -> str:
         when=when(lines[rank], position),
         kinds=enumerated(named),
     )
+
+
+def _borders(line: Timeline) -> list[int]:
+    """The borders of phases at which it is known what has no role.
+
+    Of some memory it is found out what it is for when it is used, as of a master copy in the first
+    update: if there are later iterations, the first one does not count.
+    """
+    positions = in_training(line)
+    known = [
+        position
+        for position in positions[line.allocated[positions] != NOT_MEASURED].tolist()
+        if line.samples[position].moment is Moment.PHASE
+    ]
+    first = min((line.samples[position].iteration for position in known), default=0)
+    later = [position for position in known if line.samples[position].iteration > first]
+    return later or known
 
 
 def allocated_verdict(lines: dict[int, Timeline], *, is_engine: bool) -> Verdict:
