@@ -230,6 +230,28 @@ def test_what_is_gathered_has_its_role_and_what_is_reduced_is_a_buffer(ran, name
     assert min(reduced) >= HEAD + HEAD // 2  # what is given, and the part that comes of it
 
 
+@pytest.mark.parametrize(
+    ("name", "unused"),
+    [
+        ("ddp, finds unused", 1),
+        ("ddp, unused later", 0),  # its gradient of the step before is there, all zeros
+        ("fsdp2, unused layer", 1),
+        ("fsdp1, unused layer", 1),
+        ("fsdp2, unused in the root", 3),  # it never had a gradient, so nor has it states
+    ],
+)
+def test_parameters_without_a_gradient_are_a_cause_of_what_a_rank_keeps(ran, name, unused):
+    trace = ran(2, name)
+    report = verify_memory(trace)
+    law = "16Ψ" if name.startswith("ddp") else "16Ψ/N"
+    assert f"keeps {law} of model states on each rank, as the law says." in report.headline
+    [size] = [one.bytes for one in report.causes if one.cause == Cause.UNUSED] or [0]
+    assert size == -unused * LAYER // (1 if name.startswith("ddp") else 2)
+    first = verify_memory(trace, iteration=0)
+    assert first.outcome is Outcome.AS_PREDICTED
+    assert not any(one.cause == "unexplained" for one in first.causes)
+
+
 def test_where_all_has_a_role_the_headline_is_the_law(ran):
     report = verify_memory(ran(2, "ddp, finds unused"))
     assert report.headline.endswith("as the law says.")

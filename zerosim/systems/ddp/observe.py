@@ -25,6 +25,7 @@ from zerosim.schema.events import Op, Purpose
 from zerosim.schema.strategies import Bundle, Strategy
 from zerosim.systems.ddp import NAME
 from zerosim.trace.autolabel.observer import (
+    GivenGradients,
     Observer,
     Reduction,
     Written,
@@ -85,12 +86,16 @@ class _KnownModule:
         waited_for: the parameters that the reducer has, with their names: they stay as it was made.
         next_bucket: the one whose reduction comes next in this backward.
         roots: the outermost modules that it is in, or is.
+        named: all parameters, with their names.
+        given: which of them have no gradient.
     """
 
     name: str
     label: str
     buckets: list[Bucket] | None
     waited_for: list[tuple[str, weakref.ref[torch.Tensor]]]
+    named: list[tuple[str, weakref.ref[torch.Tensor]]]
+    given: GivenGradients = field(default_factory=GivenGradients)
     version: int = 0
     is_prepared: bool = False
     reduces: bool = True
@@ -135,7 +140,7 @@ class ReplicatedModules(Observer):
                     name = unique(self._taken, clean(path) or type(unwrapped(module)).__name__)
                     label = self._units.label(module)
                     self._known[module] = _KnownModule(
-                        name, label, _buckets_of(module), _reduced(module)
+                        name, label, _buckets_of(module), _reduced(module), _named(module)
                     )
                 self._known[module].roots.add(thing)
 
@@ -147,6 +152,7 @@ class ReplicatedModules(Observer):
                 known.num_syncs,
                 known.without_gradient,
                 known.version,
+                known.given.settings(),
                 self._units.passes(module),
             )
             for module, known in self._known.items()
@@ -180,6 +186,7 @@ class ReplicatedModules(Observer):
                     "buffer_syncs": known.num_syncs,
                     "finds_unused": bool(module.find_unused_parameters),
                     "comm_hook": _name_of_hook(module),
+                    **known.given.options(),
                 },
             )
 
@@ -207,6 +214,12 @@ class ReplicatedModules(Observer):
     def backward_over(self, gone_back: Callable[[nn.Module], bool]) -> None:
         """A backward is over; it has reduced what a forward prepared and what it came to."""
         for module, known in list(self._known.items()):
+            if gone_back(module):
+                known.given.see(
+                    (name, one.grad)
+                    for name, reference in known.named
+                    if (one := reference()) is not None and one.requires_grad
+                )
             if known.is_prepared and gone_back(module):
                 known.is_prepared, known.now.reduces = False, True
                 known.now.without_gradient = _waited_for(module, known)
@@ -303,6 +316,11 @@ def _is_map_of_used(module: Any, call: OperatorCall) -> bool:
         and tensors[0].dtype is torch.int32
         and tensors[0].numel() == sum(1 for p in module.module.parameters() if p.requires_grad)
     )
+
+
+def _named(module: Any) -> list[tuple[str, weakref.ref[torch.Tensor]]]:
+    """All parameters with their names."""
+    return [(clean(name), weakref.ref(one)) for name, one in module.module.named_parameters()]
 
 
 def _reduced(module: Any) -> list[tuple[str, weakref.ref[torch.Tensor]]]:

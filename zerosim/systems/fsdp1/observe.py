@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
+import torch
 import torch.distributed as dist
 from torch import nn
 
@@ -21,6 +22,7 @@ from zerosim.schema.memory import NOT_REDUCED_YET, Role
 from zerosim.schema.strategies import Bundle, Parameter, Strategy
 from zerosim.systems.fsdp1 import NAME
 from zerosim.trace.autolabel.observer import (
+    GivenGradients,
     Observer,
     Shard,
     dtype_name,
@@ -48,6 +50,7 @@ class _FlatModel:
     name: str
     label: str
     modules: list[tuple[str, weakref.ref[Any]]]
+    given: GivenGradients = field(default_factory=GivenGradients)
 
 
 class FullyShardedModules(Observer):
@@ -123,6 +126,17 @@ class FullyShardedModules(Observer):
                     self._now_unused.add(module)
         self._computes.clear()
 
+    def backward_over(self, gone_back: Callable[[nn.Module], bool]) -> None:
+        """See which flat parameters have got no gradient."""
+        for thing, model in list(self._models.items()):
+            if gone_back(thing):
+                model.given.see(
+                    (place, _gradient_of(module._handle.flat_param))
+                    for place, (_, reference) in enumerate(model.modules)
+                    if (module := reference()) is not None
+                    and module._handle.flat_param.requires_grad
+                )
+
     def settle(self) -> None:
         """A backward or a micro-step is over."""
         self._unused = self._now_unused
@@ -159,8 +173,12 @@ class FullyShardedModules(Observer):
     def settings(self) -> Hashable:
         """What a program may switch for each module, and what its first forward settles."""
         return tuple(
-            (self._units.passes(thing), tuple(self._settings(module) for _, module in modules))
-            for thing, _, modules in self._ready()
+            (
+                self._units.passes(thing),
+                model.given.settings(),
+                tuple(self._settings(module) for _, module in modules),
+            )
+            for thing, model, modules in self._ready()
         )
 
     def describe(self) -> Iterator[Strategy]:
@@ -181,7 +199,11 @@ class FullyShardedModules(Observer):
                 name=model.name,
                 ranks=ranks_in_use(ranks, passes),
                 bundles=bundles,
-                options={"label": model.label, **options_of(passes)},
+                options={
+                    "label": model.label,
+                    **options_of(passes),
+                    **model.given.options([one.name for one in bundles].__getitem__),
+                },
             )
 
     def _ready(self) -> Iterator[tuple[nn.Module, _FlatModel, list[tuple[str, Any]]]]:
@@ -233,6 +255,12 @@ class FullyShardedModules(Observer):
 
     def _unit(self, frame: FrameType) -> str:
         return self._names.get(frame.f_locals.get("handle"), "")
+
+
+def _gradient_of(flat: Any) -> torch.Tensor | None:
+    """That of a flat parameter; of original ones, that of any."""
+    found = (one.grad for one in (flat, *(flat._params or ())))
+    return next((one for one in found if one is not None), None)
 
 
 def _switches(module: Any) -> dict[str, object]:

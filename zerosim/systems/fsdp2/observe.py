@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from operator import attrgetter
 from types import FrameType
 from typing import Any
@@ -21,6 +22,7 @@ from zerosim.schema.memory import NOT_REDUCED_YET, Role
 from zerosim.schema.strategies import Bundle, Parameter, Strategy
 from zerosim.systems.fsdp2 import NAME
 from zerosim.trace.autolabel.observer import (
+    GivenGradients,
     Observer,
     Shard,
     Written,
@@ -141,6 +143,13 @@ class FullyShard(Observer):
     def backward_over(self, gone_back: Callable[[nn.Module], bool]) -> None:
         """See which parameters of the groups that reduce have got no gradient."""
         for thing, model in list(self._models.items()):
+            if gone_back(thing):
+                model.given.see(
+                    ((place, number), one.sharded_param.grad)
+                    for place, group in enumerate(model.alive())
+                    for number, one in enumerate(group.fsdp_params)
+                    if _is_trained(one)
+                )
             groups = [one for one in model.alive() if one.reduce_grads and one.all_reduce_grads]
             trained = [(g, one) for g in groups for one in g.fsdp_params if _is_trained(one)]
             none = [(g, one) for g, one in trained if self._before.get(one) == _written(one)]
@@ -194,9 +203,10 @@ class FullyShard(Observer):
             (
                 self._units.passes(thing),
                 self._units.returns(thing),
+                model.given.settings(),
                 tuple(self._settings(group) for group in groups),
             )
-            for thing, _, groups in self._ready()
+            for thing, model, groups in self._ready()
         )
 
     def describe(self) -> Iterator[Strategy]:
@@ -230,6 +240,7 @@ class FullyShard(Observer):
                     **options_of(passes),
                     "returns": self._units.returns(thing),
                     **undivided(thing, own),
+                    **model.given.options(partial(_place_name, bundles)),
                 },
             )
 
@@ -262,6 +273,7 @@ class _GroupedModel:
     name: str
     label: str
     groups: list[weakref.ref[Any]]
+    given: GivenGradients = field(default_factory=GivenGradients)
 
     def alive(self) -> list[Any]:
         """The groups that there still are."""
@@ -283,6 +295,11 @@ class _Use:
         default_factory=weakref.WeakKeyDictionary
     )
     is_seen: bool = False
+
+
+def _place_name(bundles: Sequence[Bundle], place: tuple[int, int]) -> str:
+    """The parameter at a place among the bundles."""
+    return bundles[place[0]].parameters[place[1]].name
 
 
 def _written(parameter: Any) -> Written:

@@ -11,7 +11,14 @@ from zerosim.systems.fsdp2 import NAME
 from zerosim.theory.causes import Cause
 from zerosim.theory.programs.fully_sharded import name_of_shards
 from zerosim.theory.programs.options import numbers
-from zerosim.theory.programs.states import AskedStates, Divided, KeptParts, undivided, whole
+from zerosim.theory.programs.states import (
+    AskedStates,
+    Divided,
+    KeptParts,
+    undivided,
+    whole,
+    with_gradients,
+)
 
 BESIDE = (frozenset[str](),)
 
@@ -47,7 +54,7 @@ def _rows(strategy: Strategy, rank: int) -> Iterator[Divided]:
             chunk = -(-length // len(ranks))
             own = max(0, min(chunk, length - place * chunk))
             yield replace(
-                whole(parameter),
+                with_gradients(strategy, parameter.name, whole(parameter)),
                 kept=chunk * row,
                 kept_states=own * row if parameter.trainable else 0,
                 among=len(ranks),

@@ -239,6 +239,39 @@ def written(gradient: torch.Tensor | None) -> Written:
     return id(gradient), getattr(gradient, "_local_tensor", gradient)._version
 
 
+class GivenGradients:
+    """Which trained parameters a backward has left without a gradient, and which never had one.
+
+    Attributes:
+        without, never: those; what stands for a parameter the caller decides.
+    """
+
+    def __init__(self) -> None:
+        self.without: tuple[Hashable, ...] = ()
+        self.never: tuple[Hashable, ...] = ()
+        self._had: set[Hashable] = set()
+
+    def see(self, gradients: Iterable[tuple[Hashable, torch.Tensor | None]]) -> None:
+        """A backward is over; nothing is learnt if an optimizer has taken each gradient at once."""
+        found = list(gradients)
+        has = {parameter for parameter, gradient in found if gradient is not None}
+        if has:
+            self._had |= has
+            self.without = tuple(one for one, _ in found if one not in has)
+            self.never = tuple(one for one, _ in found if one not in self._had)
+
+    def settings(self) -> Hashable:
+        """What tells whether they are as before."""
+        return self.without, self.never
+
+    def options(self, name_of: Callable[[Any], str] = str) -> dict[str, object]:
+        """As a strategy has them."""
+        return {
+            "no_gradient": [name_of(one) for one in self.without],
+            "no_states": [name_of(one) for one in self.never],
+        }
+
+
 def dtype_name(dtype: torch.dtype) -> str:
     """A dtype as events name it."""
     return str(dtype).removeprefix("torch.")
