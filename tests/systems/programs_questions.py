@@ -180,19 +180,23 @@ def updated_by_hand(reduced=torch.float32, gathered=torch.bfloat16):
     return {}
 
 
-def messages_between_steps():
-    """DDP, and after each step a message that is larger than the model."""
+def messages_between_steps(source=0, first=0):
+    """DDP, and after each step from the first on a message that is larger than the model."""
     model = DistributedDataParallel(Layers())
     optimizer = AdamW(model.parameters(), lr=0.01)
     large = torch.ones(10_000)
-    for _ in range(STEPS):
+    for step in range(STEPS):
         model(torch.randn(2, WIDTH)).square().mean().backward()
         optimizer.step()
         optimizer.zero_grad()
-        if dist.get_rank() == 0:
-            dist.send(large, 1)
+        if not first <= step < first + STEPS:
+            continue
+        if dist.get_rank() == source:
+            call = dist.P2POp(dist.isend, large, 1 - source)
         else:
-            dist.recv(large, 0)
+            call = dist.P2POp(dist.irecv, large, source)
+        for work in dist.batch_isend_irecv([call]):
+            work.wait()
     return {}
 
 
@@ -256,6 +260,8 @@ def programs(num_ranks):
         "updated by hand": updated_by_hand,
         "updated by hand, reduced in bf16": lambda: updated_by_hand(torch.bfloat16, torch.float32),
         "messages between steps": messages_between_steps,
+        "messages to rank 0": lambda: messages_between_steps(source=1),
+        "messages at first": lambda: messages_between_steps(source=1, first=1 - STEPS),
         "quantized by hand": quantized_by_hand,
         "fsdp1, unused layer": lambda: calls_fewer("fsdp1"),
         "ddp, hoards": lambda: hoards("ddp"),

@@ -164,6 +164,19 @@ def test_messages_between_steps_are_in_the_headline(ran):
     assert "not 2Ψ(N-1)/N: send of no stated purpose, between two steps" in report.headline
 
 
+@pytest.mark.parametrize(
+    ("name", "who"),
+    [
+        ("messages to rank 0", "Rank 1 also sends 40,000 B (send of no stated purpose"),
+        ("messages at first", "In iteration 0 rank 1 also sends 40,000 B (send of no stated purp"),
+    ],
+)
+def test_messages_of_another_rank_or_iteration_are_in_the_headline(ran, name, who):
+    report = verify(ran(2, name))
+    assert report.headline.startswith(f"DDP sends 2Ψ(N-1)/N a step, as data parallel should. {who}")
+    assert report.outcome is Outcome.EXPLAINED
+
+
 def test_quantized_values_are_no_metadata_and_scales_no_activations(ran):
     rank = ran(2, "quantized by hand").ranks[0]
     calls = [event for event in rank.events if event.op is Op.ALL_TO_ALL]
