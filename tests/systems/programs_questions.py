@@ -180,8 +180,8 @@ def updated_by_hand(reduced=torch.float32, gathered=torch.bfloat16):
     return {}
 
 
-def messages_between_steps(source=0, first=0):
-    """DDP, and after each step from the first on a message that is larger than the model."""
+def messages_between_steps(source=0, steps=tuple(range(STEPS))):
+    """DDP, and after each of these steps a message that is larger than the model."""
     model = DistributedDataParallel(Layers())
     optimizer = AdamW(model.parameters(), lr=0.01)
     large = torch.ones(10_000)
@@ -189,7 +189,7 @@ def messages_between_steps(source=0, first=0):
         model(torch.randn(2, WIDTH)).square().mean().backward()
         optimizer.step()
         optimizer.zero_grad()
-        if not first <= step < first + STEPS:
+        if step not in steps:
             continue
         if dist.get_rank() == source:
             call = dist.P2POp(dist.isend, large, 1 - source)
@@ -261,7 +261,7 @@ def programs(num_ranks):
         "updated by hand, reduced in bf16": lambda: updated_by_hand(torch.bfloat16, torch.float32),
         "messages between steps": messages_between_steps,
         "messages to rank 0": lambda: messages_between_steps(source=1),
-        "messages at first": lambda: messages_between_steps(source=1, first=1 - STEPS),
+        "messages at first": lambda: messages_between_steps(source=1, steps=[0]),
         "quantized by hand": quantized_by_hand,
         "fsdp1, unused layer": lambda: calls_fewer("fsdp1"),
         "ddp, hoards": lambda: hoards("ddp"),
