@@ -261,7 +261,7 @@ def programs(num_ranks):
         "updated by hand, reduced in bf16": lambda: updated_by_hand(torch.bfloat16, torch.float32),
         "messages between steps": messages_between_steps,
         "messages to rank 0": lambda: messages_between_steps(source=1),
-        "messages at first": lambda: messages_between_steps(source=1, steps=[0]),
+        "messages at first": lambda: messages_between_steps(source=1, steps=(0, 1)),
         "quantized by hand": quantized_by_hand,
         "fsdp1, unused layer": lambda: calls_fewer("fsdp1"),
         "ddp, hoards": lambda: hoards("ddp"),
