@@ -200,6 +200,20 @@ def messages_between_steps(source=0, steps=tuple(range(STEPS))):
     return {}
 
 
+def evaluates(kind):
+    """After each step the model computes without gradients, and some numbers are added up."""
+    model = wrapped(kind, Layers())
+    optimizer = AdamW(model.parameters(), lr=0.01)
+    for _ in range(STEPS):
+        model(torch.randn(2, WIDTH)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            model(torch.randn(2, WIDTH))
+        dist.all_reduce(torch.ones(3))
+    return {}
+
+
 def quantized_by_hand():
     """Gradients as int8, and their scales, by all-to-all after backward."""
     net = Layers()
@@ -262,6 +276,9 @@ def programs(num_ranks):
         "messages between steps": messages_between_steps,
         "messages to rank 0": lambda: messages_between_steps(source=1),
         "messages at first": lambda: messages_between_steps(source=1, steps=(0, 1)),
+        "fsdp2, evaluates": lambda: evaluates("fsdp2"),
+        "fsdp1, evaluates": lambda: evaluates("fsdp1"),
+        "ddp, evaluates": lambda: evaluates("ddp"),
         "quantized by hand": quantized_by_hand,
         "fsdp1, unused layer": lambda: calls_fewer("fsdp1"),
         "ddp, hoards": lambda: hoards("ddp"),

@@ -177,6 +177,24 @@ def test_messages_of_another_rank_or_iteration_are_in_the_headline(ran, name, wh
     assert report.outcome is Outcome.EXPLAINED
 
 
+@pytest.mark.parametrize("name", ["fsdp2, evaluates", "fsdp1, evaluates"])
+def test_what_a_forward_without_gradients_sends_is_an_evaluations(ran, name):
+    report = verify(ran(2, name))
+    assert "Ψ(N-1)/N + 1.00Ψ for evaluation a step, not 3Ψ(N-1)/N" in report.headline
+    words = {one.cause: one.words for one in report.causes}
+    gathered = "gather parameters, for a forward without gradients between two steps, 5 calls"
+    assert words[Cause.EVALUATION] == gathered
+    assert words[Cause.OUTSIDE] == "unlabelled, outside of the step, 1 call"
+    whys = {(one.purpose, one.why) for one in report.sources}
+    assert (Purpose.GATHER_PARAMETERS, Cause.EVALUATION) in whys
+
+
+def test_an_evaluation_that_sends_nothing_is_in_no_cause(ran):
+    report = verify(ran(2, "ddp, evaluates"))
+    assert report.headline == "DDP sends 2Ψ(N-1)/N a step, as data parallel should."
+    assert {one.cause for one in report.causes if one.bytes} & {Cause.EVALUATION} == set()
+
+
 def test_quantized_values_are_no_metadata_and_scales_no_activations(ran):
     rank = ran(2, "quantized by hand").ranks[0]
     calls = [event for event in rank.events if event.op is Op.ALL_TO_ALL]

@@ -87,8 +87,10 @@ class Cause(StrEnum):
     """What the program itself gathers whole, beside what computing needs."""
     NO_PLAN = "no plan"
     """What a system sends with an option that theory has no plan for."""
+    EVALUATION = "evaluation"
+    """A forward without gradients between two steps."""
     OUTSIDE = "outside of the step"
-    """An evaluation, a checkpoint: in the iteration and not in its step."""
+    """A checkpoint, a number of an evaluation: in the iteration and not in its step."""
     UNLIKE = "unlike the law"
     """What a hand-written program sends that its closest known pattern does not have, or lacks."""
     NOT_ATTRIBUTED = "not attributed"
@@ -113,6 +115,7 @@ LEFT_OUT = frozenset(
         Cause.INITIAL_STATE,
         Cause.METADATA,
         Cause.SYNCHRONIZATION,
+        Cause.EVALUATION,
         Cause.OUTSIDE,
     }
 )

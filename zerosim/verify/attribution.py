@@ -203,6 +203,9 @@ def attribute(
         standing, planned, cause, words = _judge(
             call, event, slot=slot, plans=plans, forward=forward, own=own, unplanned=unplanned
         )
+        if cause is Cause.OUTSIDE and meter.is_evaluation(event):
+            cause = Cause.EVALUATION
+            words = said("calls.evaluation", purpose=term(call.purpose or ""))
         if (event.source, event.op) in meter.recurring and _is_of_nobody(call, cause, plans):
             words = said("calls.no_purpose_outside", op=term(call.op or ""))
             cause = Cause.NOT_ATTRIBUTED

@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from zerosim.schema.events import Op, Phase, Purpose
+from zerosim.schema.events import EVALUATION, Op, Phase, Purpose
 from zerosim.schema.memory import Role
 from zerosim.trace import labels
 from zerosim.trace.autolabel import modules
@@ -73,6 +73,7 @@ class AutoLabeler:
         self._strategies = Strategies(self._systems, recorder.strategy, self._units.classes)
         self._update: int | None = None
         self._reduced_ns: int | None = None
+        self._evaluates_ns: int | None = None
         self._agreed: tuple[Position, list[Observer]] | None = None
         self._is_seed_said = False
         self._optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
@@ -154,6 +155,20 @@ class AutoLabeler:
     def forward_ends(self, root: nn.Module, output: Any) -> None:
         """An outermost module has computed."""
         self._units.forward_ends(root, output)
+
+    @fail_safe
+    def evaluation_begins(self) -> None:
+        """A model computes without gradients, between two steps."""
+        self._evaluates_ns = self._recorder.now_ns()
+
+    @fail_safe
+    def evaluation_ends(self) -> None:
+        """It has computed: say how long that took, until now."""
+        begin_ns, self._evaluates_ns = self._evaluates_ns, None
+        iteration = labels.position().iteration
+        if begin_ns is not None and iteration >= 0:
+            seconds = (self._recorder.now_ns() - begin_ns) / 1e9
+            self._recorder.metric(iteration, EVALUATION, seconds)
 
     # what a schedule says of it
 
