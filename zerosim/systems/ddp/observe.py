@@ -22,6 +22,7 @@ from torch import nn
 from torch._C._distributed_c10d import GradBucket
 
 from zerosim.schema.events import Op, Purpose
+from zerosim.schema.memory import Role
 from zerosim.schema.strategies import Bundle, Strategy
 from zerosim.systems.ddp import NAME
 from zerosim.trace.autolabel.observer import (
@@ -39,6 +40,7 @@ from zerosim.trace.autolabel.observer import (
 )
 from zerosim.trace.autolabel.rules import Rule, code_of
 from zerosim.trace.autolabel.units import Units, clean, qualified, unique, unwrapped
+from zerosim.trace.looking import Content
 from zerosim.trace.operators import OperatorCall
 from zerosim.trace.threads import is_computing
 
@@ -88,6 +90,7 @@ class _KnownModule:
         roots: the outermost modules that it is in, or is.
         named: all parameters, with their names.
         given: which of them have no gradient.
+        hooked: buffers of the buckets that a hook in Python was given.
     """
 
     name: str
@@ -96,6 +99,7 @@ class _KnownModule:
     waited_for: list[tuple[str, weakref.ref[torch.Tensor]]]
     named: list[tuple[str, weakref.ref[torch.Tensor]]]
     given: GivenGradients = field(default_factory=GivenGradients)
+    hooked: dict[int, weakref.ref[torch.Tensor]] = field(default_factory=dict)
     version: int = 0
     is_prepared: bool = False
     reduces: bool = True
@@ -189,6 +193,13 @@ class ReplicatedModules(Observer):
                     **known.given.options(),
                 },
             )
+
+    def kept(self, *, wholly: bool) -> Iterator[Content]:
+        """Buckets that a hook reduces in tensors of its own: no collective is given them."""
+        for known in list(self._known.values()) if wholly else ():
+            for reference in known.hooked.values():
+                if (buffer := reference()) is not None:
+                    yield Content(Role.BUFFERS, "", buffer)
 
     def micro_step_begins(self) -> None:
         """What was done in the micro-step before is settled."""
@@ -288,6 +299,7 @@ class ReplicatedModules(Observer):
                 known = self._known_of(value)
                 if known is not None:
                     known.next_bucket = max(known.next_bucket, value.index() + 1)
+                    known.hooked[value.index()] = weakref.ref(value.buffer())
                 label = "" if known is None else known.label
                 return qualified(label, f"bucket {value.index()}")
         return ""
