@@ -93,6 +93,8 @@ class Cause(StrEnum):
     """A checkpoint, a number of an evaluation: in the iteration and not in its step."""
     UNLIKE = "unlike the law"
     """What a hand-written program sends that its closest known pattern does not have, or lacks."""
+    SMALL = "small beside the model"
+    """Numbers that the program adds up itself in a step: a norm, an accuracy, a flag."""
     NOT_ATTRIBUTED = "not attributed"
     """What nobody said the purpose of."""
 
@@ -117,6 +119,7 @@ LEFT_OUT = frozenset(
         Cause.SYNCHRONIZATION,
         Cause.EVALUATION,
         Cause.OUTSIDE,
+        Cause.SMALL,
     }
 )
 """What a law leaves out: with these alone a step is as predicted. With any other cause it differs
