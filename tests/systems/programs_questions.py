@@ -7,11 +7,13 @@ from contextlib import nullcontext
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard
 from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 from torch.nn.parallel import DistributedDataParallel
-from torch.optim import AdamW
+from torch.optim import LBFGS, AdamW
+from torch.optim.swa_utils import AveragedModel
 
 from tests.systems.witness import run_traced
 
@@ -214,6 +216,63 @@ def evaluates(kind):
     return {}
 
 
+def joins():
+    """Rank 1 has a batch more than rank 0, which keeps up with its calls (`join`)."""
+    model = DistributedDataParallel(Layers())
+    optimizer = AdamW(model.parameters(), lr=0.01)
+    with model.join():
+        for _ in range(STEPS + dist.get_rank()):
+            model(torch.randn(2, WIDTH)).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    return {}
+
+
+def hooked(hook):
+    """DDP's gradients travel in fp16, in tensors that the hook makes."""
+    model = DistributedDataParallel(Layers())
+    model.register_comm_hook(None, hook)
+    return train(model)
+
+
+def searches():
+    """LBFGS computes the loss itself, several times in a step, and remembers directions."""
+    model = DistributedDataParallel(Layers())
+    optimizer = LBFGS(model.parameters(), max_iter=2)
+    for _ in range(STEPS):
+        x = torch.randn(2, WIDTH)
+
+        def closure(x=x):
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+    return {}
+
+
+def averages():
+    """A running average of the weights stands beside the model, and never computes."""
+    model = DistributedDataParallel(Layers())
+    average = AveragedModel(model.module)
+    train(model, before=lambda *_: average.update_parameters(model.module))
+    return {}
+
+
+def norm_by_hand():
+    """After backward a norm is added up by hand."""
+    model = DistributedDataParallel(Layers())
+    optimizer = AdamW(model.parameters(), lr=0.01)
+    for _ in range(STEPS):
+        model(torch.randn(2, WIDTH)).square().mean().backward()
+        norm = torch.stack([one.grad.norm() for one in model.parameters()]).norm()
+        dist.all_reduce(norm)
+        optimizer.step()
+        optimizer.zero_grad()
+    return {}
+
+
 def quantized_by_hand():
     """Gradients as int8, and their scales, by all-to-all after backward."""
     net = Layers()
@@ -279,6 +338,11 @@ def programs(num_ranks):
         "fsdp2, evaluates": lambda: evaluates("fsdp2"),
         "fsdp1, evaluates": lambda: evaluates("fsdp1"),
         "ddp, evaluates": lambda: evaluates("ddp"),
+        "ddp, joins": joins,
+        "ddp, compresses": lambda: hooked(fp16_compress_hook),
+        "ddp, searches": searches,
+        "ddp, averages": averages,
+        "ddp, norm by hand": norm_by_hand,
         "quantized by hand": quantized_by_hand,
         "fsdp1, unused layer": lambda: calls_fewer("fsdp1"),
         "ddp, hoards": lambda: hoards("ddp"),

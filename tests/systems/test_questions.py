@@ -195,6 +195,43 @@ def test_an_evaluation_that_sends_nothing_is_in_no_cause(ran):
     assert {one.cause for one in report.causes if one.bytes} & {Cause.EVALUATION} == set()
 
 
+def test_who_has_no_more_data_keeps_up_with_the_others(ran):
+    trace = ran(2, "ddp, joins")
+    assert diagnose(trace).headline.startswith("nothing is wrong: ")
+    assert verify(trace).headline == "DDP sends 2Ψ(N-1)/N a step, as data parallel should."
+
+
+def test_a_bucket_that_a_hook_compresses_is_a_buffer(ran):
+    trace = ran(2, "ddp, compresses")
+    assert verify_memory(trace).headline.endswith("as the law says.")
+    line = timeline(trace.ranks[0])
+    ends = [n for n, one in enumerate(line.samples) if one.phase is Phase.UPDATE]
+    assert line.roles_at(ends[-1])[Role.BUFFERS] >= 4 * NUM_PARAMETERS
+
+
+def test_an_optimizer_that_computes_within_its_step_updates_after_its_backwards(ran):
+    report = verify_memory(ran(2, "ddp, searches"))
+    assert "keeps 8Ψ of model states on each rank, but: " in report.headline
+    history = f"float32 [{NUM_PARAMETERS}]"  # directions and gradients of earlier steps
+    assert history in report.headline
+
+
+def test_an_average_of_the_weights_has_no_role(ran):
+    report = verify_memory(ran(2, "ddp, averages"))
+    assert f"float32 [{programs.WIDTH}, {programs.WIDTH}] {4 * 4 * programs.WIDTH**2:,} B" in (
+        report.headline
+    )
+
+
+def test_a_number_of_no_stated_purpose_is_small_beside_the_model(ran):
+    report = verify(ran(2, "ddp, norm by hand"))
+    assert report.headline == "DDP sends 2Ψ(N-1)/N a step, as data parallel should."
+    assert report.outcome is Outcome.AS_PREDICTED
+    [small] = [one for one in report.causes if one.cause == Cause.SMALL]
+    assert "all-reduce of no stated purpose" in small.words
+    assert "programs_questions.py" in small.words
+
+
 def test_quantized_values_are_no_metadata_and_scales_no_activations(ran):
     rank = ran(2, "quantized by hand").ranks[0]
     calls = [event for event in rank.events if event.op is Op.ALL_TO_ALL]
