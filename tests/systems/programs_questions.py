@@ -273,6 +273,40 @@ def norm_by_hand():
     return {}
 
 
+def updates_in_backward(kind):
+    """Each parameter is updated as soon as it has its gradient, which is then thrown away."""
+    model = wrapped(kind, Layers())
+    optimizers = {one: AdamW([one], lr=0.01) for one in model.parameters()}
+
+    def update(parameter):
+        optimizers[parameter].step()
+        optimizers[parameter].zero_grad()
+
+    for one in optimizers:
+        one.register_post_accumulate_grad_hook(update)
+    for _ in range(STEPS):
+        model(torch.randn(2, WIDTH)).square().mean().backward()
+    return {}
+
+
+def master_by_hand():
+    """The program keeps fp32 copies of bf16 weights, and moves the gradients to them."""
+    model = DistributedDataParallel(Layers().bfloat16())
+    weights = list(model.parameters())
+    masters = [one.detach().float().clone() for one in weights]
+    optimizer = AdamW(masters, lr=0.01)
+    for _ in range(STEPS):
+        model(torch.randn(2, WIDTH).bfloat16()).float().square().mean().backward()
+        for master, weight in zip(masters, weights, strict=True):
+            master.grad, weight.grad = weight.grad.float(), None
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            for master, weight in zip(masters, weights, strict=True):
+                weight.copy_(master)
+    return {}
+
+
 def quantized_by_hand():
     """Gradients as int8, and their scales, by all-to-all after backward."""
     net = Layers()
@@ -343,6 +377,8 @@ def programs(num_ranks):
         "ddp, searches": searches,
         "ddp, averages": averages,
         "ddp, norm by hand": norm_by_hand,
+        "fsdp2, updates in backward": lambda: updates_in_backward("fsdp2"),
+        "ddp, master by hand": master_by_hand,
         "quantized by hand": quantized_by_hand,
         "fsdp1, unused layer": lambda: calls_fewer("fsdp1"),
         "ddp, hoards": lambda: hoards("ddp"),

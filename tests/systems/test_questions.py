@@ -232,6 +232,25 @@ def test_a_number_of_no_stated_purpose_is_small_beside_the_model(ran):
     assert "programs_questions.py" in small.words
 
 
+def test_gradients_that_are_used_at_once_are_not_there_when_the_update_begins(ran):
+    report = verify_memory(ran(2, "fsdp2, updates in backward"))
+    assert report.headline == (
+        "This run of FSDP2 keeps 16Ψ/N of model states on each rank, as the law says."
+    )
+    [unused] = [one for one in report.causes if one.cause == Cause.UNUSED]
+    assert unused.bytes == -4 * NUM_PARAMETERS // 2
+    assert unused.words.endswith("backward gave none, or it was used at once")
+
+
+def test_gradients_that_a_program_moves_to_its_own_master_copy_have_no_role(ran):
+    report = verify_memory(ran(2, "ddp, master by hand"))
+    assert report.headline.startswith(
+        "This run of data parallel (DDP) keeps 16Ψ of model states on each rank, but: "
+    )
+    copies = 4 * 4 * programs.WIDTH**2
+    assert f"float32 [{programs.WIDTH}, {programs.WIDTH}] {copies:,} B" in report.headline
+
+
 def test_quantized_values_are_no_metadata_and_scales_no_activations(ran):
     rank = ran(2, "quantized by hand").ranks[0]
     calls = [event for event in rank.events if event.op is Op.ALL_TO_ALL]

@@ -226,14 +226,15 @@ class ReplicatedModules(Observer):
         """A backward is over; it has reduced what a forward prepared and what it came to."""
         for module, known in list(self._known.items()):
             if gone_back(module):
-                known.given.see(
-                    (name, one.grad)
-                    for name, reference in known.named
-                    if (one := reference()) is not None and one.requires_grad
-                )
+                _see_gradients(known)
             if known.is_prepared and gone_back(module):
                 known.is_prepared, known.now.reduces = False, True
                 known.now.without_gradient = _waited_for(module, known)
+
+    def update_begins(self) -> None:
+        """See which gradients the program has left to the optimizer."""
+        for known in self._known.values():
+            _see_gradients(known)
 
     def settle(self) -> None:
         """A backward or a micro-step is over."""
@@ -327,6 +328,14 @@ def _is_map_of_used(module: Any, call: OperatorCall) -> bool:
         and len(tensors) == 1
         and tensors[0].dtype is torch.int32
         and tensors[0].numel() == sum(1 for p in module.module.parameters() if p.requires_grad)
+    )
+
+
+def _see_gradients(known: _KnownModule) -> None:
+    known.given.see(
+        (name, one.grad)
+        for name, reference in known.named
+        if (one := reference()) is not None and one.requires_grad
     )
 
 

@@ -20,4 +20,5 @@ def keeps(asked: AskedStates) -> KeptParts | None:
         parts=[with_gradients(strategy, one.name, whole(one)) for one in parameters_of(strategy)],
         unknown="" if tells else said("states.only_loss"),
         tells_states=tells,
+        updates_in_backward=flag(strategy, "used_at_once", default=False),
     )

@@ -52,6 +52,14 @@ class _FlatModel:
     modules: list[tuple[str, weakref.ref[Any]]]
     given: GivenGradients = field(default_factory=GivenGradients)
 
+    def see_gradients(self) -> None:
+        """See which flat parameters have a gradient."""
+        self.given.see(
+            (place, _gradient_of(module._handle.flat_param))
+            for place, (_, reference) in enumerate(self.modules)
+            if (module := reference()) is not None and module._handle.flat_param.requires_grad
+        )
+
 
 class FullyShardedModules(Observer):
     """Every model with `FullyShardedDataParallel` in it."""
@@ -130,12 +138,12 @@ class FullyShardedModules(Observer):
         """See which flat parameters have got no gradient."""
         for thing, model in list(self._models.items()):
             if gone_back(thing):
-                model.given.see(
-                    (place, _gradient_of(module._handle.flat_param))
-                    for place, (_, reference) in enumerate(model.modules)
-                    if (module := reference()) is not None
-                    and module._handle.flat_param.requires_grad
-                )
+                model.see_gradients()
+
+    def update_begins(self) -> None:
+        """See which gradients the program has left to the optimizer."""
+        for model in list(self._models.values()):
+            model.see_gradients()
 
     def settle(self) -> None:
         """A backward or a micro-step is over."""

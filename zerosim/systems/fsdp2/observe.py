@@ -144,12 +144,7 @@ class FullyShard(Observer):
         """See which parameters of the groups that reduce have got no gradient."""
         for thing, model in list(self._models.items()):
             if gone_back(thing):
-                model.given.see(
-                    ((place, number), one.sharded_param.grad)
-                    for place, group in enumerate(model.alive())
-                    for number, one in enumerate(group.fsdp_params)
-                    if _is_trained(one)
-                )
+                model.see_gradients()
             groups = [one for one in model.alive() if one.reduce_grads and one.all_reduce_grads]
             trained = [(g, one) for g in groups for one in g.fsdp_params if _is_trained(one)]
             none = [(g, one) for g, one in trained if self._before.get(one) == _written(one)]
@@ -157,6 +152,11 @@ class FullyShard(Observer):
                 for group in groups:
                     self._use.without[group] = [one for of, one in none if of is group]
         self._before = {}
+
+    def update_begins(self) -> None:
+        """See which gradients the program has left to the optimizer."""
+        for model in list(self._models.values()):
+            model.see_gradients()
 
     def settle(self) -> None:
         """A backward or a micro-step is over."""
@@ -278,6 +278,15 @@ class _GroupedModel:
     def alive(self) -> list[Any]:
         """The groups that there still are."""
         return [group for reference in self.groups if (group := reference()) is not None]
+
+    def see_gradients(self) -> None:
+        """See which parameters have a gradient."""
+        self.given.see(
+            ((place, number), one.sharded_param.grad)
+            for place, group in enumerate(self.alive())
+            for number, one in enumerate(group.fsdp_params)
+            if _is_trained(one)
+        )
 
 
 @dataclass(slots=True)

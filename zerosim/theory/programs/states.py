@@ -104,12 +104,15 @@ class KeptParts:
         name: the system and its mode, in words.
         unknown: why nothing is said of gradients; "" if it is.
         tells_states: whether it is known which parameters have optimizer states.
+        updates_in_backward: an optimizer uses each gradient at once, so that it has its states
+            already when its first update would begin.
     """
 
     name: str
     parts: Sequence[Divided]
     unknown: str = ""
     tells_states: bool = True
+    updates_in_backward: bool = False
 
 
 def program_states(
@@ -141,12 +144,11 @@ def program_states(
         for role in (Role.PARAMETERS, *(() if unknown else (Role.GRADIENTS,)), *roles)
         for part in parts
     ]
+    since = first_update if found.updates_in_backward else first_update + 1
     return ModelStates(
         name=found.name,
         num_ranks=among if among > 1 else max(len(one.ranks) for one in strategies[rank]),
-        parts=tuple(
-            replace(one, since=first_update + 1) if one.role in MOMENTS else one for one in kept
-        ),
+        parts=tuple(replace(one, since=since) if one.role in MOMENTS else one for one in kept),
         words=_words(parts),
         unknown=unknown,
         unsettled=first_update if has_master and roles else None,

@@ -74,6 +74,7 @@ class AutoLabeler:
         self._update: int | None = None
         self._reduced_ns: int | None = None
         self._evaluates_ns: int | None = None
+        self._has_gone_back = False
         self._agreed: tuple[Position, list[Observer]] | None = None
         self._is_seed_said = False
         self._optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
@@ -233,6 +234,7 @@ class AutoLabeler:
         self._units.backward_ends()
         for system in self._systems if adds else ():
             system.backward_over(self._units.gone_back)
+        self._has_gone_back |= adds
         self._units.backward_over(adds=adds)
         if self._reduced_ns is not None:
             self._recorder.stalled(self._reduced_ns)
@@ -255,6 +257,9 @@ class AutoLabeler:
     @fail_safe
     def update_begins(self) -> None:
         """The outermost step of an optimizer begins."""
+        for system in self._systems if self._has_gone_back else ():
+            system.update_begins()
+        self._has_gone_back = False
         self._settle()
         self._update = labels.begin_compute("optimizer")
 

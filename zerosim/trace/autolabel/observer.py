@@ -90,6 +90,9 @@ class Observer:
     def backward_over(self, gone_back: Callable[[nn.Module], bool]) -> None:
         """A backward that adds to gradients is over; `gone_back` tells through which models."""
 
+    def update_begins(self) -> None:
+        """The first step of an optimizer after a backward begins, and none within it."""
+
     def settle(self) -> None:
         """A backward or a micro-step is over."""
 
@@ -240,7 +243,7 @@ def written(gradient: torch.Tensor | None) -> Written:
 
 
 class GivenGradients:
-    """Which trained parameters a backward has left without a gradient, and which never had one.
+    """Which trained parameters have no gradient when an update begins, and which never had one.
 
     Attributes:
         without, never: those; what stands for a parameter the caller decides.
@@ -252,23 +255,27 @@ class GivenGradients:
         self._had: set[Hashable] = set()
 
     def see(self, gradients: Iterable[tuple[Hashable, torch.Tensor | None]]) -> None:
-        """A backward is over; nothing is learnt if an optimizer has taken each gradient at once."""
+        """A backward is over, or an update begins.
+
+        Where an optimizer takes each gradient at once, none is known to have had one.
+        """
         found = list(gradients)
         has = {parameter for parameter, gradient in found if gradient is not None}
-        if has:
-            self._had |= has
-            self.without = tuple(one for one, _ in found if one not in has)
+        self._had |= has
+        self.without = tuple(one for one, _ in found if one not in has)
+        if self._had:
             self.never = tuple(one for one, _ in found if one not in self._had)
 
     def settings(self) -> Hashable:
         """What tells whether they are as before."""
-        return self.without, self.never
+        return self.without, self.never, bool(self._had)
 
     def options(self, name_of: Callable[[Any], str] = str) -> dict[str, object]:
         """As a strategy has them."""
         return {
             "no_gradient": [name_of(one) for one in self.without],
             "no_states": [name_of(one) for one in self.never],
+            "used_at_once": bool(self.without) and not self._had,
         }
 
 
