@@ -7,13 +7,16 @@ from contextlib import nullcontext
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard
 from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import LBFGS, AdamW
 from torch.optim.swa_utils import AveragedModel
+from torch.utils.checkpoint import checkpoint
 
 from tests.systems.witness import run_traced
 
@@ -307,6 +310,44 @@ def master_by_hand():
     return {}
 
 
+def feeds_back():
+    """PowerSGD, from the third step on; what it leaves out of a gradient is added to the next."""
+    model = DistributedDataParallel(Layers())
+    state = powerSGD_hook.PowerSGDState(None, start_powerSGD_iter=2)
+    model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    return train(model, steps=5)
+
+
+class Checkpointed(Layers):
+    """Each layer is computed again in backward."""
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.relu(checkpoint(layer, x, use_reentrant=False))
+        return self.head(x)
+
+
+class Masked(Layers):
+    """With a causal mask, which is a buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mask", torch.ones(64, 64).tril())
+
+
+def saves():
+    """The whole state dict is gathered after each step."""
+    model = wrapped("fsdp2", Layers())
+    options = StateDictOptions(full_state_dict=True)
+    optimizer = AdamW(model.parameters(), lr=0.01)
+    for _ in range(STEPS):
+        model(torch.randn(2, WIDTH)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        get_model_state_dict(model, options=options)
+    return {}
+
+
 def quantized_by_hand():
     """Gradients as int8, and their scales, by all-to-all after backward."""
     net = Layers()
@@ -379,6 +420,10 @@ def programs(num_ranks):
         "ddp, norm by hand": norm_by_hand,
         "fsdp2, updates in backward": lambda: updates_in_backward("fsdp2"),
         "ddp, master by hand": master_by_hand,
+        "ddp, feeds back": feeds_back,
+        "fsdp2, checkpointed": lambda: train(wrapped("fsdp2", Checkpointed())),
+        "ddp, masked": lambda: train(wrapped("ddp", Masked(), broadcast_buffers=False)),
+        "fsdp2, saves": saves,
         "quantized by hand": quantized_by_hand,
         "fsdp1, unused layer": lambda: calls_fewer("fsdp1"),
         "ddp, hoards": lambda: hoards("ddp"),

@@ -251,6 +251,25 @@ def test_gradients_that_a_program_moves_to_its_own_master_copy_have_no_role(ran)
     assert f"float32 [{programs.WIDTH}, {programs.WIDTH}] {copies:,} B" in report.headline
 
 
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("ddp, feeds back", f"float32 [{NUM_PARAMETERS}] {4 * NUM_PARAMETERS:,} B"),
+        ("fsdp2, checkpointed", "uint8 [5056] 20,224 B"),
+        ("ddp, masked", "float32 [64, 64] 16,384 B"),
+    ],
+)
+def test_what_a_program_keeps_beside_the_model_has_no_role(ran, name, kept):
+    headline = verify_memory(ran(2, name)).headline
+    assert " have no role on rank 0 when " in headline
+    assert kept in headline
+
+
+def test_a_state_dict_that_is_gathered_between_steps_is_in_the_headline(ran):
+    report = verify(ran(2, "fsdp2, saves"))
+    assert "all-gather of no stated purpose, between two steps" in report.headline
+
+
 def test_quantized_values_are_no_metadata_and_scales_no_activations(ran):
     rank = ran(2, "quantized by hand").ranks[0]
     calls = [event for event in rank.events if event.op is Op.ALL_TO_ALL]
