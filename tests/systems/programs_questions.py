@@ -7,11 +7,16 @@ from contextlib import nullcontext
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard
 from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 from torch.nn.parallel import DistributedDataParallel
-from torch.optim import AdamW
+from torch.optim import LBFGS, AdamW
+from torch.optim.swa_utils import AveragedModel
+from torch.utils.checkpoint import checkpoint
 
 from tests.systems.witness import run_traced
 
@@ -180,19 +185,166 @@ def updated_by_hand(reduced=torch.float32, gathered=torch.bfloat16):
     return {}
 
 
-def messages_between_steps():
-    """DDP, and after each step a message that is larger than the model."""
+def messages_between_steps(source=0, steps=tuple(range(STEPS))):
+    """DDP, and after each of these steps a message that is larger than the model."""
     model = DistributedDataParallel(Layers())
     optimizer = AdamW(model.parameters(), lr=0.01)
     large = torch.ones(10_000)
+    for step in range(STEPS):
+        model(torch.randn(2, WIDTH)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if step not in steps:
+            continue
+        if dist.get_rank() == source:
+            call = dist.P2POp(dist.isend, large, 1 - source)
+        else:
+            call = dist.P2POp(dist.irecv, large, source)
+        for work in dist.batch_isend_irecv([call]):
+            work.wait()
+    return {}
+
+
+def evaluates(kind):
+    """After each step the model computes without gradients, and some numbers are added up."""
+    model = wrapped(kind, Layers())
+    optimizer = AdamW(model.parameters(), lr=0.01)
     for _ in range(STEPS):
         model(torch.randn(2, WIDTH)).square().mean().backward()
         optimizer.step()
         optimizer.zero_grad()
-        if dist.get_rank() == 0:
-            dist.send(large, 1)
-        else:
-            dist.recv(large, 0)
+        with torch.no_grad():
+            model(torch.randn(2, WIDTH))
+        dist.all_reduce(torch.ones(3))
+    return {}
+
+
+def joins():
+    """Rank 1 has a batch more than rank 0, which keeps up with its calls (`join`)."""
+    model = DistributedDataParallel(Layers())
+    optimizer = AdamW(model.parameters(), lr=0.01)
+    with model.join():
+        for _ in range(STEPS + dist.get_rank()):
+            model(torch.randn(2, WIDTH)).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    return {}
+
+
+def hooked(hook):
+    """DDP's gradients travel in fp16, in tensors that the hook makes."""
+    model = DistributedDataParallel(Layers())
+    model.register_comm_hook(None, hook)
+    return train(model)
+
+
+def searches():
+    """LBFGS computes the loss itself, several times in a step, and remembers directions."""
+    model = DistributedDataParallel(Layers())
+    optimizer = LBFGS(model.parameters(), max_iter=2)
+    for _ in range(STEPS):
+        x = torch.randn(2, WIDTH)
+
+        def closure(x=x):
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+    return {}
+
+
+def averages():
+    """A running average of the weights stands beside the model, and never computes."""
+    model = DistributedDataParallel(Layers())
+    average = AveragedModel(model.module)
+    train(model, before=lambda *_: average.update_parameters(model.module))
+    return {}
+
+
+def norm_by_hand():
+    """After backward a norm is added up by hand."""
+    model = DistributedDataParallel(Layers())
+    optimizer = AdamW(model.parameters(), lr=0.01)
+    for _ in range(STEPS):
+        model(torch.randn(2, WIDTH)).square().mean().backward()
+        norm = torch.stack([one.grad.norm() for one in model.parameters()]).norm()
+        dist.all_reduce(norm)
+        optimizer.step()
+        optimizer.zero_grad()
+    return {}
+
+
+def updates_in_backward(kind):
+    """Each parameter is updated as soon as it has its gradient, which is then thrown away."""
+    model = wrapped(kind, Layers())
+    optimizers = {one: AdamW([one], lr=0.01) for one in model.parameters()}
+
+    def update(parameter):
+        optimizers[parameter].step()
+        optimizers[parameter].zero_grad()
+
+    for one in optimizers:
+        one.register_post_accumulate_grad_hook(update)
+    for _ in range(STEPS):
+        model(torch.randn(2, WIDTH)).square().mean().backward()
+    return {}
+
+
+def master_by_hand():
+    """The program keeps fp32 copies of bf16 weights, and moves the gradients to them."""
+    model = DistributedDataParallel(Layers().bfloat16())
+    weights = list(model.parameters())
+    masters = [one.detach().float().clone() for one in weights]
+    optimizer = AdamW(masters, lr=0.01)
+    for _ in range(STEPS):
+        model(torch.randn(2, WIDTH).bfloat16()).float().square().mean().backward()
+        for master, weight in zip(masters, weights, strict=True):
+            master.grad, weight.grad = weight.grad.float(), None
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            for master, weight in zip(masters, weights, strict=True):
+                weight.copy_(master)
+    return {}
+
+
+def feeds_back():
+    """PowerSGD, from the third step on; what it leaves out of a gradient is added to the next."""
+    model = DistributedDataParallel(Layers())
+    state = powerSGD_hook.PowerSGDState(None, start_powerSGD_iter=2)
+    model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    return train(model, steps=5)
+
+
+class Checkpointed(Layers):
+    """Each layer is computed again in backward."""
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.relu(checkpoint(layer, x, use_reentrant=False))
+        return self.head(x)
+
+
+class Masked(Layers):
+    """With a causal mask, which is a buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mask", torch.ones(64, 64).tril())
+
+
+def saves():
+    """The whole state dict is gathered after each step."""
+    model = wrapped("fsdp2", Layers())
+    options = StateDictOptions(full_state_dict=True)
+    optimizer = AdamW(model.parameters(), lr=0.01)
+    for _ in range(STEPS):
+        model(torch.randn(2, WIDTH)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        get_model_state_dict(model, options=options)
     return {}
 
 
@@ -207,6 +359,20 @@ def quantized_by_hand():
             scales = torch.ones(dist.get_world_size())
             dist.all_to_all_single(torch.empty_like(values), values)
             dist.all_to_all_single(torch.empty_like(scales), scales)
+        optimizer.step()
+        optimizer.zero_grad()
+    return {}
+
+
+def hoards(kind):
+    """What each step computed is kept in a list, for statistics that nobody makes."""
+    model = wrapped(kind, Layers())
+    optimizer = AdamW(model.parameters(), lr=0.01)
+    kept = []
+    for _ in range(STEPS):
+        output = model(torch.randn(64, WIDTH))
+        kept.append(output.detach())
+        output.square().mean().backward()
         optimizer.step()
         optimizer.zero_grad()
     return {}
@@ -242,8 +408,27 @@ def programs(num_ranks):
         "updated by hand": updated_by_hand,
         "updated by hand, reduced in bf16": lambda: updated_by_hand(torch.bfloat16, torch.float32),
         "messages between steps": messages_between_steps,
+        "messages to rank 0": lambda: messages_between_steps(source=1),
+        "messages at first": lambda: messages_between_steps(source=1, steps=(0, 1)),
+        "fsdp2, evaluates": lambda: evaluates("fsdp2"),
+        "fsdp1, evaluates": lambda: evaluates("fsdp1"),
+        "ddp, evaluates": lambda: evaluates("ddp"),
+        "ddp, joins": joins,
+        "ddp, compresses": lambda: hooked(fp16_compress_hook),
+        "ddp, searches": searches,
+        "ddp, averages": averages,
+        "ddp, norm by hand": norm_by_hand,
+        "fsdp2, updates in backward": lambda: updates_in_backward("fsdp2"),
+        "ddp, master by hand": master_by_hand,
+        "ddp, feeds back": feeds_back,
+        "fsdp2, checkpointed": lambda: train(wrapped("fsdp2", Checkpointed())),
+        "ddp, masked": lambda: train(wrapped("ddp", Masked(), broadcast_buffers=False)),
+        "fsdp2, saves": saves,
         "quantized by hand": quantized_by_hand,
         "fsdp1, unused layer": lambda: calls_fewer("fsdp1"),
+        "ddp, hoards": lambda: hoards("ddp"),
+        "fsdp2, hoards": lambda: hoards("fsdp2"),
+        "fsdp1, hoards": lambda: hoards("fsdp1"),
     }
 
 

@@ -268,7 +268,7 @@ LAWS = {
     "ddp, accumulates": "16Ψ",
     "ddp, fp16 hook": "16Ψ",
     "ddp, frozen": "16Ψ",
-    "ddp, buffers, unused": "4Ψ",
+    "ddp, buffers, unused": "16Ψ",
     "ddp, half the ranks": "16Ψ",
     "experts": "16Ψ",
     "zero redundancy": "8Ψ + 8Ψ/N",

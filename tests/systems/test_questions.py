@@ -6,8 +6,10 @@ import pytest
 
 from tests.ranks import run_ranks
 from tests.systems import programs_questions as programs
+from zerosim.analysis.memory import timeline
 from zerosim.record import load as read
 from zerosim.schema.events import Op, Phase, Purpose
+from zerosim.schema.memory import Moment, Role
 from zerosim.theory import Cause
 from zerosim.verify import Outcome, verify, verify_memory
 from zerosim.verify.diagnosis import diagnose
@@ -162,6 +164,112 @@ def test_messages_between_steps_are_in_the_headline(ran):
     assert "not 2Ψ(N-1)/N: send of no stated purpose, between two steps" in report.headline
 
 
+@pytest.mark.parametrize(
+    ("name", "who"),
+    [
+        ("messages to rank 0", "Rank 1 also sends 40,000 B (send of no stated purpose"),
+        ("messages at first", "In iteration 0 rank 1 also sends 40,000 B (send of no stated purp"),
+    ],
+)
+def test_messages_of_another_rank_or_iteration_are_in_the_headline(ran, name, who):
+    report = verify(ran(2, name))
+    assert report.headline.startswith(f"DDP sends 2Ψ(N-1)/N a step, as data parallel should. {who}")
+    assert report.outcome is Outcome.EXPLAINED
+
+
+@pytest.mark.parametrize("name", ["fsdp2, evaluates", "fsdp1, evaluates"])
+def test_what_a_forward_without_gradients_sends_is_an_evaluations(ran, name):
+    report = verify(ran(2, name))
+    assert "Ψ(N-1)/N + 1.00Ψ for evaluation a step, not 3Ψ(N-1)/N" in report.headline
+    words = {one.cause: one.words for one in report.causes}
+    gathered = "gather parameters, for a forward without gradients between two steps, 5 calls"
+    assert words[Cause.EVALUATION] == gathered
+    assert words[Cause.OUTSIDE] == "unlabelled, outside of the step, 1 call"
+    whys = {(one.purpose, one.why) for one in report.sources}
+    assert (Purpose.GATHER_PARAMETERS, Cause.EVALUATION) in whys
+
+
+def test_an_evaluation_that_sends_nothing_is_in_no_cause(ran):
+    report = verify(ran(2, "ddp, evaluates"))
+    assert report.headline == "DDP sends 2Ψ(N-1)/N a step, as data parallel should."
+    assert {one.cause for one in report.causes if one.bytes} & {Cause.EVALUATION} == set()
+
+
+def test_who_has_no_more_data_keeps_up_with_the_others(ran):
+    trace = ran(2, "ddp, joins")
+    assert diagnose(trace).headline.startswith("nothing is wrong: ")
+    assert verify(trace).headline == "DDP sends 2Ψ(N-1)/N a step, as data parallel should."
+
+
+def test_a_bucket_that_a_hook_compresses_is_a_buffer(ran):
+    trace = ran(2, "ddp, compresses")
+    assert verify_memory(trace).headline.endswith("as the law says.")
+    line = timeline(trace.ranks[0])
+    ends = [n for n, one in enumerate(line.samples) if one.phase is Phase.UPDATE]
+    assert line.roles_at(ends[-1])[Role.BUFFERS] >= 4 * NUM_PARAMETERS
+
+
+def test_an_optimizer_that_computes_within_its_step_updates_after_its_backwards(ran):
+    report = verify_memory(ran(2, "ddp, searches"))
+    assert "keeps 8Ψ of model states on each rank, but: " in report.headline
+    history = f"float32 [{NUM_PARAMETERS}]"  # directions and gradients of earlier steps
+    assert history in report.headline
+
+
+def test_an_average_of_the_weights_has_no_role(ran):
+    report = verify_memory(ran(2, "ddp, averages"))
+    assert f"float32 [{programs.WIDTH}, {programs.WIDTH}] {4 * 4 * programs.WIDTH**2:,} B" in (
+        report.headline
+    )
+
+
+def test_a_number_of_no_stated_purpose_is_small_beside_the_model(ran):
+    report = verify(ran(2, "ddp, norm by hand"))
+    assert report.headline == "DDP sends 2Ψ(N-1)/N a step, as data parallel should."
+    assert report.outcome is Outcome.AS_PREDICTED
+    [small] = [one for one in report.causes if one.cause == Cause.SMALL]
+    assert "all-reduce of no stated purpose" in small.words
+    assert "programs_questions.py" in small.words
+
+
+def test_gradients_that_are_used_at_once_are_not_there_when_the_update_begins(ran):
+    report = verify_memory(ran(2, "fsdp2, updates in backward"))
+    assert report.headline == (
+        "This run of FSDP2 keeps 16Ψ/N of model states on each rank, as the law says."
+    )
+    [unused] = [one for one in report.causes if one.cause == Cause.UNUSED]
+    assert unused.bytes == -4 * NUM_PARAMETERS // 2
+    assert unused.words.endswith("backward gave none, or it was used at once")
+
+
+def test_gradients_that_a_program_moves_to_its_own_master_copy_have_no_role(ran):
+    report = verify_memory(ran(2, "ddp, master by hand"))
+    assert report.headline.startswith(
+        "This run of data parallel (DDP) keeps 16Ψ of model states on each rank, but: "
+    )
+    copies = 4 * 4 * programs.WIDTH**2
+    assert f"float32 [{programs.WIDTH}, {programs.WIDTH}] {copies:,} B" in report.headline
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("ddp, feeds back", f"float32 [{NUM_PARAMETERS}] {4 * NUM_PARAMETERS:,} B"),
+        ("fsdp2, checkpointed", "uint8 [5056] 20,224 B"),
+        ("ddp, masked", "float32 [64, 64] 16,384 B"),
+    ],
+)
+def test_what_a_program_keeps_beside_the_model_has_no_role(ran, name, kept):
+    headline = verify_memory(ran(2, name)).headline
+    assert " have no role on rank 0 when " in headline
+    assert kept in headline
+
+
+def test_a_state_dict_that_is_gathered_between_steps_is_in_the_headline(ran):
+    report = verify(ran(2, "fsdp2, saves"))
+    assert "all-gather of no stated purpose, between two steps" in report.headline
+
+
 def test_quantized_values_are_no_metadata_and_scales_no_activations(ran):
     rank = ran(2, "quantized by hand").ranks[0]
     calls = [event for event in rank.events if event.op is Op.ALL_TO_ALL]
@@ -181,3 +289,75 @@ def test_what_is_kept_after_backward_is_not_gathered_in_the_next_forward(ran):
     report = verify(ran(2, "fsdp2, kept after backward"))
     assert "parameters kept after backward" in report.headline
     assert "whole already when forward begins" in report.headline
+
+
+@pytest.mark.parametrize(("name", "law"), [("ddp, hoards", "16Ψ"), ("fsdp2, hoards", "16Ψ/N")])
+def test_what_a_program_hoards_has_no_role_and_is_in_the_headline(ran, name, law):
+    report = verify_memory(ran(2, name))
+    kept = f"float32 [64, {programs.CLASSES}] {4 * 64 * programs.CLASSES * programs.STEPS:,} B"
+    assert f"keeps {law} of model states on each rank, but: " in report.headline
+    assert "as the law says" not in report.headline
+    assert f"have no role on rank 0 when the update began in iteration 2: {kept}" in report.headline
+    assert report.outcome is Outcome.EXPLAINED
+
+
+@pytest.mark.parametrize("name", ["ddp, hoards", "fsdp2, hoards", "fsdp1, hoards"])
+def test_weights_that_autograd_saves_are_no_activations(ran, name):
+    line = timeline(ran(2, name).ranks[0])
+    borders = [n for n, one in enumerate(line.samples) if one.moment is Moment.PHASE]
+    begins = [n for n in borders if line.samples[n].phase is Phase.BACKWARD]
+    inputs, outputs = 5 * 64 * programs.WIDTH, 64 * programs.CLASSES
+    held = [line.roles_at(number)[Role.ACTIVATIONS] for number in begins]
+    assert held == [4 * (inputs + outputs)] * programs.STEPS
+
+
+LAYER = 4 * (programs.WIDTH + 1) * programs.WIDTH
+HEAD = 4 * (programs.WIDTH + 1) * programs.CLASSES
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        ("fsdp2, hoards", HEAD + LAYER),  # the root is kept until backward is over
+        ("fsdp1, hoards", 2 * LAYER),  # the next one is gathered ahead
+    ],
+)
+def test_what_is_gathered_has_its_role_and_what_is_reduced_is_a_buffer(ran, name, most):
+    line = timeline(ran(2, name).ranks[0])
+    last = [n for n, one in enumerate(line.samples) if one.iteration == programs.STEPS - 1]
+    in_backward = [n for n in last if line.samples[n].phase is Phase.BACKWARD]
+    gathered = max(line.roles_at(number)[Role.GATHERED] for number in in_backward)
+    assert gathered == most
+    reduced = [
+        line.roles_at(number)[Role.BUFFERS]
+        for number in in_backward
+        if (event := line.event_of(number)) is not None and event.op is Op.REDUCE_SCATTER
+    ]
+    assert min(reduced) >= HEAD + HEAD // 2  # what is given, and the part that comes of it
+
+
+@pytest.mark.parametrize(
+    ("name", "unused"),
+    [
+        ("ddp, finds unused", 1),
+        ("ddp, unused later", 0),  # its gradient of the step before is there, all zeros
+        ("fsdp2, unused layer", 1),
+        ("fsdp1, unused layer", 1),
+        ("fsdp2, unused in the root", 3),  # it never had a gradient, so nor has it states
+    ],
+)
+def test_parameters_without_a_gradient_are_a_cause_of_what_a_rank_keeps(ran, name, unused):
+    trace = ran(2, name)
+    report = verify_memory(trace)
+    law = "16Ψ" if name.startswith("ddp") else "16Ψ/N"
+    assert f"keeps {law} of model states on each rank, as the law says." in report.headline
+    [size] = [one.bytes for one in report.causes if one.cause == Cause.UNUSED] or [0]
+    assert size == -unused * LAYER // (1 if name.startswith("ddp") else 2)
+    first = verify_memory(trace, iteration=0)
+    assert first.outcome is Outcome.AS_PREDICTED
+    assert not any(one.cause == "unexplained" for one in first.causes)
+
+
+def test_where_all_has_a_role_the_headline_is_the_law(ran):
+    report = verify_memory(ran(2, "ddp, finds unused"))
+    assert report.headline.endswith("as the law says.")

@@ -506,9 +506,14 @@ class InterfaceSample:
     addresses: tuple[str, ...] = ()
 
 
+EVALUATION = "evaluation"
+"""The metric that tells how many seconds a forward without gradients took between two steps, up to
+the row's time."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """A number that the program reported."""
+    """A number that the program reported, or was seen to be told."""
 
     iteration: int
     name: str

@@ -40,7 +40,8 @@ class Role(StrEnum):
     WORKSPACES = "library workspaces"
     """What cuBLAS keeps for itself on a GPU."""
     OTHER = "other"
-    """Never recorded: what the allocator counted and no role explains."""
+    """What no role explains of what the allocator counted; where none is asked, what Python's
+    objects refer to beside the roles, by dtype and shape. Only that is recorded."""
 
 
 MOMENTS = (Role.MOMENTUM, Role.VARIANCE)
@@ -75,7 +76,8 @@ class Holding:
     """What one role has for one unit.
 
     Attributes:
-        unit: "" if unknown.
+        unit: "" if unknown; of what has no role its dtype and shape, and a row of "" whenever it
+            was looked for.
         bytes: of the storages that are alive, or of the files; 0 if none is any more.
         tier: where they lie.
     """

@@ -87,10 +87,14 @@ class Cause(StrEnum):
     """What the program itself gathers whole, beside what computing needs."""
     NO_PLAN = "no plan"
     """What a system sends with an option that theory has no plan for."""
+    EVALUATION = "evaluation"
+    """A forward without gradients between two steps."""
     OUTSIDE = "outside of the step"
-    """An evaluation, a checkpoint: in the iteration and not in its step."""
+    """A checkpoint, a number of an evaluation: in the iteration and not in its step."""
     UNLIKE = "unlike the law"
     """What a hand-written program sends that its closest known pattern does not have, or lacks."""
+    SMALL = "small beside the model"
+    """Numbers that the program adds up itself in a step: a norm, an accuracy, a flag."""
     NOT_ATTRIBUTED = "not attributed"
     """What nobody said the purpose of."""
 
@@ -113,7 +117,9 @@ LEFT_OUT = frozenset(
         Cause.INITIAL_STATE,
         Cause.METADATA,
         Cause.SYNCHRONIZATION,
+        Cause.EVALUATION,
         Cause.OUTSIDE,
+        Cause.SMALL,
     }
 )
 """What a law leaves out: with these alone a step is as predicted. With any other cause it differs

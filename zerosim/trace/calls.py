@@ -88,6 +88,8 @@ class Calls:
         self.release_works()
         algorithm, ranks = self._writer.describe_group(call)
         self._writer.uses(call.tensors)
+        if call.op is Op.REDUCE_SCATTER:
+            self._writer.uses(call.results)
         parent = labels.open_collective()
         is_message = call.op in (Op.SEND, Op.RECEIVE)
         if parent is not None and is_message and call.peer is not None:

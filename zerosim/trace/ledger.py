@@ -6,7 +6,6 @@ always from the storage itself. Beside it stands what the device's allocator say
 
 from __future__ import annotations
 
-import gc
 import threading
 import time
 from collections.abc import Callable
@@ -22,8 +21,9 @@ from zerosim.schema.rows import row_writer
 from zerosim.trace import address_maps, dry
 from zerosim.trace.alive import AliveStorages, State
 from zerosim.trace.allocations import AllocationRecord, MarkedAllocations
-from zerosim.trace.holdings import PLAIN, holdings, storage_of
+from zerosim.trace.holdings import holdings, storage_of
 from zerosim.trace.labeler import Labeler
+from zerosim.trace.roleless import RolelessStorages, alive_storages
 from zerosim.trace.rowfile import Rows
 from zerosim.trace.saved import SavedTensors
 from zerosim.trace.sink import Position
@@ -75,14 +75,18 @@ class MemoryLedger:
         self._saved = SavedTensors(holdings)
         self._workspaces = Workspaces()
         self._record: AllocationRecord | None = None
+        self._roleless: RolelessStorages | None = None
+        self._looked_further = False
         holdings.sweep()
         self._alive = AliveStorages(holdings)
         self._saved.install()
         address_maps.explain_saved(self._saved.unit_of)
         if counts_allocations:
-            self._alive.not_recorded = _alive_storages()
+            self._alive.not_recorded = alive_storages()
             with suppress(RuntimeError):
                 self._record = AllocationRecord()
+        if self._record is None and not on_cuda and dry.installed() is None:
+            self._roleless = RolelessStorages(holdings, self._saved.unit_of)
 
     def computes(self, unit: str) -> None:
         """What autograd saves from now on is this unit's."""
@@ -144,6 +148,8 @@ class MemoryLedger:
         clock = time.thread_time_ns if self._is_dear else time.perf_counter_ns
         begin_ns = clock()
         row = self._row(moment, event, where)
+        if self._looked_further:  # it is seldom, and no part of what looks cost
+            return row
         cost_ns = clock() - begin_ns
         if self._is_dear or cost_ns <= _CHEAP_NS:
             self._cost_ns = cost_ns
@@ -167,7 +173,10 @@ class MemoryLedger:
             for unit, num_bytes in self._saved.changes().items():
                 # beside what an engine holds that computes a unit again
                 alive.add((Role.ACTIVATIONS, unit, Tier.DEVICE), num_bytes)
+            self._looked_further = at_border and self._look_further(where)
             changes = self._take_changes() if alive.changed else ()
+            if self._looked_further:
+                changes = (*changes, *self._looked_for_more(changes))
             if not changes and not at_border:
                 return None
             allocated = peak = None
@@ -180,6 +189,15 @@ class MemoryLedger:
                 *(number, event, moment, where.iteration, where.micro_step, where.phase),
                 *(self._now_ns(), changes, alive.unrecorded_bytes, allocated, peak),
             )
+
+    def _look_further(self, where: Position) -> bool:
+        """Look for what has no role; returns whether it is time to."""
+        if self._roleless is None:
+            return False
+        looked = self._roleless.look(where)
+        for kind, num_bytes in self._roleless.grown().items():
+            self._alive.add((Role.OTHER, kind, Tier.DEVICE), num_bytes)
+        return looked
 
     def _written_down(self, moment: Moment, phase: Phase) -> None:
         """Let PyTorch's own record follow the row that was written last."""
@@ -227,6 +245,13 @@ class MemoryLedger:
             return changes
         return (*changes, Holding(Role.WORKSPACES, "cuBLAS", self._workspaces.bytes, Tier.DEVICE))
 
+    def _looked_for_more(self, changes: tuple[Holding, ...]) -> tuple[Holding, ...]:
+        """A row about what has no role, of no kind, tells that it was looked for."""
+        if any(one.role is Role.OTHER and not one.unit for one in changes):
+            return ()
+        place = (Role.OTHER, "", Tier.DEVICE)
+        return (Holding(Role.OTHER, "", self._alive.state.get(place, 0)),)
+
     def _take_changes(self) -> tuple[Holding, ...]:
         """What is not as it was when this was asked last."""
         state, written = self._alive.state, self._written
@@ -238,18 +263,6 @@ class MemoryLedger:
                 changes.append(Holding(place[0], place[1], num_bytes, place[2]))
         self._alive.changed.clear()
         return tuple(changes)
-
-
-def _alive_storages() -> dict[int, StorageWeakRef]:
-    """Every storage that Python knows of, by key."""
-    found: dict[int, StorageWeakRef] = {}
-    for thing in gc.get_objects():
-        is_plain = type(thing) in PLAIN
-        storage = storage_of(thing) if is_plain else None
-        if storage is not None:
-            reference = StorageWeakRef(storage)
-            found[reference.cdata] = reference
-    return found
 
 
 def _allocated_on_device() -> tuple[int, int]:

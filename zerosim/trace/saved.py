@@ -2,7 +2,8 @@
 
 PyTorch offers a pair of hooks for saved tensors. Ours hand the same values back, so nothing changes
 in what is computed; what is handed over in between is a small object whose end tells that autograd
-let go. A storage that is a parameter, or anything else whose purpose is known, is none. A subclass
+let go. A storage that is a parameter, or anything else whose purpose is known, is none, also if
+that is known only later, as of what FSDP2 gathers for the first time. A subclass
 of tensors need not have a storage of its own; it passes through uncounted, but for a DTensor, which
 is a shell around this rank's part.
 """
@@ -78,6 +79,7 @@ class SavedTensors:
         self._kept: dict[int, _SavedStorage] = {}
         self._changed: dict[str, int] = {}
         self._gone: deque[int] = deque()
+        self._said = holdings.listen()
         self._lock = threading.RLock()
         self._hooks = autograd.graph.saved_tensors_hooks(self._pack, _unpack)
 
@@ -89,16 +91,22 @@ class SavedTensors:
 
     def remove(self) -> None:
         """Stop; what is saved stays valid."""
+        self._holdings.stop_listening(self._said)
         autograd.graph.disable_saved_tensors_hooks = self._disable
         if self._is_innermost():  # else another thread ends what this one began, or out of order
             self._hooks.__exit__()
 
     def changes(self) -> dict[str, int]:
         """By how much the bytes of units have changed since this was asked last."""
-        if not self._gone and not self._changed:
+        if not self._gone and not self._changed and not self._said:
             return {}
         with self._lock:
             self._settle()
+            while self._said:
+                kept = self._kept.get(self._said.popleft().key)
+                if kept is not None:  # it is something else, and counted as that
+                    self._grow(kept.unit, -kept.bytes)
+                    kept.bytes = 0
             changed, self._changed = self._changed, {}
         return changed
 

@@ -203,6 +203,9 @@ def attribute(
         standing, planned, cause, words = _judge(
             call, event, slot=slot, plans=plans, forward=forward, own=own, unplanned=unplanned
         )
+        if cause is Cause.OUTSIDE and meter.is_evaluation(event):
+            cause = Cause.EVALUATION
+            words = said("calls.evaluation", purpose=term(call.purpose or ""))
         if (event.source, event.op) in meter.recurring and _is_of_nobody(call, cause, plans):
             words = said("calls.no_purpose_outside", op=term(call.op or ""))
             cause = Cause.NOT_ATTRIBUTED
@@ -339,7 +342,8 @@ def _overhead_of(
         cause = Cause.REDUCED_AGAIN
         words = said("calls.too_soon")
     elif call.purpose is Purpose.UNLABELLED:
-        cause, words = Cause.NOT_ATTRIBUTED, said("calls.no_purpose", op=op)
+        cause = Cause.SMALL if _is_small(call, plans) else Cause.NOT_ATTRIBUTED
+        words = said("calls.no_purpose", op=op)
     return cause, words
 
 
@@ -350,8 +354,13 @@ def _is_of_nobody(call: Movement, cause: Cause | None, plans: Sequence[Plan]) ->
     """
     if cause is not Cause.OUTSIDE or any(plan.is_complete for plan in plans):
         return False
-    most = min((plan.scale.unit_bytes for plan in plans), default=0)
-    return call.purpose is Purpose.UNLABELLED and call.buffer_bytes * _A_NUMBER >= most
+    return call.purpose is Purpose.UNLABELLED and not _is_small(call, plans)
+
+
+def _is_small(call: Movement, plans: Sequence[Plan]) -> bool:
+    """Whether a call sends some numbers, and nothing of the size of a model."""
+    least = min((plan.scale.unit_bytes for plan in plans), default=0)
+    return call.buffer_bytes * _A_NUMBER < least
 
 
 def _hook_of(call: Movement, plans: Sequence[Plan]) -> str:

@@ -17,6 +17,11 @@ from zerosim.verify.outcome import Outcome
 from zerosim.verify.report import CauseBytes, SystemLaw, Verdict
 from zerosim.verify.wording import said
 
+Told = Sequence[CauseBytes]
+"""What no law covers, and a headline tells."""
+Place = tuple[int, int | None]
+"""A rank, and an iteration if it is another than the one that is shown."""
+
 
 def of_zero(workload: Workload, causes: Iterable[CauseBytes], verdicts: Sequence[Verdict]) -> str:
     """Which law a run of zerosim's engine obeys, and if it is not the pure one, why.
@@ -91,6 +96,19 @@ def of_systems(
     if wrong is None:
         return answer
     return said("systems.but", answer=answer, said=without_more(wrong.measured))
+
+
+def with_others(answer: str, place: Place | None, told: Told) -> str:
+    """An answer, and what another rank or another iteration sends that no law covers.
+
+    Args:
+        place: the rank, and the iteration if it is another; None if there is nothing to say.
+    """
+    if place is None:
+        return answer
+    rank, iteration = place
+    key = "systems.rank_also" if iteration is None else "systems.rank_also_in"
+    return said(key, answer=answer, rank=rank, iteration=iteration, what=_list_of(told))
 
 
 def _list_of(causes: Sequence[CauseBytes]) -> str:

@@ -176,7 +176,7 @@ def overhead_of(step: RankStep) -> list[CauseBytes]:
         if call.cause in (None, Cause.HOOK) or call.call.op is None or not in_step:
             continue
         words = call.words
-        if call.cause is Cause.NOT_ATTRIBUTED:
+        if call.cause in (Cause.NOT_ATTRIBUTED, Cause.SMALL):
             words = said("causes.at_source", words=words, source=call.source)
         sizes[call.cause, words] += call.share.moved.sent_bytes
         counts[call.cause, words] += 1

@@ -25,7 +25,7 @@ from zerosim.schema.manifest import Source
 from zerosim.schema.memory import MODEL_STATES, OUTSIDE_THE_MODEL, Moment, Role
 from zerosim.verify.memory_plan import MemoryPlan, plan_of
 from zerosim.verify.memory_report import AddressFigures, MemoryReport, RankPeak, RoleRow
-from zerosim.verify.memory_verdicts import allocated_verdict, other_verdict
+from zerosim.verify.memory_verdicts import allocated_verdict, other_verdict, without_role
 from zerosim.verify.peaks import rank_peak
 from zerosim.verify.report import Verdict
 from zerosim.verify.states import check_states, state_causes, state_rows, states_verdict
@@ -223,8 +223,9 @@ def _headline(
     if any(verdict.holds is None for verdict in states):
         return said("memory.so_far", **run)
     wrong = next((verdict for verdict in verdicts if verdict.holds is False), None)
-    if wrong is not None:
-        return said("memory.but", measured=wrong.measured, **run)
+    beside = without_role(lines) if wrong is None else wrong.measured
+    if beside:
+        return said("memory.but", measured=beside, **run)
     amount, kept = _unreduced(plan, lines)
     key = "as_far" if not is_complete else "as_law_between" if kept else "as_law"
     return said(f"memory.{key}", size=amount, bytes=format_exact_bytes(kept), **run)
@@ -261,7 +262,9 @@ def _notes(
     notes += [
         said("notes.no_memory", rank=rank.rank) for rank in trace.ranks if rank.rank not in lines
     ]
-    if any(not line.is_measured for line in lines.values()):
+    if any(line.roleless and not line.is_measured for line in lines.values()):
+        notes.append(said("notes.looked_for"))
+    elif any(not line.is_measured for line in lines.values()):
         notes.append(said("notes.no_allocator"))
     if plan is not None and plan.first.unknown:
         notes.append(plan.first.unknown)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import count
 
 from zerosim.analysis.memory import Timeline, updates_begin
@@ -23,17 +23,24 @@ class MemoryPlan:
 
     Attributes:
         of_ranks: model states, by rank; at least one.
+        earlier: likewise for iterations in which parameters got no gradient that do in the last, or
+            the other way round.
         workload: of zerosim's engine, of which it is known as well what a rank may hold for a
             time; None for all other programs.
     """
 
     of_ranks: Mapping[int, ModelStates]
+    earlier: Mapping[int, Mapping[int, ModelStates]] = field(default_factory=dict)
     workload: Workload | None = None
 
     @property
     def first(self) -> ModelStates:
         """Of the first rank: the law is the same for all."""
         return next(iter(self.of_ranks.values()))
+
+    def at(self, rank: int, iteration: int) -> ModelStates:
+        """What a rank should keep when an iteration's update begins."""
+        return self.earlier.get(iteration, self.of_ranks)[rank]
 
     @property
     def law(self) -> str:
@@ -81,9 +88,29 @@ def _program_plan(
     for line in lines.values():
         state = line.at(updates_begin(line, [last])[last])
         seen |= {role for role, _ in state if role in OPTIMIZER_STATES}
-    found = {rank: program_states(now, rank, seen, first_update=complete[0]) for rank in lines}
+    known = _states(now, lines, seen, complete[0])
+    if known is None:
+        return None
+    earlier: dict[int, Mapping[int, ModelStates]] = {}
+    law = next(iter(known.values())).law()
+    for iteration in complete[:-1]:
+        then = {rank: _last(of_rank, iteration) for rank, of_rank in strategies_of(trace).items()}
+        states = None if then == now else _states(then, lines, seen, complete[0])
+        if states is not None and all(one.law() == law for one in states.values()):
+            earlier[iteration] = states
+    return MemoryPlan(of_ranks=known, earlier=earlier)
+
+
+def _states(
+    now: Mapping[int, Sequence[Strategy]],
+    ranks: Iterable[int],
+    seen: Collection[Role],
+    first_update: int,
+) -> dict[int, ModelStates] | None:
+    """What each rank keeps under these strategies; None if it is not known of each."""
+    found = {rank: program_states(now, rank, seen, first_update=first_update) for rank in ranks}
     known = {rank: one for rank, one in found.items() if one is not None}
-    return MemoryPlan(of_ranks=known) if len(known) == len(lines) else None
+    return known if len(known) == len(found) else None
 
 
 def _last(strategies: Sequence[Strategy], iteration: int) -> tuple[Strategy, ...]:

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from zerosim.analysis.memory import NOT_MEASURED, Timeline, disagreement, in_training, peak
+from zerosim.base.language import enumerated
 from zerosim.base.quantities import format_bytes, format_decimal, format_exact_bytes
+from zerosim.schema.memory import Moment
 from zerosim.verify.peaks import when
 from zerosim.verify.report import Verdict
 from zerosim.verify.wording import said
@@ -15,6 +17,8 @@ OTHER_GOAL = Fraction(2, 100)
 """Of the peak: what no role explains should be less on a model of some size."""
 AGREEMENT = Fraction(2, 100)
 """Of the peak: how far roles and allocator may be apart at any event."""
+_MOST_KINDS = 3
+_WORTH_NAMING = Fraction(1, 20)
 _SMALL_BYTES = 1_000_000
 """Of a small model, this far: activations on their way from one unit to the next have no role."""
 
@@ -43,7 +47,61 @@ def other_verdict(lines: Mapping[int, Timeline]) -> Verdict:
         rank=rank,
     )
     holds = True if share < OTHER_GOAL else None
+    more = without_role(lines) if any(line.roleless for line in lines.values()) else ""
+    if more:  # it is known of which tensors
+        return Verdict(id="other", title=title, holds=True, measured=more, differs=True)
     return Verdict(id="other", title=title, formula="", holds=holds, measured=measured)
+
+
+def without_role(lines: Mapping[int, Timeline]) -> str:
+    """What has no role at phase borders, in words, if on some rank it is much of the peak; else "".
+
+    Of what the allocator counted only the bytes are known, else how many are of which tensors.
+    """
+    most: tuple[Fraction, int, int, int] | None = None
+    for rank, line in lines.items():
+        top = peak(line, in_training(line))
+        for position in _borders(line):
+            other = line.other(position) or 0
+            share = Fraction(other, max(1, 0 if top is None else top.bytes))
+            if share >= OTHER_GOAL and (most is None or other > most[1]):
+                most = share, other, rank, position
+    if most is None:
+        return ""
+    share, other, rank, position = most
+    kinds = sorted(lines[rank].roleless_at(position).items(), key=lambda one: (-one[1], one[0]))
+    named = [
+        said("other.kind", kind=kind or said("other.of_many"), bytes=format_exact_bytes(size))
+        for kind, size in kinds[:_MOST_KINDS]
+        if size >= _WORTH_NAMING * other
+    ]
+    if more := sum(size for _, size in kinds[len(named) :]):
+        named.append(said("other.more", bytes=format_exact_bytes(more)))
+    return said(
+        "other.without_role_of" if named else "other.without_role",
+        bytes=format_exact_bytes(other),
+        percent=format_decimal(100 * share, 1),
+        rank=rank,
+        when=when(lines[rank], position),
+        kinds=enumerated(named),
+    )
+
+
+def _borders(line: Timeline) -> list[int]:
+    """The borders of phases at which it is known what has no role.
+
+    Of some memory it is found out what it is for when it is used, as of a master copy in the first
+    update: if there are later iterations, the first one does not count.
+    """
+    positions = in_training(line)
+    known = [
+        position
+        for position in positions[line.allocated[positions] != NOT_MEASURED].tolist()
+        if line.samples[position].moment is Moment.PHASE
+    ]
+    first = min((line.samples[position].iteration for position in known), default=0)
+    later = [position for position in known if line.samples[position].iteration > first]
+    return later or known
 
 
 def allocated_verdict(lines: dict[int, Timeline], *, is_engine: bool) -> Verdict:

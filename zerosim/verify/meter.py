@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,7 +14,16 @@ from zerosim.base.errors import ConfigError
 from zerosim.base.language import term
 from zerosim.base.tiers import Link
 from zerosim.record import RankTrace
-from zerosim.schema.events import STEP_PHASES, Algorithm, Event, Kind, Op, Phase, Purpose
+from zerosim.schema.events import (
+    EVALUATION,
+    STEP_PHASES,
+    Algorithm,
+    Event,
+    Kind,
+    Op,
+    Phase,
+    Purpose,
+)
 from zerosim.theory import Cost, Movement
 from zerosim.theory.disk import overhead_bytes
 from zerosim.theory.movement import MESSAGES
@@ -66,8 +77,20 @@ class Meter:
             for event in (call.event for call in calls.values())
             if event.phase is Phase.OUTSIDE and event.iteration >= 0
         }
+        self._evaluated = sorted(
+            (one.time_ns, one.time_ns - round(1e9 * one.value))
+            for one in rank.metrics
+            if one.name == EVALUATION and math.isfinite(one.value)
+        )
         counts = Counter((source, op) for source, op, _ in between)
         self.recurring = frozenset(key for key, count in counts.items() if count > 1)
+
+    def is_evaluation(self, event: Event) -> bool:
+        """Whether a call was made in a forward without gradients between two steps."""
+        place = bisect_left(self._evaluated, (event.issue_ns, 0))
+        if event.phase is not Phase.OUTSIDE or place == len(self._evaluated):
+            return False
+        return self._evaluated[place][1] <= event.issue_ns
 
     def as_movement(self, event: Event) -> Movement | None:
         """A recorded call as a plan would have it; None if its group or operator is not known."""

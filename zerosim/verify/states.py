@@ -66,9 +66,9 @@ def check_states(
     """
     checks = []
     for rank, line in lines.items():
-        states = plan.of_ranks[rank]
-        has_units = any(part.unit for part in states.parts)
+        has_units = any(part.unit for part in plan.of_ranks[rank].parts)
         for iteration, position in updates_begin(line, iterations).items():
+            states = plan.at(rank, iteration)
             if iteration == states.unsettled:
                 continue
             measured: Counter[Place] = Counter()
@@ -142,7 +142,7 @@ def state_causes(
     plan: MemoryPlan, check: StateCheck, tier: Tier = Tier.DEVICE
 ) -> tuple[CauseBytes, ...]:
     """From the law to what was measured; the last cause, if there is any, is not excused."""
-    states = plan.of_ranks[check.rank]
+    states = plan.at(check.rank, check.iteration)
     found = [
         CauseBytes(cause=each.cause.value, bytes=each.bytes, words=each.words, is_excused=True)
         for each in states.deviations(tier)

@@ -42,6 +42,7 @@ from zerosim.verify.laws import causes_to_wire, law_of, overhead_of
 from zerosim.verify.link_verdicts import Rows, between_nodes_verdict, interface_verdict
 from zerosim.verify.links import link_rows, measure_links
 from zerosim.verify.measure import algorithm_of, backend_of
+from zerosim.verify.outcome import Outcome
 from zerosim.verify.report import CauseBytes, InterfaceBytes, Report, SystemLaw, Verdict
 from zerosim.verify.rows import ledger_rows, sources_of
 from zerosim.verify.steps import TracedStep, TracedSteps
@@ -97,6 +98,8 @@ def report_on(trace: Trace, checked: Sequence[Checked], shown: int) -> Report:
     interfaces = interface_rows(trace)
     verdicts = tuple(_verdicts(trace, checked, shown, systems, links, interfaces))
     holds, answer = _answer(trace, one, systems, overhead, verdicts)
+    if _zero(first) is None and one.step.is_told and first.plans:
+        answer = headline.with_others(answer, *_most_beside(checked, one))
     psi = [plan for plan in first.plans if plan.num_parameters]
     is_one = len(psi) == len(first.plans) == 1 and len(psi[0].ranks) == trace.manifest.num_ranks
     num_parameters = psi[0].num_parameters if is_one else 0
@@ -255,6 +258,31 @@ def _answer(
         words = what_is_unrecorded(unrecorded, more=bool(one.rows))
         answer = said("systems.unrecorded", answer=answer, what=begun(words))
     return holds, answer
+
+
+def _most_beside(
+    checked: Sequence[Checked], shown: Checked
+) -> tuple[headline.Place | None, headline.Told]:
+    """Where the most was sent that no law covers, if that is not what the headline tells of.
+
+    The headline is of one iteration's first rank. Others may send messages, or more of them.
+    """
+    own = _told(shown.step.ranks[0])
+    most, told = sum(cause.bytes for cause in own), own
+    place: headline.Place | None = None
+    for one in (shown, *checked):
+        for rank in one.step.ranks:
+            found = _told(rank)
+            size = sum(cause.bytes for cause in found)
+            if size > most:
+                is_shown = one.step.iteration == shown.step.iteration
+                place = (rank.rank, None if is_shown else one.step.iteration)
+                most, told = size, found
+    return place, told
+
+
+def _told(step: RankStep) -> headline.Told:
+    return [cause for cause in overhead_of(step) if cause.outcome is Outcome.EXPLAINED]
 
 
 def _unrecorded(step: TracedStep) -> int:

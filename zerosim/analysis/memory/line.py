@@ -42,9 +42,13 @@ class Timeline:
         allocated: what the allocator says is alive, with what existed before it was watched, and
             without `beside`; `NOT_MEASURED` where it was not asked, and beyond the device. A GPU's
             is asked at phase borders: between them what no role explains is as at the last one.
+            Of a program whose allocator was not asked: the roles, and what Python's objects refer
+            to beside them, likewise as at the last look.
+        was_asked: it is what the allocator says.
         between: likewise the most since the sample before that it was asked at, with `beside`.
         beside: what roles have on the host that the allocator's record counts as well.
         holders: for each role and unit the samples that changed it, and the new bytes.
+        roleless: likewise, by dtype and shape, what has no role.
     """
 
     rank: int
@@ -57,6 +61,8 @@ class Timeline:
     between: Bytes
     beside: Bytes
     holders: Changes
+    roleless: Changes
+    was_asked: bool
 
     def at(self, position: int) -> Holders:
         """What is alive at a sample, by role and unit; nothing before the first one.
@@ -64,12 +70,11 @@ class Timeline:
         Args:
             position: number of the sample; -1 for before all of them.
         """
-        state: Holders = {}
-        for place, (numbers, sizes) in self.holders.items():
-            index = int(np.searchsorted(numbers, position, side="right")) - 1
-            if index >= 0 and sizes[index]:
-                state[place] = int(sizes[index])
-        return state
+        return _state_at(self.holders, position)
+
+    def roleless_at(self, position: int) -> dict[str, int]:
+        """What has no role at a sample, by dtype and shape; "" for what is of many."""
+        return {kind: size for (_, kind), size in _state_at(self.roleless, position).items()}
 
     def roles_at(self, position: int) -> dict[Role, int]:
         """What each recorded role has at a sample."""
@@ -91,7 +96,7 @@ class Timeline:
     @property
     def is_measured(self) -> bool:
         """True if the allocator was asked at some sample."""
-        return bool((self.allocated != NOT_MEASURED).any())
+        return self.was_asked
 
     def other(self, position: int) -> int | None:
         """What the roles do not explain at a sample; None if it was not measured.
@@ -114,6 +119,15 @@ class Timeline:
         return np.asarray(self.by_role[rows].sum(axis=0), dtype=np.int64)
 
 
+def _state_at(changes: Changes, position: int) -> Holders:
+    state: Holders = {}
+    for place, (numbers, sizes) in changes.items():
+        index = int(np.searchsorted(numbers, position, side="right")) - 1
+        if index >= 0 and sizes[index]:
+            state[place] = int(sizes[index])
+    return state
+
+
 def tiers_of(rank: RankTrace) -> tuple[Tier, ...]:
     """The tiers in which a rank had anything, the device first; it is always there."""
     found = {holding.tier for sample in rank.memory_samples for holding in sample.changes}
@@ -128,7 +142,9 @@ def timeline(rank: RankTrace, tier: Tier = Tier.DEVICE) -> Timeline:
         tier: the device's memory by default.
     """
     samples = rank.memory_samples
-    holders = _changes(samples, tier)
+    changes = _changes(samples, tier)
+    roleless = {place: changes.pop(place) for place in list(changes) if place[0] is Role.OTHER}
+    holders = changes
     by_role = _by_role(holders, len(samples))
     wanted = {sample.event for sample in samples if sample.event is not None}
     beside = np.zeros(len(samples), dtype=np.int64)
@@ -136,19 +152,25 @@ def timeline(rank: RankTrace, tier: Tier = Tier.DEVICE) -> Timeline:
     if tier is Tier.DEVICE:
         on_host = _by_role(_changes(samples, Tier.HOST), len(samples)).sum(axis=0)
         _count(rank, allocated, between, beside, on_host)
-        if rank.header.device != "cpu":
-            _go_on(allocated, np.asarray(by_role.sum(axis=0), dtype=np.int64))
+    known = np.asarray(by_role.sum(axis=0), dtype=np.int64)
+    was_asked = bool((allocated != NOT_MEASURED).any())
+    if roleless and not was_asked:
+        _add_roleless(allocated, known, roleless)
+    elif rank.header.device != "cpu":
+        _go_on(allocated, known)
     return Timeline(
         rank=rank.rank,
         tier=tier,
         samples=samples,
         events={event.id: event for event in rank.events if event.id in wanted},
         by_role=by_role,
-        known=np.asarray(by_role.sum(axis=0), dtype=np.int64),
+        known=known,
         allocated=allocated,
         between=between,
         beside=beside,
         holders=holders,
+        roleless=roleless,
+        was_asked=was_asked,
     )
 
 
@@ -203,6 +225,15 @@ def _count(
         counted = _array(list(row.allocated_bytes)) + unrecorded[numbers]
         allocated[numbers] = counted - beside[numbers]
         between[numbers] = _array(list(row.peak_bytes)) + unrecorded[numbers]
+
+
+def _add_roleless(allocated: Bytes, known: Bytes, roleless: Changes) -> None:
+    """From the first look on, what has no role is alive beside the roles."""
+    more = np.zeros(len(known), dtype=np.int64)
+    for places, held in roleless.values():
+        np.add.at(more, places, np.diff(held, prepend=0))
+    first = min(int(places[0]) for places, _ in roleless.values())
+    allocated[first:] = (known + more.cumsum())[first:]
 
 
 def _go_on(allocated: Bytes, known: Bytes) -> None:

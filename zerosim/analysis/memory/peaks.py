@@ -72,7 +72,7 @@ class AllocatorGap:
 def disagreement(line: Timeline) -> AllocatorGap | None:
     """Where the roles and the allocator disagree most; None if the allocator was not asked."""
     measured = np.flatnonzero(line.allocated != NOT_MEASURED)
-    if not len(measured):
+    if not line.was_asked:
         return None
     other = line.allocated[measured] - line.known[measured]
     worst = int(np.abs(other).argmax())

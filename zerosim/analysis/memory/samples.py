@@ -17,7 +17,7 @@ def states(line: Timeline) -> Iterator[tuple[int, Holders]]:
     state: Holders = {}
     for number, sample in enumerate(line.samples):
         for holding in sample.changes:
-            if holding.tier is not line.tier:
+            if holding.tier is not line.tier or holding.role is Role.OTHER:
                 continue
             if holding.bytes:
                 state[holding.role, holding.unit] = holding.bytes
@@ -71,14 +71,23 @@ def in_training(line: Timeline, iterations: Iterable[int] | None = None) -> Byte
 def updates_begin(line: Timeline, iterations: Iterable[int]) -> dict[int, int]:
     """The sample that shows what is alive when an iteration's update begins, by iteration.
 
-    It is the one at the phase's beginning, of which a trace that ends in an update has another. A
-    trace without that has it from what was written last before: of backward, or of an earlier
+    It is the one at the phase's beginning, of which a trace that ends in an update has another. An
+    optimizer that computes within its step (LBFGS) begins to update after its backwards. A trace
+    without that has it from what was written last before: of backward, or of an earlier
     iteration; -1 if nothing was.
     """
     borders: dict[int, int] = {}
+    gone_back: set[int] = set()
     for number, sample in enumerate(line.samples):
-        if sample.phase is Phase.UPDATE and sample.moment is Moment.PHASE:
+        if sample.moment is not Moment.PHASE:
+            continue
+        if sample.phase is Phase.BACKWARD:
+            gone_back.add(sample.iteration)
+        elif sample.phase is Phase.UPDATE:
+            if sample.iteration in gone_back:
+                borders[sample.iteration] = number
             borders.setdefault(sample.iteration, number)
+            gone_back.discard(sample.iteration)
     steps = in_steps(line)
     of_samples = [line.samples[number].iteration for number in steps]
     found = {}

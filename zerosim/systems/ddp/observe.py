@@ -22,9 +22,11 @@ from torch import nn
 from torch._C._distributed_c10d import GradBucket
 
 from zerosim.schema.events import Op, Purpose
+from zerosim.schema.memory import Role
 from zerosim.schema.strategies import Bundle, Strategy
 from zerosim.systems.ddp import NAME
 from zerosim.trace.autolabel.observer import (
+    GivenGradients,
     Observer,
     Reduction,
     Written,
@@ -38,6 +40,7 @@ from zerosim.trace.autolabel.observer import (
 )
 from zerosim.trace.autolabel.rules import Rule, code_of
 from zerosim.trace.autolabel.units import Units, clean, qualified, unique, unwrapped
+from zerosim.trace.looking import Content
 from zerosim.trace.operators import OperatorCall
 from zerosim.trace.threads import is_computing
 
@@ -85,12 +88,18 @@ class _KnownModule:
         waited_for: the parameters that the reducer has, with their names: they stay as it was made.
         next_bucket: the one whose reduction comes next in this backward.
         roots: the outermost modules that it is in, or is.
+        named: all parameters, with their names.
+        given: which of them have no gradient.
+        hooked: buffers of the buckets that a hook in Python was given.
     """
 
     name: str
     label: str
     buckets: list[Bucket] | None
     waited_for: list[tuple[str, weakref.ref[torch.Tensor]]]
+    named: list[tuple[str, weakref.ref[torch.Tensor]]]
+    given: GivenGradients = field(default_factory=GivenGradients)
+    hooked: dict[int, weakref.ref[torch.Tensor]] = field(default_factory=dict)
     version: int = 0
     is_prepared: bool = False
     reduces: bool = True
@@ -135,7 +144,7 @@ class ReplicatedModules(Observer):
                     name = unique(self._taken, clean(path) or type(unwrapped(module)).__name__)
                     label = self._units.label(module)
                     self._known[module] = _KnownModule(
-                        name, label, _buckets_of(module), _reduced(module)
+                        name, label, _buckets_of(module), _reduced(module), _named(module)
                     )
                 self._known[module].roots.add(thing)
 
@@ -147,6 +156,7 @@ class ReplicatedModules(Observer):
                 known.num_syncs,
                 known.without_gradient,
                 known.version,
+                known.given.settings(),
                 self._units.passes(module),
             )
             for module, known in self._known.items()
@@ -180,8 +190,16 @@ class ReplicatedModules(Observer):
                     "buffer_syncs": known.num_syncs,
                     "finds_unused": bool(module.find_unused_parameters),
                     "comm_hook": _name_of_hook(module),
+                    **known.given.options(),
                 },
             )
+
+    def kept(self, *, wholly: bool) -> Iterator[Content]:
+        """Buckets that a hook reduces in tensors of its own: no collective is given them."""
+        for known in list(self._known.values()) if wholly else ():
+            for reference in known.hooked.values():
+                if (buffer := reference()) is not None:
+                    yield Content(Role.BUFFERS, "", buffer)
 
     def micro_step_begins(self) -> None:
         """What was done in the micro-step before is settled."""
@@ -207,9 +225,16 @@ class ReplicatedModules(Observer):
     def backward_over(self, gone_back: Callable[[nn.Module], bool]) -> None:
         """A backward is over; it has reduced what a forward prepared and what it came to."""
         for module, known in list(self._known.items()):
+            if gone_back(module):
+                _see_gradients(known)
             if known.is_prepared and gone_back(module):
                 known.is_prepared, known.now.reduces = False, True
                 known.now.without_gradient = _waited_for(module, known)
+
+    def update_begins(self) -> None:
+        """See which gradients the program has left to the optimizer."""
+        for known in self._known.values():
+            _see_gradients(known)
 
     def settle(self) -> None:
         """A backward or a micro-step is over."""
@@ -276,6 +301,7 @@ class ReplicatedModules(Observer):
                 known = self._known_of(value)
                 if known is not None:
                     known.next_bucket = max(known.next_bucket, value.index() + 1)
+                    known.hooked[value.index()] = weakref.ref(value.buffer())
                 label = "" if known is None else known.label
                 return qualified(label, f"bucket {value.index()}")
         return ""
@@ -304,6 +330,19 @@ def _is_map_of_used(module: Any, call: OperatorCall) -> bool:
         and tensors[0].dtype is torch.int32
         and tensors[0].numel() == sum(1 for p in module.module.parameters() if p.requires_grad)
     )
+
+
+def _see_gradients(known: _KnownModule) -> None:
+    known.given.see(
+        (name, one.grad)
+        for name, reference in known.named
+        if (one := reference()) is not None and one.requires_grad
+    )
+
+
+def _named(module: Any) -> list[tuple[str, weakref.ref[torch.Tensor]]]:
+    """All parameters with their names."""
+    return [(clean(name), weakref.ref(one)) for name, one in module.module.named_parameters()]
 
 
 def _reduced(module: Any) -> list[tuple[str, weakref.ref[torch.Tensor]]]:

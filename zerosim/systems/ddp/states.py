@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from zerosim.systems.ddp import NAME
 from zerosim.theory.programs.options import flag, parameters_of
-from zerosim.theory.programs.states import AskedStates, KeptParts, whole
+from zerosim.theory.programs.states import AskedStates, KeptParts, whole, with_gradients
 from zerosim.theory.wording import said
 
 BESIDE = (frozenset[str](),)
@@ -13,10 +13,12 @@ BESIDE = (frozenset[str](),)
 def keeps(asked: AskedStates) -> KeptParts | None:
     """What a rank keeps."""
     strategy = asked.own[NAME]
-    tells = not flag(strategy, "finds_unused", default=False)
+    # older traces do not tell which parameters have a gradient
+    tells = "no_gradient" in strategy.options or not flag(strategy, "finds_unused", default=False)
     return KeptParts(
         name=said("states.ddp"),
-        parts=[whole(one) for one in parameters_of(strategy)],
+        parts=[with_gradients(strategy, one.name, whole(one)) for one in parameters_of(strategy)],
         unknown="" if tells else said("states.only_loss"),
         tells_states=tells,
+        updates_in_backward=flag(strategy, "used_at_once", default=False),
     )

@@ -55,6 +55,7 @@ from zerosim.systems.deepspeed import NAME
 from zerosim.systems.deepspeed.observed_engine import (
     device_of,
     listed,
+    own_gradients,
     own_parameters,
     parameter_groups,
     reduces_norm,
@@ -65,6 +66,7 @@ from zerosim.systems.deepspeed.observed_order import RepeatedOrders
 from zerosim.trace.autolabel.observer import Observer, Shard, dtype_name, ranks_of
 from zerosim.trace.autolabel.rules import Rule
 from zerosim.trace.autolabel.units import Units
+from zerosim.trace.looking import Content
 
 _MODULE = "deepspeed.runtime.engine"
 _ENGINE = "/deepspeed/runtime/engine.py"
@@ -123,6 +125,12 @@ class DeepSpeed(Observer):
             kept = getattr(parameter, "ds_tensor", None)
             if kept is not None:
                 yield Shard(kept, parameter, is_parameter=False)
+
+    def kept(self, *, wholly: bool) -> Iterator[Content]:
+        """Buckets of gradients on their way, and a rank's own gradients, which are in no `grad`."""
+        for engine in self._engines:
+            for role, unit, tensor in own_gradients(engine.optimizer, wholly=wholly):
+                yield Content(role, unit, tensor)
 
     def settings(self) -> Hashable:
         """What stage 3 has recorded; all else is settled when an engine is made."""

@@ -8,8 +8,12 @@ from typing import Any
 import torch
 from torch import nn
 
+from zerosim.schema.memory import Role
 from zerosim.schema.strategies import Bundle, Parameter
 from zerosim.trace.autolabel.observer import dtype_name, ranks_of
+
+_BUCKET = "contiguous gradients"
+"""The unit of the buffers into which gradients are copied to be reduced."""
 
 
 def parameter_groups(engine: Any) -> Iterator[Bundle]:
@@ -24,6 +28,29 @@ def parameter_groups(engine: Any) -> Iterator[Bundle]:
             parameters=tuple(listed((names.get(id(one), ""), one) for one in group)),
             options={"padded_elements": flat.numel()},
         )
+
+
+def own_gradients(optimizer: Any, *, wholly: bool) -> Iterator[tuple[Role, str, torch.Tensor]]:
+    """What an optimizer keeps of gradients: its buckets, and if `wholly` what a rank will use.
+
+    Stages 1 and 2 make them in each backward; stage 3 keeps its buckets, and one flat buffer for
+    all parts.
+    """
+    for bucket in (getattr(optimizer, "ipg_buckets", None) or {}).values():
+        buffers = getattr(bucket, "buffer", None)
+        for buffer in buffers if isinstance(buffers, list) else (buffers,):
+            if buffer is not None:
+                yield Role.BUFFERS, _BUCKET, buffer
+    if not wholly:
+        return
+    for name in ("averaged_gradients", "all_grad_tensors"):
+        for gradients in (getattr(optimizer, name, None) or {}).values():
+            for one in gradients or ():
+                if one is not None:
+                    yield Role.GRADIENTS, "", one
+    flat = getattr(optimizer, "grad_partitions_flat_buffer", None)
+    if flat is not None:
+        yield Role.GRADIENTS, "", flat
 
 
 def own_parameters(engine: Any) -> Iterator[Bundle]:

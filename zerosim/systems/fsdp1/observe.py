@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
@@ -18,10 +18,13 @@ import torch.distributed as dist
 from torch import nn
 
 from zerosim.schema.events import Phase, Purpose
+from zerosim.schema.memory import NOT_REDUCED_YET, Role
 from zerosim.schema.strategies import Bundle, Parameter, Strategy
 from zerosim.systems.fsdp1 import NAME
 from zerosim.trace.autolabel.observer import (
+    GivenGradients,
     Observer,
+    Shard,
     dtype_name,
     options_of,
     ranks_in_use,
@@ -29,12 +32,14 @@ from zerosim.trace.autolabel.observer import (
 )
 from zerosim.trace.autolabel.rules import Rule
 from zerosim.trace.autolabel.units import Units, clean, qualified, unique, unwrapped
+from zerosim.trace.looking import Content
 
 _MODULE = "torch.distributed.fsdp.fully_sharded_data_parallel"
 _CLASS = "FullyShardedDataParallel"
 _FLAT = "/fsdp/_flat_param.py"
 _RUNTIME = "/fsdp/_runtime_utils.py"
 _RESHARDS_AFTER_FORWARD = ("FULL_SHARD", "HYBRID_SHARD")
+_WHOLE = ("_full_param_padded", "_full_prec_full_param_padded")
 _HYBRID = ("HYBRID_SHARD", "_HYBRID_SHARD_ZERO2")
 
 
@@ -45,6 +50,15 @@ class _FlatModel:
     name: str
     label: str
     modules: list[tuple[str, weakref.ref[Any]]]
+    given: GivenGradients = field(default_factory=GivenGradients)
+
+    def see_gradients(self) -> None:
+        """See which flat parameters have a gradient."""
+        self.given.see(
+            (place, _gradient_of(module._handle.flat_param))
+            for place, (_, reference) in enumerate(self.modules)
+            if (module := reference()) is not None and module._handle.flat_param.requires_grad
+        )
 
 
 class FullyShardedModules(Observer):
@@ -120,6 +134,17 @@ class FullyShardedModules(Observer):
                     self._now_unused.add(module)
         self._computes.clear()
 
+    def backward_over(self, gone_back: Callable[[nn.Module], bool]) -> None:
+        """See which flat parameters have got no gradient."""
+        for thing, model in list(self._models.items()):
+            if gone_back(thing):
+                model.see_gradients()
+
+    def update_begins(self) -> None:
+        """See which gradients the program has left to the optimizer."""
+        for model in list(self._models.values()):
+            model.see_gradients()
+
     def settle(self) -> None:
         """A backward or a micro-step is over."""
         self._unused = self._now_unused
@@ -131,22 +156,37 @@ class FullyShardedModules(Observer):
                 is_sharded = module._handle.uses_sharded_strategy
                 self._whole[module] = is_sharded and not module._handle.needs_unshard()
 
-    def unreduced(self) -> Iterator[torch.Tensor]:
+    def shards(self, module: nn.Module) -> Iterator[Shard]:
+        """What is kept of a module's flat parameter, and the memory in which it is whole."""
+        kind = getattr(sys.modules.get(_MODULE), _CLASS, None)
+        handle = getattr(module, "_handle", None) if kind and isinstance(module, kind) else None
+        if handle is None or not handle.uses_sharded_strategy:
+            return
+        flat = handle.flat_param
+        kept = getattr(flat, "_local_shard", flat)
+        for name in _WHOLE:  # the first forward makes them
+            yield Shard(kept, getattr(flat, name, None), is_parameter=False)
+
+    def kept(self, *, wholly: bool) -> Iterator[Content]:
         """Whole gradients of backwards that did not reduce (`no_sync`)."""
-        for model in list(self._models.values()):
+        for model in list(self._models.values()) if wholly else ():
             for _, reference in model.modules:
                 module = reference()
                 if module is None or not module._handle.uses_sharded_strategy:
                     continue
                 flat = module._handle.flat_param
                 if flat.grad is not None and flat.grad.numel() > flat._sharded_size.numel():
-                    yield flat.grad
+                    yield Content(Role.GRADIENTS, NOT_REDUCED_YET, flat.grad)
 
     def settings(self) -> Hashable:
         """What a program may switch for each module, and what its first forward settles."""
         return tuple(
-            (self._units.passes(thing), tuple(self._settings(module) for _, module in modules))
-            for thing, _, modules in self._ready()
+            (
+                self._units.passes(thing),
+                model.given.settings(),
+                tuple(self._settings(module) for _, module in modules),
+            )
+            for thing, model, modules in self._ready()
         )
 
     def describe(self) -> Iterator[Strategy]:
@@ -167,7 +207,11 @@ class FullyShardedModules(Observer):
                 name=model.name,
                 ranks=ranks_in_use(ranks, passes),
                 bundles=bundles,
-                options={"label": model.label, **options_of(passes)},
+                options={
+                    "label": model.label,
+                    **options_of(passes),
+                    **model.given.options([one.name for one in bundles].__getitem__),
+                },
             )
 
     def _ready(self) -> Iterator[tuple[nn.Module, _FlatModel, list[tuple[str, Any]]]]:
@@ -219,6 +263,12 @@ class FullyShardedModules(Observer):
 
     def _unit(self, frame: FrameType) -> str:
         return self._names.get(frame.f_locals.get("handle"), "")
+
+
+def _gradient_of(flat: Any) -> torch.Tensor | None:
+    """That of a flat parameter; of original ones, that of any."""
+    found = (one.grad for one in (flat, *(flat._params or ())))
+    return next((one for one in found if one is not None), None)
 
 
 def _switches(module: Any) -> dict[str, object]:

@@ -9,7 +9,7 @@ from zerosim.theory.model_states import FP32_BYTES
 from zerosim.theory.programs.fully_sharded import name_of_shards
 from zerosim.theory.programs.options import flag, number, numbers, text
 from zerosim.theory.programs.plan import element_bytes_of
-from zerosim.theory.programs.states import AskedStates, Divided, KeptParts
+from zerosim.theory.programs.states import AskedStates, Divided, KeptParts, with_gradients
 
 BESIDE = (frozenset[str](),)
 _ALIGNMENT_BYTES = 16
@@ -19,7 +19,10 @@ _ALIGNMENT_BYTES = 16
 def keeps(asked: AskedStates) -> KeptParts | None:
     """What a rank keeps; None of a strategy without parameters."""
     strategy = asked.own[NAME]
-    found = [_flat(bundle, asked.rank) for bundle in strategy.bundles]
+    found = [
+        with_gradients(strategy, bundle.name, _flat(bundle, asked.rank))
+        for bundle in strategy.bundles
+    ]
     return KeptParts(name=name_of_shards(strategy), parts=found) if found else None
 
 

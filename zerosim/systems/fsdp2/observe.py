@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from operator import attrgetter
 from types import FrameType
 from typing import Any
 
-import torch
 import torch.distributed as dist
 from torch import nn
 
 from zerosim.schema.events import Purpose
+from zerosim.schema.memory import NOT_REDUCED_YET, Role
 from zerosim.schema.strategies import Bundle, Parameter, Strategy
 from zerosim.systems.fsdp2 import NAME
 from zerosim.trace.autolabel.observer import (
+    GivenGradients,
     Observer,
     Shard,
     Written,
@@ -41,6 +43,7 @@ from zerosim.trace.autolabel.units import (
     unique,
     unwrapped,
 )
+from zerosim.trace.looking import Content
 
 _FILE = "/fsdp/_fully_shard/_fsdp_param_group.py"
 _ASKED = "/fsdp/_fully_shard/_fully_shard.py"
@@ -140,6 +143,8 @@ class FullyShard(Observer):
     def backward_over(self, gone_back: Callable[[nn.Module], bool]) -> None:
         """See which parameters of the groups that reduce have got no gradient."""
         for thing, model in list(self._models.items()):
+            if gone_back(thing):
+                model.see_gradients()
             groups = [one for one in model.alive() if one.reduce_grads and one.all_reduce_grads]
             trained = [(g, one) for g in groups for one in g.fsdp_params if _is_trained(one)]
             none = [(g, one) for g, one in trained if self._before.get(one) == _written(one)]
@@ -147,6 +152,11 @@ class FullyShard(Observer):
                 for group in groups:
                     self._use.without[group] = [one for of, one in none if of is group]
         self._before = {}
+
+    def update_begins(self) -> None:
+        """See which gradients the program has left to the optimizer."""
+        for model in list(self._models.values()):
+            model.see_gradients()
 
     def settle(self) -> None:
         """A backward or a micro-step is over."""
@@ -167,15 +177,17 @@ class FullyShard(Observer):
             for one in group.fsdp_params:
                 yield Shard(one.sharded_param, getattr(one, "_unsharded_param", None))
 
-    def unreduced(self) -> Iterator[torch.Tensor]:
+    def kept(self, *, wholly: bool) -> Iterator[Content]:
         """Whole gradients of backwards that did not reduce; of a hybrid, sums of a replica."""
-        for model in list(self._models.values()):
+        for model in list(self._models.values()) if wholly else ():
             for group in model.alive():
                 kept = [
                     getattr(one, "unsharded_accumulated_grad", None) for one in group.fsdp_params
                 ]
                 kept.append(getattr(group, "_partial_reduce_output", None))
-                yield from (one for one in kept if one is not None)
+                for one in kept:
+                    if one is not None:
+                        yield Content(Role.GRADIENTS, NOT_REDUCED_YET, one)
 
     def gathers_within(self, module: nn.Module, unit: str) -> bool:
         """Whether a module gathers this unit's parameters, if it must, from within its call."""
@@ -191,9 +203,10 @@ class FullyShard(Observer):
             (
                 self._units.passes(thing),
                 self._units.returns(thing),
+                model.given.settings(),
                 tuple(self._settings(group) for group in groups),
             )
-            for thing, _, groups in self._ready()
+            for thing, model, groups in self._ready()
         )
 
     def describe(self) -> Iterator[Strategy]:
@@ -227,6 +240,7 @@ class FullyShard(Observer):
                     **options_of(passes),
                     "returns": self._units.returns(thing),
                     **undivided(thing, own),
+                    **model.given.options(partial(_place_name, bundles)),
                 },
             )
 
@@ -259,10 +273,20 @@ class _GroupedModel:
     name: str
     label: str
     groups: list[weakref.ref[Any]]
+    given: GivenGradients = field(default_factory=GivenGradients)
 
     def alive(self) -> list[Any]:
         """The groups that there still are."""
         return [group for reference in self.groups if (group := reference()) is not None]
+
+    def see_gradients(self) -> None:
+        """See which parameters have a gradient."""
+        self.given.see(
+            ((place, number), one.sharded_param.grad)
+            for place, group in enumerate(self.alive())
+            for number, one in enumerate(group.fsdp_params)
+            if _is_trained(one)
+        )
 
 
 @dataclass(slots=True)
@@ -280,6 +304,11 @@ class _Use:
         default_factory=weakref.WeakKeyDictionary
     )
     is_seen: bool = False
+
+
+def _place_name(bundles: Sequence[Bundle], place: tuple[int, int]) -> str:
+    """The parameter at a place among the bundles."""
+    return bundles[place[0]].parameters[place[1]].name
 
 
 def _written(parameter: Any) -> Written:

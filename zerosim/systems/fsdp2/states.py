@@ -10,8 +10,15 @@ from zerosim.schema.strategies import Strategy
 from zerosim.systems.fsdp2 import NAME
 from zerosim.theory.causes import Cause
 from zerosim.theory.programs.fully_sharded import name_of_shards
-from zerosim.theory.programs.options import numbers
-from zerosim.theory.programs.states import AskedStates, Divided, KeptParts, undivided, whole
+from zerosim.theory.programs.options import flag, numbers
+from zerosim.theory.programs.states import (
+    AskedStates,
+    Divided,
+    KeptParts,
+    undivided,
+    whole,
+    with_gradients,
+)
 
 BESIDE = (frozenset[str](),)
 
@@ -24,7 +31,13 @@ def keeps(asked: AskedStates) -> KeptParts | None:
     found += [
         replace(whole(one), among=among, cause=Cause.REPLICATED) for one in undivided(strategy)
     ]
-    return KeptParts(name=name_of_shards(strategy), parts=found) if found else None
+    if not found:
+        return None
+    return KeptParts(
+        name=name_of_shards(strategy),
+        parts=found,
+        updates_in_backward=flag(strategy, "used_at_once", default=False),
+    )
 
 
 def _rows(strategy: Strategy, rank: int) -> Iterator[Divided]:
@@ -47,7 +60,7 @@ def _rows(strategy: Strategy, rank: int) -> Iterator[Divided]:
             chunk = -(-length // len(ranks))
             own = max(0, min(chunk, length - place * chunk))
             yield replace(
-                whole(parameter),
+                with_gradients(strategy, parameter.name, whole(parameter)),
                 kept=chunk * row,
                 kept_states=own * row if parameter.trainable else 0,
                 among=len(ranks),

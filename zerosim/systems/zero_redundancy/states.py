@@ -9,7 +9,7 @@ from zerosim.systems.ddp import NAME as DDP
 from zerosim.systems.ddp import states as replicated
 from zerosim.systems.zero_redundancy import NAME
 from zerosim.theory.programs.options import number, parameters_of
-from zerosim.theory.programs.states import AskedStates, Divided, KeptParts, whole
+from zerosim.theory.programs.states import AskedStates, Divided, KeptParts, whole, with_gradients
 
 BESIDE = (frozenset({DDP}),)
 
@@ -28,10 +28,11 @@ def _of_owners(asked: AskedStates) -> Iterator[Divided]:
         for bundle in redundancy.bundles
         for parameter in bundle.parameters
     }
-    for parameter in parameters_of(asked.own[DDP]):
+    replicas = asked.own[DDP]
+    for parameter in parameters_of(replicas):
         has = owners.get(parameter.name) == asked.rank
         yield replace(
-            whole(parameter),
+            with_gradients(replicas, parameter.name, whole(parameter)),
             states_among=len(redundancy.ranks),
             kept_states=None if has else 0,
         )

@@ -24,6 +24,7 @@ from zerosim.theory.causes import Cause
 from zerosim.theory.model_states import FP32_BYTES, Kept, ModelStates
 from zerosim.theory.programs.options import (
     number_map,
+    texts,
 )
 from zerosim.theory.programs.plan import element_bytes_of
 from zerosim.theory.wording import said
@@ -41,6 +42,7 @@ class Divided:
         among: how many ranks they are divided among.
         states_among: likewise the optimizer's states, if these are divided otherwise.
         cause: why what is kept is not an equal share; states are never padded.
+        has_gradient, has_states: False if the backward before gave none, or none ever did.
     """
 
     elements: int
@@ -52,6 +54,8 @@ class Divided:
     among: int = 1
     states_among: int | None = None
     cause: Cause = Cause.UNEQUAL_PARTS
+    has_gradient: bool = True
+    has_states: bool = True
 
     def of_role(self, role: Role, *, has_master: bool) -> Kept:
         """What it means for one role."""
@@ -63,14 +67,16 @@ class Divided:
         if is_state and self.states_among is not None:
             among = self.states_among
         is_padded = self.cause is Cause.PADDING
+        is_there = self.has_states if is_state else self.has_gradient or role is Role.PARAMETERS
+        cause = Cause.UNEQUAL_PARTS if is_state and is_padded else self.cause
         return Kept(
             role=role,
             elements=self.elements,
             frozen=0 if role is Role.PARAMETERS else self.elements - self.trainable,
             element_bytes=FP32_BYTES if is_state and has_master else self.size,
             among=among if among > 1 else 0,
-            kept=kept,
-            cause=Cause.UNEQUAL_PARTS if is_state and is_padded else self.cause,
+            kept=kept if is_there else 0,
+            cause=cause if is_there else Cause.UNUSED,
         )
 
 
@@ -98,12 +104,15 @@ class KeptParts:
         name: the system and its mode, in words.
         unknown: why nothing is said of gradients; "" if it is.
         tells_states: whether it is known which parameters have optimizer states.
+        updates_in_backward: an optimizer uses each gradient at once, so that it has its states
+            already when its first update would begin.
     """
 
     name: str
     parts: Sequence[Divided]
     unknown: str = ""
     tells_states: bool = True
+    updates_in_backward: bool = False
 
 
 def program_states(
@@ -135,12 +144,11 @@ def program_states(
         for role in (Role.PARAMETERS, *(() if unknown else (Role.GRADIENTS,)), *roles)
         for part in parts
     ]
+    since = first_update if found.updates_in_backward else first_update + 1
     return ModelStates(
         name=found.name,
         num_ranks=among if among > 1 else max(len(one.ranks) for one in strategies[rank]),
-        parts=tuple(
-            replace(one, since=first_update + 1) if one.role in MOMENTS else one for one in kept
-        ),
+        parts=tuple(replace(one, since=since) if one.role in MOMENTS else one for one in kept),
         words=_words(parts),
         unknown=unknown,
         unsettled=first_update if has_master and roles else None,
@@ -149,12 +157,14 @@ def program_states(
 
 def _words(parts: Sequence[Divided]) -> dict[Cause, str]:
     num_frozen = sum(part.elements - part.trainable for part in parts)
+    num_unused = sum(part.trainable for part in parts if not part.has_gradient)
     num_whole = sum(part.elements for part in parts if part.cause is Cause.REPLICATED)
     return {
         Cause.FROZEN_PARAMETERS: said("states.frozen", count=format_exact(num_frozen)),
         Cause.PADDING: said("states.same_size"),
         Cause.REPLICATED: said("states.whole", count=format_exact(num_whole)),
         Cause.UNEQUAL_PARTS: said("states.unequal"),
+        Cause.UNUSED: said("states.unused", count=format_exact(num_unused)),
     }
 
 
@@ -163,6 +173,15 @@ def _kept_by(asked: AskedStates) -> KeptParts | None:
     part = reader_of(asked.own, "states")
     keeps: Callable[[AskedStates], KeptParts | None] | None = None if part is None else part.keeps
     return None if keeps is None else keeps(asked)
+
+
+def with_gradients(strategy: Strategy, name: str, part: Divided) -> Divided:
+    """A part with what the strategy tells of the gradients of its parameter, or its bundle."""
+    return replace(
+        part,
+        has_gradient=name not in texts(strategy, "no_gradient"),
+        has_states=name not in texts(strategy, "no_states"),
+    )
 
 
 def whole(parameter: Parameter) -> Divided:

@@ -20,12 +20,13 @@ from torch import nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.hooks import RemovableHandle
 
-from zerosim.schema.memory import NOT_REDUCED_YET, OUTSIDE_THE_MODEL, Role
+from zerosim.schema.memory import OUTSIDE_THE_MODEL, Role
 from zerosim.trace import labels
 from zerosim.trace.autolabel import modules
 from zerosim.trace.autolabel.observer import Shard
 from zerosim.trace.guard import guarded
 from zerosim.trace.holdings import HeldStorage, HeldStorages, storage_of
+from zerosim.trace.looking import Content
 from zerosim.trace.threads import is_computing
 
 ROLE_OF_STATE = {
@@ -75,16 +76,16 @@ class Discovery:
         self,
         holdings: HeldStorages,
         shards: Callable[[nn.Module], Iterable[Shard]],
-        unreduced: Callable[[], Iterable[torch.Tensor]],
+        kept: Callable[..., Iterable[Content]],
     ) -> None:
         """Know nothing yet.
 
         Args:
             shards: what is kept of a module's divided parameters.
-            unreduced: gradients that systems keep to themselves between micro-steps.
+            kept: what systems keep to themselves, as `Observer.kept` tells it.
         """
         self._holdings = holdings
-        self._unreduced = unreduced
+        self._kept = kept
         self._shards = shards
         self._hooks: list[RemovableHandle] = []
         self._sharded: weakref.WeakKeyDictionary[nn.Module, bool] = weakref.WeakKeyDictionary()
@@ -117,6 +118,7 @@ class Discovery:
             self._lost.clear()
             self._look_at_all()
             return
+        self._meet_kept(wholly=False)
         while self._lost:
             one = self._lost.popleft().of
             self._waiting[id(one)] = one
@@ -131,8 +133,7 @@ class Discovery:
             self._meet_gradient(one, gradient)
 
     def _look_at_all(self) -> None:
-        for unreduced in self._unreduced():
-            self._meet(unreduced, Role.GRADIENTS, NOT_REDUCED_YET)
+        self._meet_kept(wholly=True)
         self._waiting.clear()
         for number, one in list(self._parameters.items()):
             parameter = one.reference()
@@ -144,6 +145,10 @@ class Discovery:
                 self._waiting[id(one)] = one
             elif one.gradient() is not gradient or not self._is_where_it_was(one, gradient):
                 self._meet_gradient(one, gradient)
+
+    def _meet_kept(self, *, wholly: bool) -> None:
+        for role, unit, tensor in self._kept(wholly=wholly):
+            self._meet(tensor, role, unit)
 
     def _meet_gradient(self, one: _MetParameter, gradient: torch.Tensor) -> None:
         one.gradient = reference = _MetGradient(gradient, self._lost.append)
@@ -167,14 +172,26 @@ class Discovery:
             for inner in module.modules():
                 self._meet_module(inner, whole)
         elif sharded:
-            self._unit = ""
-            for parameter in module._parameters.values():
-                if parameter is not None and not _is_sharded(parameter):
-                    self._meet_parameter(parameter, Role.GATHERED)
+            self._meet_whole(module)
         return self._sharded[module] if sharded is None else sharded
 
-    def module_ends(self, module: nn.Module, output: Any, error: BaseException | None) -> None:
-        """It has computed."""
+    @guarded
+    def module_ends(self, module: nn.Module, *_: Any) -> None:
+        """It has computed: what was whole for the first time may have become so inside its call."""
+        if self._sharded.get(module) and not labels.is_described() and is_computing():
+            self._meet_whole(module)
+
+    def _meet_whole(self, module: nn.Module) -> None:
+        """Meet the parameters that are whole for now, or were and will be again."""
+        self._unit = ""
+        for parameter in module._parameters.values():
+            if parameter is not None and not _is_sharded(parameter):
+                self._meet_parameter(parameter, Role.GATHERED)
+        for shard in self._shards(module):
+            if isinstance(shard.whole, nn.Parameter):
+                self._meet_parameter(shard.whole, Role.GATHERED)
+            elif shard.whole is not None:
+                self._meet(shard.whole, Role.GATHERED, "")
 
     def _met_shards(self, module: nn.Module) -> Iterator[torch.Tensor]:
         """Meet what is kept of divided parameters that may be whole now; yields the whole ones."""
@@ -193,7 +210,8 @@ class Discovery:
             whole: by identity, those of which something else is kept.
         """
         own = list(module.parameters(recurse=False))
-        self._sharded[module] = any(_is_sharded(one) or id(one) in whole for one in own)
+        is_divided = any(_is_sharded(one) or id(one) in whole for one in own)
+        self._sharded[module] = is_divided or any(True for _ in self._shards(module))
         for parameter in own:
             is_gathered = id(parameter) in whole
             self._meet_parameter(parameter, Role.GATHERED if is_gathered else Role.PARAMETERS)
@@ -226,7 +244,8 @@ class Discovery:
                     self._meet(value, ROLE_OF_STATE[name], unit)
 
     def _meet(self, tensor: torch.Tensor, role: Role, unit: str) -> HeldStorage | None:
-        """Say what a tensor is, unless that was said; a buffer may turn out to be a gradient.
+        """Say what a tensor is, unless that was said; a buffer may turn out to be a gradient, or
+        that of a system, which has a name and stays one.
 
         Returns:
             What its storage is held as; None if it has none.
@@ -236,7 +255,8 @@ class Discovery:
         if storage is None:
             return None
         held = self._holdings.get(storage)
-        if held is None or (held.role is Role.BUFFERS and role is not Role.BUFFERS):
+        is_nameless = held is not None and held.role is Role.BUFFERS and not held.unit
+        if held is None or (is_nameless and (role is not Role.BUFFERS or unit)):
             return self._holdings.find_out(storage, local, role, unit)
         return held
 

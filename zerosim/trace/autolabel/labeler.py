@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from zerosim.schema.events import Op, Phase, Purpose
+from zerosim.schema.events import EVALUATION, Op, Phase, Purpose
 from zerosim.schema.memory import Role
 from zerosim.trace import labels
 from zerosim.trace.autolabel import modules
@@ -65,7 +65,7 @@ class AutoLabeler:
         self._recorder = recorder
         self._units = Units()
         self._systems = observers(self._units)
-        self._discovery = Discovery(holdings, self._shards, self._unreduced) if memory else None
+        self._discovery = Discovery(holdings, self._shards, self._kept) if memory else None
         self._phases = Phases(self)
         self._entries = Entries(self._phases)
         rules = [rule for system in self._systems for rule in system.rules]
@@ -73,6 +73,8 @@ class AutoLabeler:
         self._strategies = Strategies(self._systems, recorder.strategy, self._units.classes)
         self._update: int | None = None
         self._reduced_ns: int | None = None
+        self._evaluates_ns: int | None = None
+        self._has_gone_back = False
         self._agreed: tuple[Position, list[Observer]] | None = None
         self._is_seed_said = False
         self._optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
@@ -117,9 +119,9 @@ class AutoLabeler:
         for system in self._systems:
             yield from system.shards(module)
 
-    def _unreduced(self) -> Iterator[torch.Tensor]:
+    def _kept(self, *, wholly: bool) -> Iterator[Content]:
         for system in self._systems:
-            yield from system.unreduced()
+            yield from system.kept(wholly=wholly)
 
     # what the program does
 
@@ -154,6 +156,20 @@ class AutoLabeler:
     def forward_ends(self, root: nn.Module, output: Any) -> None:
         """An outermost module has computed."""
         self._units.forward_ends(root, output)
+
+    @fail_safe
+    def evaluation_begins(self) -> None:
+        """A model computes without gradients, between two steps."""
+        self._evaluates_ns = self._recorder.now_ns()
+
+    @fail_safe
+    def evaluation_ends(self) -> None:
+        """It has computed: say how long that took, until now."""
+        begin_ns, self._evaluates_ns = self._evaluates_ns, None
+        iteration = labels.position().iteration
+        if begin_ns is not None and iteration >= 0:
+            seconds = (self._recorder.now_ns() - begin_ns) / 1e9
+            self._recorder.metric(iteration, EVALUATION, seconds)
 
     # what a schedule says of it
 
@@ -218,6 +234,7 @@ class AutoLabeler:
         self._units.backward_ends()
         for system in self._systems if adds else ():
             system.backward_over(self._units.gone_back)
+        self._has_gone_back |= adds
         self._units.backward_over(adds=adds)
         if self._reduced_ns is not None:
             self._recorder.stalled(self._reduced_ns)
@@ -240,6 +257,9 @@ class AutoLabeler:
     @fail_safe
     def update_begins(self) -> None:
         """The outermost step of an optimizer begins."""
+        for system in self._systems if self._has_gone_back else ():
+            system.update_begins()
+        self._has_gone_back = False
         self._settle()
         self._update = labels.begin_compute("optimizer")
 

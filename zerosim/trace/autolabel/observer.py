@@ -16,6 +16,7 @@ from zerosim.schema.strategies import Parameter, Strategy
 from zerosim.systems.registry import systems
 from zerosim.trace.autolabel.rules import Rule
 from zerosim.trace.autolabel.units import Units, clean
+from zerosim.trace.looking import Content
 from zerosim.trace.operators import OperatorCall
 
 
@@ -89,6 +90,9 @@ class Observer:
     def backward_over(self, gone_back: Callable[[nn.Module], bool]) -> None:
         """A backward that adds to gradients is over; `gone_back` tells through which models."""
 
+    def update_begins(self) -> None:
+        """The first step of an optimizer after a backward begins, and none within it."""
+
     def settle(self) -> None:
         """A backward or a micro-step is over."""
 
@@ -132,8 +136,13 @@ class Observer:
         """What is kept of a module's divided parameters."""
         yield from ()
 
-    def unreduced(self) -> Iterator[torch.Tensor]:
-        """Gradients that it keeps to itself until a later micro-step reduces them."""
+    def kept(self, *, wholly: bool) -> Iterator[Content]:
+        """What it keeps to itself beside parameters and their gradients: its buffers, each with a
+        name as its unit, and gradients of another place than `grad`.
+
+        Args:
+            wholly: tell all, at a phase border; else, often, only what is told cheaply.
+        """
         yield from ()
 
     def gathers_within(self, module: nn.Module, unit: str) -> bool:
@@ -231,6 +240,43 @@ def written(gradient: torch.Tensor | None) -> Written:
     if gradient is None:
         return None
     return id(gradient), getattr(gradient, "_local_tensor", gradient)._version
+
+
+class GivenGradients:
+    """Which trained parameters have no gradient when an update begins, and which never had one.
+
+    Attributes:
+        without, never: those; what stands for a parameter the caller decides.
+    """
+
+    def __init__(self) -> None:
+        self.without: tuple[Hashable, ...] = ()
+        self.never: tuple[Hashable, ...] = ()
+        self._had: set[Hashable] = set()
+
+    def see(self, gradients: Iterable[tuple[Hashable, torch.Tensor | None]]) -> None:
+        """A backward is over, or an update begins.
+
+        Where an optimizer takes each gradient at once, none is known to have had one.
+        """
+        found = list(gradients)
+        has = {parameter for parameter, gradient in found if gradient is not None}
+        self._had |= has
+        self.without = tuple(one for one, _ in found if one not in has)
+        if self._had:
+            self.never = tuple(one for one, _ in found if one not in self._had)
+
+    def settings(self) -> Hashable:
+        """What tells whether they are as before."""
+        return self.without, self.never, bool(self._had)
+
+    def options(self, name_of: Callable[[Any], str] = str) -> dict[str, object]:
+        """As a strategy has them."""
+        return {
+            "no_gradient": [name_of(one) for one in self.without],
+            "no_states": [name_of(one) for one in self.never],
+            "used_at_once": bool(self.without) and not self._had,
+        }
 
 
 def dtype_name(dtype: torch.dtype) -> str:

@@ -54,6 +54,14 @@ class PhaseObserver(Protocol):
         """An outermost module computes with gradients; the position is that of its forward."""
         ...
 
+    def evaluation_begins(self) -> None:
+        """An outermost module computes without gradients, between two steps."""
+        ...
+
+    def evaluation_ends(self) -> None:
+        """It has computed, if it had begun."""
+        ...
+
     def module_begins(self, module: nn.Module) -> bool | None:
         """A module computes in forward, the outermost too; returns whether it is a unit."""
         ...
@@ -195,6 +203,7 @@ class Phases:
             if not running and error is None:
                 self._observer.forward_ends(module, output)
         elif not running:
+            self._observer.evaluation_ends()
             self._come_back()
 
     def _forward_begins(self, root: nn.Module) -> None:
@@ -209,6 +218,7 @@ class Phases:
         is_without = not torch.is_grad_enabled() and not is_recomputed
         if (is_without and not self._is_beside(root)) or self._observer.is_evaluating():
             self._step_aside(Phase.OUTSIDE)
+            self._observer.evaluation_begins()
             return
         if self._step_depth and find_frame("wrapper", "/torch/optim/optimizer.py") is None:
             self._step_depth = 0  # a step that raised was never said to be over

@@ -97,8 +97,29 @@ def disagreement(group: GroupCalls) -> Disagreement | None:
         first = next(iter(called.values()))
         if not lacking and not any(differences(first, other) for other in called.values()):
             continue
+        if not lacking and _only_keep_up(lists, position):
+            return None
         return _judged(group, position, called, lacking)
     return None
+
+
+def _only_keep_up(lists: Mapping[int, Sequence[Event]], position: int) -> bool:
+    """Whether ranks that have no more data make the calls of those that have, to the end (`join`).
+
+    They are after their last iteration, and all calls of all ranks fit and are over.
+    """
+    rest = [calls[position:] for calls in lists.values()]
+    if len({len(calls) for calls in rest}) > 1 or not any(map(_is_after_all, rest)):
+        return False
+    return all(
+        one.end_ns is not None and not one.error and is_alike(one, calls[0])
+        for calls in zip(*rest, strict=True)
+        for one in calls
+    )
+
+
+def _is_after_all(calls: Sequence[Event]) -> bool:
+    return all(map(is_after_steps, calls))
 
 
 def _judged(
