@@ -13,10 +13,9 @@ from typing import Annotated, TypeVar
 import typer
 
 from zerosim.base.config import STAGES
-from zerosim.base.config.shapes import SHAPES
 from zerosim.base.errors import ConfigError, EnvironmentFault
 from zerosim.cli.console import make_console, print_json
-from zerosim.cli.options import AsJson, decimal, integer
+from zerosim.cli.options import AsJson, Model, decimal, integer
 from zerosim.cli.plan_output import (
     plan_to_plain,
     print_plan,
@@ -50,9 +49,7 @@ _RECOMPUTES = (Recompute.NONE, Recompute.OPERATORS, Recompute.FULL)
 
 def plan(  # noqa: PLR0913 - as many things can be asked
     *,
-    model: Annotated[
-        str, typer.Option(help=f"{', '.join(SHAPES)}, or a Hugging Face config.json.")
-    ] = "llama-3-8b",
+    model: Model = "llama-3-8b",
     gpus: Annotated[int, integer("Number of GPUs.")] = 64,
     gpu: Annotated[
         str, typer.Option(help="Type of GPU: h100, a machine such as dgx-h100, or a file.")

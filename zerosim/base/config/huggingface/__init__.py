@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from zerosim.base.config.blocks import Architecture
+from zerosim.base.config.choices import ModelName
 from zerosim.base.config.huggingface import dense, mixtures
 from zerosim.base.config.huggingface.given import GivenConfig
 from zerosim.base.errors import ConfigError
@@ -31,8 +32,9 @@ _LARGEST_BYTES = 1 << 20
 
 
 def is_path(name: str) -> bool:
-    """Whether a model's name is that of a file or a folder."""
-    return name.endswith(".json") or "/" in name or Path(name).is_dir()
+    """Whether a model's name is that of a file or a folder; a built-in one's is its own."""
+    is_like_one = name.endswith(".json") or "/" in name or (bool(name) and Path(name).is_dir())
+    return is_like_one and name not in tuple(ModelName)
 
 
 def read_architecture(name: str) -> Architecture:
