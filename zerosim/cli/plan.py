@@ -14,6 +14,7 @@ import typer
 
 from zerosim.base.config import STAGES
 from zerosim.base.errors import ConfigError, EnvironmentFault
+from zerosim.base.language import Language, speaking
 from zerosim.cli.console import make_console, print_json
 from zerosim.cli.options import AsJson, Model, decimal, integer
 from zerosim.cli.plan_output import (
@@ -164,7 +165,9 @@ def plan(  # noqa: PLR0913 - as many things can be asked
     if write is not None:
         _write(write, best)
     if as_json:
-        print_json({**plan_to_plain(found, given, top), "training": training_to_plain(training)})
+        with speaking(Language.ENGLISH):  # data have English names
+            plain = {**plan_to_plain(found, given, top), "training": training_to_plain(training)}
+        print_json(plain)
         return 0
     print_plan(found, given, top)
     if training is not None:

@@ -49,9 +49,9 @@ class RunConfig(Configuration):
     timeout_s: Annotated[float, Spec(range=_SECONDS, called="timeout")] = 60.0
     """A rank that is silent for so long is given up."""
     memory: Annotated[bool, Spec("Record the live tensors, by role.")] = True
-    layers: Annotated[int | None, Spec("Override the model's own number (GPT).", AT_LEAST_ONE)] = (
-        None
-    )
+    layers: Annotated[
+        int | None, Spec("Override the model's own number (GPT, Llama).", AT_LEAST_ONE)
+    ] = None
     width: Annotated[int | None, Spec("Override the model's own number (GPT).", AT_LEAST_ONE)] = (
         None
     )
@@ -59,10 +59,10 @@ class RunConfig(Configuration):
         None
     )
     context_length: Annotated[
-        int | None, Spec("Override the length of a sequence (GPT).", AT_LEAST_ONE)
+        int | None, Spec("Override the length of a sequence (GPT, Llama).", AT_LEAST_ONE)
     ] = None
     vocabulary: Annotated[
-        int | None, Spec("Override the size of the vocabulary (GPT).", at_least(256))
+        int | None, Spec("Override the size of the vocabulary (GPT, Llama).", at_least(256))
     ] = None
     tensor_parallel: Annotated[
         int,

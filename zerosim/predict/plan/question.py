@@ -65,12 +65,13 @@ class PlanQuestion:
         return int(self.machine.memory_bytes)
 
 
-def ask(
+def ask(  # noqa: PLR0913 - a question has as many parts
     model: str,
     gpus: int,
     machine: str,
     tokens: int,
     *,
+    shape: Transformer | None = None,
     sequence: int | None = None,
     margin: Fraction = MARGIN,
     is_ideal: bool = False,
@@ -80,13 +81,14 @@ def ask(
     Args:
         machine: a name of `known_machines`, an accelerator of one of them, or a file.
         tokens: of one optimizer step; the nearest number of sequences that all GPUs share is taken.
+        shape: of the model, where it is none that its name says.
         sequence: tokens of a sequence; by default the model's own.
         is_ideal: predict what the machine could do, and not what software was measured to.
 
     Raises:
         ConfigError: something of this is not known, or does not go together.
     """
-    shape = shape_of(model)
+    shape = shape_of(model) if shape is None else shape
     if not 1 <= gpus <= MOST_GPUS:
         raise ConfigError(f"gpus is {gpus}: expected 1 to {format_exact(MOST_GPUS)}")
     length = shape.context if sequence is None else sequence

@@ -22,6 +22,7 @@ from zerosim.base.tiers import Link
 from zerosim.predict.plan.predict import PredictedLayout, predict
 from zerosim.predict.plan.prices import Beliefs
 from zerosim.predict.plan.question import PlanQuestion
+from zerosim.predict.plan.wording import WORDS
 from zerosim.theory.layout import Layout, native
 from zerosim.theory.saved import KeptActivations, Recompute
 from zerosim.theory.transformer import LayerCut, require_cut
@@ -362,7 +363,14 @@ def ordered(tried: Iterable[PredictedLayout]) -> tuple[PredictedLayout, ...]:
 
 
 def _num_options(layout: Layout) -> int:
-    return len(options_of(layout)) + (layout.cut.tensor > 1) + (layout.pipeline > 1)
+    config, cut = layout.config, layout.cut
+    asked = (
+        *(config.quantize_weights, config.has_secondary, config.quantize_gradients),
+        *(config.offloads_optimizer, config.offload_param is not Offload.NONE),
+        *(config.bucket_elements, layout.replicas > 1, cut.context > 1, cut.experts > 1),
+        *(layout.chunks > 1, layout.float8, layout.recompute in _AGAIN),
+    )
+    return sum(map(bool, asked)) + (layout.cut.tensor > 1) + (layout.pipeline > 1)
 
 
 def require_possible(question: PlanQuestion, fixed: Fixed) -> None:
@@ -473,22 +481,24 @@ def options_of(layout: Layout) -> list[str]:
         *(["qwZ"] if config.quantize_weights else []),
         *([f"hpZ {config.secondary_partition}"] if config.has_secondary else []),
         *(["qgZ"] if config.quantize_gradients else []),
-        *(["optimizer on the host"] if config.offloads_optimizer else []),
-        *(["parameters on the host"] if config.offload_param is not Offload.NONE else []),
+        *([WORDS("options.offload_optimizer")] if config.offloads_optimizer else []),
+        *([WORDS("options.offload_param")] if config.offload_param is not Offload.NONE else []),
         *([_bucket(config.bucket_elements)] if config.bucket_elements else []),
-        *([f"{layout.replicas} replicas"] if layout.replicas > 1 else []),
-        *([f"context parallel {layout.cut.context}"] if layout.cut.context > 1 else []),
-        *([f"expert parallel {layout.cut.experts}"] if layout.cut.experts > 1 else []),
-        *([f"{layout.chunks} chunks a stage"] if layout.chunks > 1 else []),
+        *_counted("replicas", layout.replicas),
+        *_counted("context", layout.cut.context),
+        *_counted("experts", layout.cut.experts),
+        *_counted("chunks", layout.chunks),
         *(["float8"] if layout.float8 else []),
-        *([_AGAIN[layout.recompute]] if layout.recompute in _AGAIN else []),
+        *([WORDS(f"options.{layout.recompute}")] if layout.recompute in _AGAIN else []),
     ]
 
 
-_AGAIN = {
-    Recompute.FULL: "blocks computed again",
-    Recompute.OPERATORS: "half of products computed again",
-}
+_AGAIN = (Recompute.FULL, Recompute.OPERATORS)
+
+
+def _counted(name: str, count: int) -> list[str]:
+    """Ranks or parts of a kind, if there is more than one."""
+    return [WORDS(f"options.{name}", count=count)] if count > 1 else []
 
 
 def _gpus(count: int) -> str:
@@ -496,4 +506,4 @@ def _gpus(count: int) -> str:
 
 
 def _bucket(elements: int) -> str:
-    return f"buckets of {elements / 1e6:g}M"
+    return WORDS("options.bucket", millions=f"{elements / 1e6:g}")

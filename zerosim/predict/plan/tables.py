@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from zerosim.base.config.shapes import parameters_of, shape_of
+from zerosim.base.language import term
 from zerosim.base.quantities import format_exact
 from zerosim.base.tables import Cell, Column, Evidence, Table
 from zerosim.predict.plan.predict import PredictedLayout
 from zerosim.predict.plan.schedule import TimeCategory
 from zerosim.predict.plan.search import name_of, words_of
 from zerosim.predict.plan.strong_scaling import Point
+from zerosim.predict.plan.wording import WORDS
 from zerosim.theory.saved import ALL, block_bytes
 from zerosim.theory.transformer import Computing, kinds_of, pieces
 
@@ -79,8 +81,9 @@ def memory_table(predicted: PredictedLayout) -> Table:
         for part in predicted.footprint.parts
     )
     found = predicted.footprint
-    where = f", {found.place}" if found.place else ""
-    return Table(f"Predicted peak of a GPU: {found.moment}{where}", columns, rows)
+    place = WORDS("peak.place", place=term(found.place)) if found.place else ""
+    title = WORDS("peak.title", moment=term(found.moment), place=place)
+    return Table(title, columns, rows)
 
 
 def memories_table(predicted: Sequence[tuple[str, PredictedLayout]], title: str) -> Table:

@@ -15,6 +15,7 @@ from zerosim.base.config.model import trained_shape
 from zerosim.base.config.shapes import GPTConfig
 from zerosim.base.errors import ConfigError
 from zerosim.predict.plan.question import PlanQuestion
+from zerosim.predict.plan.wording import WORDS
 from zerosim.theory.layout import Layout
 from zerosim.theory.saved import Recompute
 from zerosim.theory.transformer import BLOCK
@@ -214,15 +215,15 @@ def _reasons(question: PlanQuestion, layout: Layout) -> Iterator[str]:
         yield str(error)
         return
     if layout.pipeline > 1:
-        yield "zerosim's engine has no pipeline"
+        yield WORDS("no_dry_run.pipeline")
     if layout.cut.tensor > 1:
-        yield "zerosim's engine cuts neither the sequence nor the tables of tokens"
+        yield WORDS("no_dry_run.tensor")
     if _is_the_programs_own(layout):
-        yield "zerosim's engine has no replicas, context parallel ranks or 8-bit products"
+        yield WORDS("no_dry_run.own")
     if layout.recompute is Recompute.OPERATORS:
-        yield "zerosim's engine computes a block again as a whole, or not at all"
+        yield WORDS("no_dry_run.operators")
     if layout.sequence != layout.shape.context and isinstance(trained, GPTConfig):
-        yield f"a dry run reads the model's own {layout.shape.context} tokens"
+        yield WORDS("no_dry_run.context", context=layout.shape.context)
 
 
 _SIMULATED = (

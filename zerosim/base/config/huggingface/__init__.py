@@ -48,13 +48,45 @@ def read_architecture(name: str) -> Architecture:
     try:
         if path.stat().st_size > _LARGEST_BYTES:
             raise ConfigError(f"{path}: expected a configuration of at most 1 MiB")
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        reason = getattr(error, "strerror", None) or f"it is no JSON ({error})"
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
         raise ConfigError(
             f"{path}: cannot be read: {reason}; expected a Hugging Face config.json, or its folder"
         ) from None
-    return architecture(values, str(path))
+    return architecture(values_of(text, str(path)), str(path))
+
+
+def values_of(text: str, where: str = FILE) -> Any:
+    """What a configuration says, as JSON has it.
+
+    Raises:
+        ConfigError: it is no JSON.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(
+            f"{where}: cannot be read: it is no JSON ({error}); expected a Hugging Face "
+            "config.json, or its folder"
+        ) from None
+
+
+def essential(values: Any, where: str = FILE) -> dict[str, Any]:
+    """Of a configuration the keys that change what is built, or that nothing here counts.
+
+    The same model, in fewer words; what is left out says nothing of it.
+
+    Raises:
+        ConfigError: as `architecture`.
+    """
+    architecture(values, where)
+    family = values["model_type"]
+    if family in _WRAPPED and isinstance(values.get("text_config"), dict):
+        return {name: value for name, value in values.items() if value is not None}
+    given = GivenConfig(values, where)
+    FAMILIES[family](given)
+    return {"model_type": family, **given.essential()}
 
 
 def architecture(values: Any, where: str = FILE) -> Architecture:
