@@ -5,6 +5,7 @@
 const SIMULATE = "/api/plan/simulate";
 const LOOK_EVERY_MS = 500;
 const MOST_LETTERS = 20000;
+const LABELS = new Set(["id2label", "label2id"]);
 
 /** Go to another address of the page without a new page, as Dash's own links do. @param {string} address */
 function follow(address) {
@@ -99,8 +100,7 @@ function chooseFile(form) {
 /** The same without what only a person reads; as it is if it is no JSON. @param {string} text */
 function shorter(text) {
   try {
-    const { id2label: _, label2id: __, ...kept } = JSON.parse(text);
-    return JSON.stringify(kept);
+    return JSON.stringify(JSON.parse(text), (name, value) => (LABELS.has(name) ? undefined : value));
   } catch {
     return text.slice(0, MOST_LETTERS);
   }

@@ -6,11 +6,11 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from zerosim.dashboards.components.parts import card, cells_of, head_of, table_of
-from zerosim.dashboards.pages.plan_compared import Compared, ComparedPart
+from zerosim.dashboards.pages.plan_compared import ComparedLayouts, ComparedPart
 from zerosim.dashboards.texts import SITE, tied
 
 
-def compared_of(found: Compared) -> Component:
+def compared_of(found: ComparedLayouts) -> Component:
     """Two layouts side by side: all of both, where the time goes, what the memory holds."""
     head = head_of((SITE("plan.compared_what"),), ("A", "B", SITE("plan.less")))
     bodies = [_part_of(part) for part in found.parts]

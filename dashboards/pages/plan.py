@@ -19,8 +19,8 @@ from zerosim.dashboards.pages.plan_choices import (
     LONGEST,
     PATH,
     USUAL,
-    Asked,
     Control,
+    PlanAddress,
     asked_at,
     chosen_by,
     controls,
@@ -69,17 +69,17 @@ def view(query: Mapping[str, str]) -> PlanView:
         require_possible(plan.question, fixed)
         found = narrowed(plan, fixed)
         beside = _beside(asked, plan) if asked.beside else None
-        shown = shown_of(found, asked, beside, _kinds(asked, plan))
+        shown = shown_of(found, asked, beside, plan)
     except ConfigError as error:
         return PlanView(controls(asked), str(error), None, _kept(asked))
     return PlanView(controls(asked), "", shown, _kept(asked))
 
 
-def _kept(asked: Asked) -> Mapping[str, str]:
+def _kept(asked: PlanAddress) -> Mapping[str, str]:
     return {name: value for name, value in asked.question.items() if name != "model"}
 
 
-def _question(asked: Asked) -> tuple[str, int, str, int]:
+def _question(asked: PlanAddress) -> tuple[str, int, str, int]:
     """Model, GPUs, machine and tokens of an address."""
     question = asked.question
     if question["machine"] not in known_machines():
@@ -121,19 +121,14 @@ def _plan(
     return make_plan(question, replace(_SEARCHED, recompute=recompute))
 
 
-def _beside(asked: Asked, plan: LayoutSearch) -> LayoutSearch:
+def _beside(asked: PlanAddress, plan: LayoutSearch) -> LayoutSearch:
     """The layout that the other one is compared with, of the same question."""
     fixed = fixed_of(chosen_by(asked.beside))
-    whole = _plan(*_question(asked), asked.own, fixed.recompute, spoken())
     require_possible(plan.question, fixed)
-    return narrowed(whole, fixed)
-
-
-def _kinds(asked: Asked, plan: LayoutSearch) -> LayoutSearch:
-    """The plan in which nothing is chosen, which has layouts of all kinds to compare with."""
-    if asked.chosen["recompute"] == "any":
-        return plan
-    return _plan(*_question(asked), asked.own, None, spoken())
+    try:
+        return narrowed(plan, fixed)
+    except ConfigError:  # a plan leaves out what is computed again without need
+        return narrowed(_plan(*_question(asked), asked.own, fixed.recompute, spoken()), fixed)
 
 
 def command_at(query: Mapping[str, str]) -> tuple[str, ...]:

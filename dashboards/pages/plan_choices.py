@@ -101,7 +101,7 @@ class Control:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PlanAddress:
     """What an address asks, as it is written there.
 
     Attributes:
@@ -127,14 +127,14 @@ class Asked:
         return f"{PATH}?{urlencode(kept)}"
 
 
-def asked_at(query: Mapping[str, str]) -> Asked:
+def asked_at(query: Mapping[str, str]) -> PlanAddress:
     """What an address asks; what it says beside that is left out, and so is what is too long.
 
     Raises:
         ConfigError: its configuration is none. The rest is not looked at.
     """
     text = str(query.get(OWN, ""))
-    return Asked(
+    return PlanAddress(
         {name: str(query.get(name, usual))[:LONGEST] for name, usual in USUAL.items()},
         {name: str(query.get(name, FREE))[:LONGEST] for name in CHOICES},
         _own(text) if text.strip() else "",
@@ -142,7 +142,7 @@ def asked_at(query: Mapping[str, str]) -> Asked:
     )
 
 
-def without_own(query: Mapping[str, str]) -> Asked:
+def without_own(query: Mapping[str, str]) -> PlanAddress:
     """What an address asks with a model of ours in place of its configuration."""
     return asked_at({name: value for name, value in query.items() if name != OWN})
 
@@ -219,12 +219,12 @@ def chosen_by(code: str) -> dict[str, str]:
     return dict(zip(CHOICES, values, strict=True))
 
 
-def controls(asked: Asked) -> tuple[Control, ...]:
+def controls(asked: PlanAddress) -> tuple[Control, ...]:
     """All that can be chosen: of the question, then of the layout."""
     return (*_of_question(asked), *_of_layout(asked))
 
 
-def _of_question(asked: Asked) -> Iterator[Control]:
+def _of_question(asked: PlanAddress) -> Iterator[Control]:
     def values(name: str, known: Mapping[str, str]) -> tuple[ControlValue, ...]:
         now = "" if name == "model" and asked.own else asked.question[name]
         return tuple(
@@ -253,7 +253,7 @@ def _of_question(asked: Asked) -> Iterator[Control]:
         yield Control(name, SITE(f"plan.label_{name}"), question, only, asked.question[name])
 
 
-def _of_layout(asked: Asked) -> Iterator[Control]:
+def _of_layout(asked: PlanAddress) -> Iterator[Control]:
     for name, known in CHOICES.items():
         values = tuple(
             ControlValue(_said(words), asked.address(**{name: value}), value == asked.chosen[name])

@@ -33,7 +33,7 @@ class ComparedPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedLayouts:
     """Two layouts.
 
     Attributes:
@@ -55,14 +55,14 @@ def compared_of(
     *,
     alone: str,
     swapped: str,
-) -> Compared:
+) -> ComparedLayouts:
     """Two predictions, by their names.
 
     Args:
         alone, swapped: addresses.
     """
     (one_name, one), (other_name, other) = first, second
-    return Compared(
+    return ComparedLayouts(
         one_name,
         other_name,
         _sentence(first, second),

@@ -10,8 +10,8 @@ from zerosim.base.config import STAGE_NAMES, STAGES, Offload
 from zerosim.base.language import begun, term
 from zerosim.base.quantities import format_amount, format_bytes, format_exact
 from zerosim.base.tables import Table
-from zerosim.dashboards.pages.plan_choices import Asked, code_of
-from zerosim.dashboards.pages.plan_compared import Compared, compared_of
+from zerosim.dashboards.pages.plan_choices import PlanAddress, code_of
+from zerosim.dashboards.pages.plan_compared import ComparedLayouts, compared_of
 from zerosim.dashboards.pages.plan_said import (
     Fact,
     dry_of,
@@ -104,7 +104,7 @@ class Shown:
     hiding: str
     fastest: tuple[tuple[PredictedLayout, Leading], ...]
     kinds: tuple[tuple[str, str], ...]
-    compared: Compared | None
+    compared: ComparedLayouts | None
     table: Table
     tensors: tuple[int, ...]
     pipelines: tuple[int, ...]
@@ -119,14 +119,14 @@ class Shown:
 
 
 def shown_of(
-    plan: LayoutSearch, asked: Asked, beside: LayoutSearch | None, whole: LayoutSearch
+    plan: LayoutSearch, asked: PlanAddress, beside: LayoutSearch | None, whole: LayoutSearch
 ) -> Shown:
     """What the page shows of a plan; of its first layout, with what else was tried beside it.
 
     Args:
         asked: what the page's address says.
         beside: the plan whose first layout it is compared with.
-        whole: the plan in which nothing is chosen.
+        whole: the plan before anything is chosen but what is computed again.
     """
     one, question = plan.tried[0], plan.question
     other = None if beside is None else beside.tried[0]
@@ -229,7 +229,7 @@ def _drawn(one: PredictedLayout, other: PredictedLayout) -> list[tuple[str, Pred
     return [(f"{letter}: {term(kind_of(each.layout))}", each) for letter, each in both]
 
 
-def _compared(one: PredictedLayout, other: PredictedLayout, asked: Asked) -> Compared:
+def _compared(one: PredictedLayout, other: PredictedLayout, asked: PlanAddress) -> ComparedLayouts:
     first, second = _two(one, other)
     there = _choice_of(other.layout)
     return compared_of(
@@ -264,7 +264,7 @@ def _siblings(one: PredictedLayout) -> list[tuple[str, PredictedLayout]]:
 
 
 def _grid(
-    plan: LayoutSearch, asked: Asked, one: PredictedLayout
+    plan: LayoutSearch, asked: PlanAddress, one: PredictedLayout
 ) -> tuple[tuple[int, ...], tuple[int, ...], dict[tuple[int, int], Grid]]:
     rows = list(grid_table(plan.tried, SITE("plan.predicted")))
     fastest = max((row["tokens_per_second_per_gpu"] or 0 for row in rows), default=0)
@@ -304,10 +304,10 @@ def _choice_of(layout: Layout) -> dict[str, str]:
     }
 
 
-def _address_of(layout: Layout, asked: Asked) -> str:
+def _address_of(layout: Layout, asked: PlanAddress) -> str:
     return asked.address(gpus=str(layout.num_ranks), **_choice_of(layout))
 
 
-def _leading(layout: Layout, asked: Asked) -> Leading:
+def _leading(layout: Layout, asked: PlanAddress) -> Leading:
     beside = asked.address(beside=code_of(_choice_of(layout)))
     return Leading(_address_of(layout, asked), beside)
