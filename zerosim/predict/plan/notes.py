@@ -40,6 +40,7 @@ def _runs(count: int) -> str:
 
 def _notes(predicted: PredictedLayout) -> Iterator[str]:
     layout, machine = predicted.layout, predicted.question.machine
+    software = predicted.software
     yield from _calibrated(predicted, machine)
     config = layout.config
     for left in getattr(layout.shape, "left_out", ()):
@@ -50,7 +51,9 @@ def _notes(predicted: PredictedLayout) -> Iterator[str]:
         yield WORDS("notes.host")
     if config.quantizes:
         yield WORDS("notes.quantized")
-    if config.quantizes or config.offloads or layout.cut.experts > 1 or layout.zero_bubble:
+    if not predicted.is_measured and software is not None:
+        yield WORDS("notes.beyond", title=software.title)
+    elif config.quantizes or config.offloads or layout.cut.experts > 1 or layout.zero_bubble:
         yield WORDS("notes.unmeasured")
 
 

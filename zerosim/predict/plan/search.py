@@ -19,6 +19,7 @@ from zerosim.base.config import STAGE_NAMES, STAGES, EngineConfig, Offload
 from zerosim.base.errors import ConfigError
 from zerosim.base.quantities import format_bytes, format_exact
 from zerosim.base.tiers import Link
+from zerosim.predict.placement.belief import largest_miss
 from zerosim.predict.plan.predict import PredictedLayout, predict
 from zerosim.predict.plan.prices import Beliefs
 from zerosim.predict.plan.question import PlanQuestion
@@ -229,7 +230,11 @@ def _engine(config: EngineConfig, steps: int, recompute: Recompute) -> EngineCon
 
 @dataclass(frozen=True, slots=True)
 class LayoutSearch:
-    """All that was tried, the fastest that fits first, then what does not fit by its peak.
+    """All that was tried, the first of which is the answer, then what does not fit by its peak.
+
+    Of those that fit, the layouts come first that divide ranks as published runs of their software
+    do (`PredictedLayout.is_measured`), the fastest first, then the others likewise. Where another
+    one is faster by more than any prediction on record was off, all come by their time alone.
 
     Attributes:
         fixed: what was not to be chosen.
@@ -241,22 +246,29 @@ class LayoutSearch:
 
     @property
     def fitting(self) -> tuple[PredictedLayout, ...]:
-        """Those that fit, the fastest first."""
+        """Those that fit, in their order."""
         return tuple(one for one in self.tried if one.fits)
 
     def fastest(self, count: int) -> tuple[PredictedLayout, ...]:
-        """So many of those that fit; of layouts that differ in their buckets alone, the first."""
-        found: dict[Layout, PredictedLayout] = {}
-        for one in self.fitting:
-            config = replace(one.layout.config, bucket_elements=None)
-            found.setdefault(replace(one.layout, config=config), one)
-            if len(found) == count:
-                break
-        return tuple(found.values())
+        """So many of those that fit, all measured or, if the first is not, of either kind."""
+        fitting = self.fitting
+        return _first(
+            (one for one in fitting if one.is_measured or not fitting[0].is_measured), count
+        )
+
+    def beyond(self, count: int) -> tuple[PredictedLayout, ...]:
+        """So many that are predicted to be faster, and that no published run of theirs is like."""
+        fitting = self.fitting
+        if not fitting or not fitting[0].is_measured:
+            return ()
+        step_s = fitting[0].step_s
+        return _first(
+            (one for one in fitting if not one.is_measured and one.step_s < step_s), count
+        )
 
     @property
     def best(self) -> PredictedLayout:
-        """The fastest that fits.
+        """The first that fits.
 
         Raises:
             ConfigError: nothing does.
@@ -286,6 +298,17 @@ class LayoutSearch:
         for one in self.tried:
             found.setdefault(kind_of(one.layout), one)
         return {kind: found[kind] for kind in KINDS if kind in found}
+
+
+def _first(some: Iterable[PredictedLayout], count: int) -> tuple[PredictedLayout, ...]:
+    """So many; of layouts that differ in their buckets alone, the first."""
+    found: dict[Layout, PredictedLayout] = {}
+    for one in some:
+        config = replace(one.layout.config, bucket_elements=None)
+        found.setdefault(replace(one.layout, config=config), one)
+        if len(found) == count:
+            break
+    return tuple(found.values())
 
 
 def make_plan(question: PlanQuestion, fixed: Fixed = FREE) -> LayoutSearch:
@@ -347,19 +370,31 @@ def _is_of(layout: Layout, fixed: Fixed) -> bool:
 
 
 def ordered(tried: Iterable[PredictedLayout]) -> tuple[PredictedLayout, ...]:
-    """The fastest that fits first; what does not fit by how much it needs.
+    """The measured ones that fit first, the fastest of them, as `LayoutSearch` says.
 
-    Of those whose steps are alike in three digits, the one with the fewest options, then the one
-    that needs least memory: a prediction cannot tell them apart.
+    What does not fit by how much it needs. Of those whose steps are alike in three digits, the one
+    with the fewest options, then the one that needs least memory: a prediction cannot tell them
+    apart.
     """
+    every = tuple(tried)
+    asks_measured = _asks_measured([one for one in every if one.fits])
 
-    def rank(one: PredictedLayout) -> tuple[bool, float, int, int]:
+    def rank(one: PredictedLayout) -> tuple[int, float, int, int]:
         if not one.fits:
-            return True, one.footprint.bytes, 0, 0
+            return 2, one.footprint.bytes, 0, 0
         alike = float(f"{one.step_s:.2e}")
-        return False, alike, _num_options(one.layout), one.footprint.bytes
+        is_later = asks_measured and not one.is_measured
+        return int(is_later), alike, _num_options(one.layout), one.footprint.bytes
 
-    return tuple(sorted(tried, key=rank))
+    return tuple(sorted(every, key=rank))
+
+
+def _asks_measured(fitting: Sequence[PredictedLayout]) -> bool:
+    """Whether the fastest measured layout is as fast as the fastest of all, for all we know."""
+    measured = [one.step_s for one in fitting if one.is_measured]
+    if not measured:
+        return False
+    return min(measured) <= (1 + largest_miss()) * min(one.step_s for one in fitting)
 
 
 def _num_options(layout: Layout) -> int:
