@@ -253,7 +253,11 @@ def _grid(shown: Shown) -> Component:
 
 def _fastest(shown: Shown) -> Component:
     rows = []
-    for (one, leads), row in zip(shown.fastest, shown.table, strict=True):
+    first_beyond = len(shown.fastest) - shown.num_beyond
+    for at, ((one, leads), row) in enumerate(zip(shown.fastest, shown.table, strict=True)):
+        if at == first_beyond:
+            head = html.Th(SITE("plan.beyond"), scope="colgroup", colSpan=9)
+            rows.append(html.Tr(head, className="part"))
         numbers: tuple[Any, ...] = (
             format_bytes(row["peak_bytes"]),
             seconds(row["step_s"]),

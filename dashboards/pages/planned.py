@@ -43,7 +43,7 @@ from zerosim.predict.plan.written import (
 from zerosim.schema.manifest import EACH
 from zerosim.theory.layout import Layout
 
-MOST_ROWS = 8
+MOST_ROWS, MOST_BEYOND = 8, 3
 """Layouts that are listed."""
 MOST_DONE = 1024
 """Blocks that a layout's dry run goes through on this server, in all micro-steps and ranks."""
@@ -81,6 +81,7 @@ class Shown:
         sizes: by name and GPUs, where a point of the curves is; of none that no plan tries, as
             ZeRO++ within a node.
         model: what one's own configuration is read as; "" of a built-in model.
+        num_beyond: how many at the end of `fastest` are faster, and beyond what was measured.
         kinds: the fastest layout of each kind by name, and where it stands beside this one.
         compared: this layout and another, if one is asked for.
         dry: how the peak of its dry run differs; "" if there is none.
@@ -103,6 +104,7 @@ class Shown:
     sizes: Mapping[tuple[str, int], str]
     hiding: str
     fastest: tuple[tuple[PredictedLayout, Leading], ...]
+    num_beyond: int
     kinds: tuple[tuple[str, str], ...]
     compared: ComparedLayouts | None
     table: Table
@@ -144,7 +146,8 @@ def shown_of(
         machine=question.machine.name,
     )
     tensors, pipelines, grid = _grid(plan, asked, one)
-    fastest = plan.fastest(MOST_ROWS)
+    beyond = plan.beyond(MOST_BEYOND)
+    fastest = (*plan.fastest(MOST_ROWS), *beyond)
     return Shown(
         headline=headline_of(one, what),
         remark=remark_of(one),
@@ -175,6 +178,7 @@ def shown_of(
         },
         hiding=hiding_of(one),
         fastest=tuple((each, _leading(each.layout, asked)) for each in fastest),
+        num_beyond=len(beyond),
         kinds=tuple(
             (_told(term(kind), each), asked.address(beside=code_of(_choice_of(each.layout))))
             for kind, each in whole.kinds().items()

@@ -158,6 +158,20 @@ def test_two_layouts_beside_each_other():
     assert alone.headline == beside.headline
 
 
+def test_faster_layouts_beyond_what_was_measured_come_last(client):
+    query = {"model": "llama-3-70b", "machine": "dgx-a100"}
+    shown = plan.view(query).shown
+    assert shown.num_beyond == 3
+    answer, beyond = shown.fastest[0][0], [one for one, _ in shown.fastest[-3:]]
+    assert answer.is_measured
+    assert all(not one.is_measured and one.step_s < answer.step_s for one in beyond)
+    text = text_of(client.get(f"/plan?{urlencode(query)}").text)
+    assert "Predicted to be faster, but beyond what was measured" in text
+    there = plan.view(dict(parse_qsl(shown.fastest[-1][1].alone.partition("?")[2]))).shown
+    assert any(note.startswith("Beyond what was measured") for note in there.notes)
+    assert plan.view(SMALL).shown.num_beyond == 0
+
+
 def test_each_kind_and_each_listed_layout_can_be_compared_with():
     shown = plan.view(SMALL).shown
     addresses = [address for _, address in shown.kinds]

@@ -164,12 +164,12 @@ def plan(  # noqa: PLR0913 - as many things can be asked
     training = None if whole is None else Training(best, whole, failures, price)
     if write is not None:
         _write(write, best)
-    if as_json:
-        with speaking(Language.ENGLISH):  # data have English names
-            plain = {**plan_to_plain(found, given, top), "training": training_to_plain(training)}
-        print_json(plain)
-        return 0
-    print_plan(found, given, top)
+    with speaking(Language.ENGLISH):  # tables and data of a plan have English names
+        if as_json:
+            plain = plan_to_plain(found, given, top)
+            print_json({**plain, "training": training_to_plain(training)})
+            return 0
+        print_plan(found, given, top)
     if training is not None:
         print_training(training)
     if write is not None:
