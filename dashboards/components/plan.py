@@ -256,8 +256,8 @@ def _fastest(shown: Shown) -> Component:
     first_beyond = len(shown.fastest) - shown.num_beyond
     for at, ((one, leads), row) in enumerate(zip(shown.fastest, shown.table, strict=True)):
         if at == first_beyond:
-            head = html.Th(SITE("plan.beyond"), scope="colgroup", colSpan=9)
-            rows.append(html.Tr(head, className="part"))
+            parted = html.Th(SITE("plan.beyond"), scope="colgroup", colSpan=9)
+            rows.append(html.Tr(parted, className="part"))
         numbers: tuple[Any, ...] = (
             format_bytes(row["peak_bytes"]),
             seconds(row["step_s"]),

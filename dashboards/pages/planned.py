@@ -152,7 +152,7 @@ def shown_of(
         headline=headline_of(one, what),
         remark=remark_of(one),
         facts=facts_of(one),
-        basis=begun(basis_of(one)) + ".",
+        basis=SITE("plan.sentence", words=begun(basis_of(one))),
         model=own_model_of(one) if asked.own else "",
         fits=one.fits,
         card_bytes=question.memory_bytes,

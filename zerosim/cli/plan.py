@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
 from fractions import Fraction
+from functools import wraps
 from math import inf
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 import typer
 
@@ -44,10 +46,23 @@ from zerosim.predict.plan.training import (
 from zerosim.predict.plan.written import deepspeed_config, torch_calls
 from zerosim.theory.saved import Recompute
 
+C = TypeVar("C", bound=Callable[..., int])
 E = TypeVar("E", bound=StrEnum)
 _RECOMPUTES = (Recompute.NONE, Recompute.OPERATORS, Recompute.FULL)
 
 
+def in_english(command: C) -> C:
+    """Let a command say all in English: what it prints has names that its data have."""
+
+    @wraps(command)
+    def said(*args: Any, **options: Any) -> int:
+        with speaking(Language.ENGLISH):
+            return command(*args, **options)
+
+    return cast("C", said)
+
+
+@in_english
 def plan(  # noqa: PLR0913 - as many things can be asked
     *,
     model: Model = "llama-3-8b",
@@ -164,12 +179,10 @@ def plan(  # noqa: PLR0913 - as many things can be asked
     training = None if whole is None else Training(best, whole, failures, price)
     if write is not None:
         _write(write, best)
-    with speaking(Language.ENGLISH):  # tables and data of a plan have English names
-        if as_json:
-            plain = plan_to_plain(found, given, top)
-            print_json({**plain, "training": training_to_plain(training)})
-            return 0
-        print_plan(found, given, top)
+    if as_json:
+        print_json({**plan_to_plain(found, given, top), "training": training_to_plain(training)})
+        return 0
+    print_plan(found, given, top)
     if training is not None:
         print_training(training)
     if write is not None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from zerosim.base.config import STAGE_NAMES, STAGES, EngineConfig, Offload
 from zerosim.base.errors import ConfigError
+from zerosim.base.language import term
 from zerosim.base.quantities import format_bytes, format_exact
 from zerosim.base.tiers import Link
 from zerosim.predict.placement.belief import largest_miss
@@ -337,9 +338,14 @@ def narrowed(plan: LayoutSearch, fixed: Fixed) -> LayoutSearch:
     """
     left = tuple(one for one in plan.tried if _is_of(one.layout, fixed))
     if not left:
+        question = plan.question
         raise ConfigError(
-            f"no layout of {plan.question.model} on {_gpus(plan.question.gpus)} of "
-            f"{plan.question.machine.name} is all of that: take one of these choices back"
+            WORDS(
+                "problems.none",
+                model=question.model,
+                gpus=_gpus(question.gpus),
+                machine=question.machine.name,
+            )
         )
     return replace(plan, fixed=fixed, tried=left)
 
@@ -417,14 +423,10 @@ def require_possible(question: PlanQuestion, fixed: Fixed) -> None:
     tensor, pipeline = fixed.tensor or 1, fixed.pipeline or 1
     require_cut(question.model, question.shape, tensor)
     if tensor > question.node:
-        raise ConfigError(
-            f"tensor-parallel is {tensor}: expected at most {question.node}, the GPUs of a node"
-        )
+        raise ConfigError(WORDS("problems.in_node", tensor=tensor, node=question.node))
     if question.gpus % (tensor * pipeline):
-        raise ConfigError(
-            f"gpus is {question.gpus}: expected a multiple of tensor-parallel {tensor} x "
-            f"pipeline-parallel {pipeline}"
-        )
+        given = {"gpus": question.gpus, "tensor": tensor, "pipeline": pipeline}
+        raise ConfigError(WORDS("problems.grid", **given))
     for total, of in (
         (question.gpus // (tensor * pipeline), "data parallel ranks"),
         (question.sequence, "tokens of a sequence"),
@@ -435,10 +437,9 @@ def require_possible(question: PlanQuestion, fixed: Fixed) -> None:
                 f"{format_exact(total)} {of}"
             )
     if pipeline > question.shape.layers:
-        raise ConfigError(
-            f"pipeline-parallel is {pipeline}: expected at most {question.model}'s "
-            f"{question.shape.layers} layers"
-        )
+        layers = question.shape.layers
+        words = WORDS("problems.layers", pipeline=pipeline, model=question.model, layers=layers)
+        raise ConfigError(words)
 
 
 def _nothing(question: PlanQuestion, fixed: Fixed) -> str:
@@ -503,7 +504,7 @@ def name_of(layout: Layout) -> str:
 
 def words_of(layout: Layout) -> Sequence[str]:
     """The parts of its name: stage and options, ranks, batch."""
-    stage = STAGE_NAMES[layout.config.stage]
+    stage = term(STAGE_NAMES[layout.config.stage])
     grid = f"{layout.cut.tensor} x {layout.pipeline} x {layout.data}"
     batch = f"{layout.batch} x {layout.micro_batches}"
     return (", ".join([stage, *options_of(layout)]), grid, batch)
@@ -537,7 +538,7 @@ def _counted(name: str, count: int) -> list[str]:
 
 
 def _gpus(count: int) -> str:
-    return "1 GPU" if count == 1 else f"{count:,} GPUs"
+    return WORDS("problems.one_gpu") if count == 1 else WORDS("problems.many", count=f"{count:,}")
 
 
 def _bucket(elements: int) -> str:
