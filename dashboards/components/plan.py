@@ -263,7 +263,7 @@ def _fastest(shown: Shown) -> Component:
             seconds(row["step_s"]),
             format_amount(row["tokens_per_day"]),
             f"{row['mfu']:.1%}",
-            dcc.Link(SITE("plan.compare"), href=leads.beside),
+            dcc.Link("A/B", href=leads.beside, title=SITE("plan.beside_this")),
         )
         name = _leading(row["layout"], leads.alone)
         words = (
@@ -285,7 +285,7 @@ def _fastest(shown: Shown) -> Component:
             SITE("plan.a_step"),
             SITE("plan.tokens_a_day"),
             SITE("plan.mfu"),
-            SITE("plan.beside_this"),
+            SITE("plan.compare"),
         ),
     )
     if not rows:

@@ -504,7 +504,8 @@ def name_of(layout: Layout) -> str:
 
 def words_of(layout: Layout) -> Sequence[str]:
     """The parts of its name: stage and options, ranks, batch."""
-    stage = term(STAGE_NAMES[layout.config.stage])
+    # where nothing is data parallel, no stage says how the ranks are divided
+    stage = term(STAGE_NAMES[layout.config.stage] if layout.data > 1 else kind_of(layout))
     grid = f"{layout.cut.tensor} x {layout.pipeline} x {layout.data}"
     batch = f"{layout.batch} x {layout.micro_batches}"
     return (", ".join([stage, *options_of(layout)]), grid, batch)
