@@ -294,7 +294,7 @@ class LayoutSearch:
         return min(faster, key=lambda one: one.step_s, default=None)
 
     def kinds(self) -> dict[str, PredictedLayout]:
-        """Of each kind of layout the fastest that fits, or the one that needs least."""
+        """Of each kind of layout the first that fits, measured before others, or the smallest."""
         found: dict[str, PredictedLayout] = {}
         for one in self.tried:
             found.setdefault(kind_of(one.layout), one)

@@ -132,9 +132,10 @@ def scaling_table(curves: Sequence[tuple[str, Sequence[Point]]], title: str) -> 
 
 
 def grid_table(predicted: Iterable[PredictedLayout], title: str) -> Table:
-    """The fastest layout of each grid of tensor x pipeline parallel ranks that fits.
+    """The first layout of each grid of tensor x pipeline parallel ranks that fits.
 
-    Of a grid in which nothing fits, the smallest peak, and no number of tokens.
+    That is the fastest, of the measured ones where a search puts these first. Of a grid in which
+    nothing fits, the smallest peak, and no number of tokens.
     """
     best: dict[tuple[int, int], PredictedLayout] = {}
     for one in predicted:
