@@ -1,9 +1,11 @@
 // The page Plan: a point of its charts leads to its layout, and a layout is simulated and replayed.
-/* global document, fetch, location, history, setTimeout, CustomEvent, Element, HTMLButtonElement,
-   MutationObserver */
+/* global document, fetch, location, history, setTimeout, CustomEvent, Element, FormData,
+   HTMLButtonElement, HTMLFormElement, MutationObserver, URLSearchParams */
 
 const SIMULATE = "/api/plan/simulate";
 const LOOK_EVERY_MS = 500;
+const MOST_LETTERS = 20000;
+const LABELS = new Set(["id2label", "label2id"]);
 
 /** Go to another address of the page without a new page, as Dash's own links do. @param {string} address */
 function follow(address) {
@@ -70,7 +72,56 @@ async function simulate(button) {
   }
 }
 
+/** A model of one's own is asked for as its links are: the address has it. @param {HTMLFormElement} form */
+function ownModel(form) {
+  const asked = new URLSearchParams();
+  for (const [name, value] of new FormData(form)) {
+    asked.set(name, String(value));
+  }
+  follow(`${form.getAttribute("action")}?${asked}`);
+}
+
+/** A file is read into the field, and asked for. @param {HTMLFormElement} form */
+function chooseFile(form) {
+  const chooser = document.createElement("input");
+  chooser.type = "file";
+  chooser.accept = ".json,application/json";
+  chooser.addEventListener("change", async () => {
+    const area = form.querySelector("textarea");
+    const file = chooser.files?.[0];
+    if (area && file) {
+      area.value = shorter(await file.text());
+      ownModel(form);
+    }
+  });
+  chooser.click();
+}
+
+/** The same without what only a person reads; as it is if it is no JSON. @param {string} text */
+function shorter(text) {
+  try {
+    return JSON.stringify(JSON.parse(text), (name, value) => (LABELS.has(name) ? undefined : value));
+  } catch {
+    return text.slice(0, MOST_LETTERS);
+  }
+}
+
+document.addEventListener("submit", (event) => {
+  if (event.target instanceof HTMLFormElement && event.target.id === "own-model") {
+    event.preventDefault();
+    const area = event.target.querySelector("textarea");
+    if (area) {
+      area.value = shorter(area.value);
+    }
+    ownModel(event.target);
+  }
+});
 document.addEventListener("click", ({ target }) => {
+  const choose = target instanceof Element ? target.closest("#own-choose") : null;
+  const form = choose?.closest("form");
+  if (form) {
+    chooseFile(form);
+  }
   const button = target instanceof Element ? target.closest("#simulate") : null;
   if (button instanceof HTMLButtonElement) {
     simulate(button);

@@ -13,14 +13,13 @@ from zerosim.dashboards.callbacks.answering import register_page
 from zerosim.dashboards.callbacks.verify import query_of
 from zerosim.dashboards.components.plan import (
     BODY,
-    GPUS,
     TABLES,
-    TOKENS,
     body,
     listed,
     unfolded,
     unfolding,
 )
+from zerosim.dashboards.components.plan_choices import GPUS, TOKENS
 from zerosim.dashboards.page import DashParts
 from zerosim.dashboards.pages import plan
 from zerosim.dashboards.planapi import simulates

@@ -11,7 +11,10 @@ from dash.development.base_component import Component
 _TAGS: dict[type[Component], str] = {dcc.Graph: "div", dcc.Link: "a", dcc.Input: "input"}
 _NAMES = {"className": "class", "colSpan": "colspan", "rowSpan": "rowspan", "tabIndex": "tabindex"}
 _SHOWN = frozenset({"id", "className", "href", "scope", "colSpan", "rowSpan", "role", "tabIndex",
-                    "title", "value", "name"})  # fmt: skip
+                    "title", "value", "name", "action", "method", "type", "rows",
+                    "placeholder"})  # fmt: skip
+_ANSWERED = frozenset({"input", "textarea", "button"})
+"""What is of no use without somebody who answers."""
 _NOT_SEEN = (dcc.Location,)
 
 
@@ -35,8 +38,9 @@ def to_html(part: Any, *, alone: bool = False) -> str:
         for name, value in sorted(props.items())
         if name in _SHOWN or name.startswith("aria-")
     )
+    off = " disabled" if alone and tag in _ANSWERED else ""
     if tag == "input":
-        return f"<input{shown}{' disabled' if alone else ''}>"
+        return f"<input{shown}{off}>"
     if alone and isinstance(part, dcc.Graph):
         shown += f' data-figure="{escape(props["figure"].to_json())}"'
-    return f"<{tag}{shown}>{to_html(props.get('children'), alone=alone)}</{tag}>"
+    return f"<{tag}{shown}{off}>{to_html(props.get('children'), alone=alone)}</{tag}>"

@@ -14,20 +14,19 @@ from zerosim.dashboards.components.parts import (
     aria,
     card,
     cells_of,
-    field,
     graph,
     head_of,
-    link,
     table_of,
 )
-from zerosim.dashboards.pages.plan import Control, PlanView
-from zerosim.dashboards.pages.planned import Shown, seconds
+from zerosim.dashboards.components.plan_choices import choices_of
+from zerosim.dashboards.components.plan_compared import compared_of
+from zerosim.dashboards.pages.plan import PlanView
+from zerosim.dashboards.pages.plan_said import seconds
+from zerosim.dashboards.pages.planned import Shown
 from zerosim.dashboards.texts import SITE, tied
 from zerosim.view import plots
 
 BODY = "planner"
-GPUS, TOKENS = "plan-gpus", "plan-tokens"
-_FIELDS = {"gpus": GPUS, "tokens": TOKENS}
 
 
 def body(view: PlanView, *, folded: bool = False, simulates: bool = False) -> list[Component]:
@@ -41,10 +40,11 @@ def body(view: PlanView, *, folded: bool = False, simulates: bool = False) -> li
     shown = view.shown
     if shown is None:
         line = html.P(view.problem, className="wrong", role="alert")
-        return [_controls(view, [html.H1(SITE("plan.no_plan")), line])]
-    words = [html.H1(tied(shown.headline), id="headline"), html.P(tied(shown.remark))]
+        return [_section([html.H1(SITE("plan.no_plan")), line], "planned"), choices_of(view)]
     return [
-        _controls(view, words),
+        _result(shown),
+        *([] if shown.compared is None else [compared_of(shown.compared)]),
+        choices_of(view),
         html.Div([_memory(shown, folded), _times(shown, folded)], className="halves"),
         html.Div([_scaling(shown, folded), _grid(shown)], className="halves"),
         _fastest(shown),
@@ -52,24 +52,25 @@ def body(view: PlanView, *, folded: bool = False, simulates: bool = False) -> li
     ]
 
 
-def _controls(view: PlanView, words: list[Component]) -> Component:
-    rows = [html.Div(_control(one), className="control") for one in view.controls]
-    look = "card planned" if view.shown is None or view.shown.fits else "card planned bad"
-    return html.Section([*words, html.Div(rows, className="controls")], className=look)
+def _section(parts: list[Component], look: str) -> Component:
+    return html.Section(parts, className=f"card {look}")
 
 
-def _control(control: Control) -> list[Component]:
-    options = [link(one.words, one.address, is_chosen=one.is_chosen) for one in control.options]
-    choices = html.Nav(
-        [html.Span(control.label), *options], className="ranks", **aria(label=control.label)
-    )
-    if control.given is None:
-        return [choices]
-    name = _FIELDS[control.name]
-    typed = html.Div(
-        field(SITE("plan.another_number"), name, control.name, control.given), className="plan"
-    )
-    return [choices, typed]
+def _result(shown: Shown) -> Component:
+    """What is read first: the answer, its numbers, and what they rest on."""
+    facts = [
+        html.Div(
+            [html.Dt(one.label), html.Dd(tied(one.value))], className="bad" if one.is_bad else ""
+        )
+        for one in shown.facts
+    ]
+    parts = [
+        html.H1(tied(shown.headline), id="headline"),
+        html.P(tied(shown.remark)),
+        html.Dl(facts, className="facts"),
+        *(html.P(words, className="small") for words in (shown.model, shown.basis) if words),
+    ]
+    return _section(parts, "planned" if shown.fits else "planned bad")
 
 
 def _folded(name: str, words: str, shown: Shown, is_left_out: bool) -> Component:
@@ -98,8 +99,14 @@ def _memory(shown: Shown, folded: bool) -> Component:
     figure = plots.peaks(shown.memories, shown.card_bytes)
     _lead_by_name(figure, "x", shown.stages)
     more = _folded("memory", f"{shown.memory.title}: {shown.chosen}", shown, folded)
+    said = [html.P(tied(shown.dry), className="small", id="dry")] if shown.dry else []
     title = SITE("plan.memory_of_a_gpu_at_its")
-    return card("memory", title, [graph("peaks", figure), more], SITE("plan.by_stage"))
+    return card("memory", title, [graph("peaks", figure), *said, more], _by(shown))
+
+
+def _by(shown: Shown) -> str:
+    """What the bars of a figure are."""
+    return SITE("plan.by_stage" if shown.compared is None else "plan.by_layout")
 
 
 def _lead_by_name(figure: Any, axis: str, stages: Mapping[str, str]) -> None:
@@ -111,7 +118,9 @@ def _lead_by_name(figure: Any, axis: str, stages: Mapping[str, str]) -> None:
 def _memory_listed(shown: Shown) -> Component:
     rows = [
         html.Tr(
-            cells_of((row["part"], row["formula"], row["source"]), (format_exact(row["bytes"]),))
+            cells_of(
+                (term(row["part"]), row["formula"], row["source"]), (format_exact(row["bytes"]),)
+            )
         )
         for row in shown.memory
     ]
@@ -129,7 +138,7 @@ def _times(shown: Shown, folded: bool) -> Component:
     _lead_by_name(figure, "y", shown.stages)
     more = _folded("times", SITE("plan.the_same_as_a_table"), shown, folded)
     title = SITE("plan.where_the_time_of_a_step")
-    return card("times", title, [graph("steptimes", figure), more], SITE("plan.by_stage"))
+    return card("times", title, [graph("steptimes", figure), more], _by(shown))
 
 
 def _times_listed(shown: Shown) -> Component:
@@ -138,7 +147,7 @@ def _times_listed(shown: Shown) -> Component:
             cells_of(
                 (
                     _leading(row["layout"], shown.stages[row["layout"]]),
-                    row["cause"],
+                    term(row["cause"]),
                 ),
                 (f"{row['seconds']:,.4f}",),
             )
@@ -244,14 +253,19 @@ def _grid(shown: Shown) -> Component:
 
 def _fastest(shown: Shown) -> Component:
     rows = []
-    for (one, address), row in zip(shown.fastest, shown.table, strict=True):
-        numbers = (
+    first_beyond = len(shown.fastest) - shown.num_beyond
+    for at, ((one, leads), row) in enumerate(zip(shown.fastest, shown.table, strict=True)):
+        if at == first_beyond:
+            parted = html.Th(SITE("plan.beyond"), scope="colgroup", colSpan=9)
+            rows.append(html.Tr(parted, className="part"))
+        numbers: tuple[Any, ...] = (
             format_bytes(row["peak_bytes"]),
             seconds(row["step_s"]),
             format_amount(row["tokens_per_day"]),
             f"{row['mfu']:.1%}",
+            dcc.Link("A/B", href=leads.beside, title=SITE("plan.beside_this")),
         )
-        name = _leading(row["layout"], address)
+        name = _leading(row["layout"], leads.alone)
         words = (
             name,
             row["tensor x pipeline x data"],
@@ -266,7 +280,13 @@ def _fastest(shown: Shown) -> Component:
             SITE("plan.batch_x_steps"),
             SITE("plan.limited_by"),
         ),
-        (SITE("plan.peak"), SITE("plan.a_step"), SITE("plan.tokens_a_day"), SITE("plan.mfu")),
+        (
+            SITE("plan.peak"),
+            SITE("plan.a_step"),
+            SITE("plan.tokens_a_day"),
+            SITE("plan.mfu"),
+            SITE("plan.compare"),
+        ),
     )
     if not rows:
         return card(

@@ -1,104 +1,98 @@
 """Plan: what would it cost at scale? All that is shown is predicted.
 
-Its address is the question, which is read here and answered by the same functions as `zerosim
-plan`; `planned` says what is shown of the answer, `components.plan` makes Dash components of it. A
-machine is one that comes with zerosim: no address names a file.
+Its address is the question (`plan_choices`), which is answered here by the same functions as
+`zerosim plan`; `planned` says what is shown of the answer, `components.plan` makes Dash components
+of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
-from urllib.parse import urlencode
+from functools import lru_cache
 
-from zerosim.base.config import STAGE_NAMES, STAGES
-from zerosim.base.config.shapes import SHAPES, built_in
+from zerosim.base.config.huggingface import FILE, architecture, values_of
+from zerosim.base.config.shapes import built_in
 from zerosim.base.errors import ConfigError
-from zerosim.base.language import Language, spoken, term
-from zerosim.base.quantities import format_exact
+from zerosim.base.language import Language, spoken
+from zerosim.dashboards.pages.plan_choices import (
+    LONGEST,
+    PATH,
+    USUAL,
+    Control,
+    PlanAddress,
+    asked_at,
+    chosen_by,
+    controls,
+    fixed_of,
+    number_of,
+    without_own,
+)
 from zerosim.dashboards.pages.planned import Shown, shown_of
 from zerosim.dashboards.texts import SITE
 from zerosim.predict.placement import known_machines
 from zerosim.predict.plan import LayoutSearch, ask, make_plan, parse_tokens
-from zerosim.predict.plan.search import Fixed, Variant, narrowed, require_possible
+from zerosim.predict.plan.search import Fixed, narrowed, require_possible
 from zerosim.theory.saved import Recompute
 
-PATH = "/plan"
+__all__ = ["PATH", "SCRIPT", "TITLE", "USUAL", "PlanView", "command_at", "typed", "view"]
+
 TITLE = "pages.plan"
 SCRIPT = "plan.js"
 """Of the assets, what the page needs beside Dash."""
-FREE = "any"
-LONGEST = 24
-"""Letters of a value in an address."""
 LARGEST_TOKENS = 10**10
-_MODELS = tuple(name.value for name in SHAPES)
-_GPUS = ("8", "16", "64", "256", "512", "1024", "4096")
-_TOKENS = ("512k", "1M", "4M", "16M")
 _SEARCHED = Fixed(buckets=(None,), needed=True)
 """A bucket is a unit: other sizes change a step by less than a reader of the page sees."""
-USUAL = {"model": "llama-3-8b", "machine": "dgx-h100", "gpus": "64", "tokens": "4M"}
-
-
-@dataclass(frozen=True, slots=True)
-class ControlValue:
-    """One value of a control, and where the page shows it."""
-
-    words: str
-    address: str
-    is_chosen: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Control:
-    """What can be chosen.
-
-    Attributes:
-        given: what the address says where a value may be typed; None where it may not.
-    """
-
-    name: str
-    label: str
-    options: tuple[ControlValue, ...]
-    given: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PlanView:
-    """The page: its controls, and the plan or why there is none."""
+    """The page: its controls, and the plan or why there is none.
+
+    Attributes:
+        kept: what a form that asks for another model has to say beside it, by name.
+    """
 
     controls: tuple[Control, ...]
     problem: str
     shown: Shown | None
+    kept: Mapping[str, str]
 
 
 def view(query: Mapping[str, str]) -> PlanView:
-    """What the page shows at an address; what it says beside its own words is left out."""
-    asked = {name: str(query.get(name, usual))[:LONGEST] for name, usual in USUAL.items()}
-    chosen = {name: str(query.get(name, FREE))[:LONGEST] for name in _CHOICES}
-    here = {**asked, **{name: value for name, value in chosen.items() if value != FREE}}
+    """What the page shows at an address."""
+    asked = without_own(query)
     try:
-        fixed = _fixed(chosen)
-        plan = _plan(*_question(asked), fixed.recompute, spoken())
+        asked = asked_at(query)
+        fixed = fixed_of(asked.chosen)
+        plan = _plan(*_question(asked), asked.own, fixed.recompute, spoken())
         require_possible(plan.question, fixed)
         found = narrowed(plan, fixed)
+        beside = _beside(asked, plan) if asked.beside else None
+        shown = shown_of(found, asked, beside, plan)
     except ConfigError as error:
-        return PlanView(_controls(here, asked, chosen), str(error), None)
-    return PlanView(_controls(here, asked, chosen), "", shown_of(found, partial(_address, here)))
+        return PlanView(controls(asked), str(error), None, _kept(asked))
+    return PlanView(controls(asked), "", shown, _kept(asked))
 
 
-def _question(asked: Mapping[str, str]) -> tuple[str, int, str, int]:
+def _kept(asked: PlanAddress) -> Mapping[str, str]:
+    return {name: value for name, value in asked.question.items() if name != "model"}
+
+
+def _question(asked: PlanAddress) -> tuple[str, int, str, int]:
     """Model, GPUs, machine and tokens of an address."""
-    if asked["machine"] not in known_machines():
+    question = asked.question
+    if question["machine"] not in known_machines():
         raise ConfigError(
             SITE(
                 "plan.there_is_no_machine_expected_one",
-                machine=repr(asked["machine"]),
+                machine=repr(question["machine"]),
                 known_machines=", ".join(known_machines()),
             )
         )
-    built_in(asked["model"])
-    tokens = parse_tokens(asked["tokens"])
+    if not asked.own:
+        built_in(question["model"])
+    tokens = parse_tokens(question["tokens"])
     if tokens > LARGEST_TOKENS:
         raise ConfigError(
             SITE(
@@ -107,110 +101,34 @@ def _question(asked: Mapping[str, str]) -> tuple[str, int, str, int]:
                 LARGEST_TOKENS=f"{LARGEST_TOKENS:,}",
             )
         )
-    return asked["model"], _number("gpus", asked["gpus"]), asked["machine"], tokens
-
-
-def _number(name: str, text: str) -> int:
-    if not text.isascii() or not text.isdecimal():
-        raise ConfigError(SITE("plan.is_expected_a_whole_number", name=name, text=repr(text)))
-    return int(text)
-
-
-_VARIANTS = {
-    Variant.PLAIN: "plan.plain",
-    Variant.PLUS: "plan.plus",
-    Variant.OFFLOAD: "plan.offload",
-    Variant.INFINITY: "plan.infinity",
-    Variant.HSDP: "plan.hsdp",
-}
-_RECOMPUTES = {
-    Recompute.NONE: "plan.recompute_none",
-    Recompute.OPERATORS: "plan.recompute_operators",
-    Recompute.FULL: "plan.recompute_full",
-}
-_CHOICES: dict[str, Mapping[str, str]] = {
-    "stage": {str(stage): STAGE_NAMES[stage] for stage in STAGES},
-    "options": {variant.value: words for variant, words in _VARIANTS.items()},
-    "recompute": {one.value: words for one, words in _RECOMPUTES.items()},
-    "batch": {str(2**power): str(2**power) for power in range(5)},
-    "tensor": {str(2**power): str(2**power) for power in range(4)},
-    "pipeline": {str(2**power): str(2**power) for power in range(6)},
-}
-
-
-def _said(words: str) -> str:
-    """What an option is called: words of ours have a key."""
-    if words == FREE:
-        return SITE("plan.any")
-    return SITE(words) if words.startswith("plan.") else term(words)
-
-
-def _fixed(chosen: Mapping[str, str]) -> Fixed:
-    for name, value in chosen.items():
-        known = _CHOICES[name]
-        if value != FREE and value not in known and name not in ("batch", "tensor", "pipeline"):
-            raise ConfigError(
-                SITE(
-                    "plan.is_expected_one_of", name=name, value=repr(value), known=", ".join(known)
-                )
-            )
-
-    def number(name: str) -> int | None:
-        if chosen[name] == FREE:
-            return None
-        value = _number(name, chosen[name])
-        if value < 1:
-            raise ConfigError(SITE("plan.is_expected_1_or_more", name=name, value=value))
-        return value
-
-    free = {name for name, value in chosen.items() if value == FREE}
-    return Fixed(
-        stages=STAGES if "stage" in free else (int(chosen["stage"]),),
-        tensor=number("tensor"),
-        pipeline=number("pipeline"),
-        batch=number("batch"),
-        recompute=None if "recompute" in free else Recompute(chosen["recompute"]),
-        variant=None if "options" in free else Variant(chosen["options"]),
-    )
+    model = FILE if asked.own else question["model"]
+    return model, number_of("gpus", question["gpus"]), question["machine"], tokens
 
 
 @lru_cache(maxsize=16)
 def _plan(
-    model: str, gpus: int, machine: str, tokens: int, recompute: Recompute | None, _: Language
+    model: str,
+    gpus: int,
+    machine: str,
+    tokens: int,
+    own: str,
+    recompute: Recompute | None,
+    _: Language,
 ) -> LayoutSearch:
     """All that is tried, from which other choices take some; its words are in a language."""
-    question = ask(model, gpus, machine, tokens)
+    shape = architecture(values_of(own)) if own else None
+    question = ask(model, gpus, machine, tokens, shape=shape)
     return make_plan(question, replace(_SEARCHED, recompute=recompute))
 
 
-def _address(here: Mapping[str, str], **changed: str) -> str:
-    values = {name: value for name, value in {**here, **changed}.items() if value != FREE}
-    return f"{PATH}?{urlencode(values)}"
-
-
-def _controls(
-    here: Mapping[str, str], asked: Mapping[str, str], chosen: Mapping[str, str]
-) -> tuple[Control, ...]:
-    known: dict[str, Mapping[str, str]] = {
-        "model": {name: name for name in _MODELS},
-        "machine": {name: name for name in known_machines()},
-        "gpus": {count: format_exact(int(count)) for count in _GPUS},
-        "tokens": {count: count for count in _TOKENS},
-        **{name: {FREE: FREE, **values} for name, values in _CHOICES.items()},
-    }
-    values = {**asked, **chosen}
-    return tuple(
-        Control(
-            name,
-            SITE(f"plan.label_{name}"),
-            tuple(
-                ControlValue(_said(words), _address(here, **{name: value}), value == values[name])
-                for value, words in options.items()
-            ),
-            values[name] if name in ("gpus", "tokens") else None,
-        )
-        for name, options in known.items()
-    )
+def _beside(asked: PlanAddress, plan: LayoutSearch) -> LayoutSearch:
+    """The layout that the other one is compared with, of the same question."""
+    fixed = fixed_of(chosen_by(asked.beside))
+    require_possible(plan.question, fixed)
+    try:
+        return narrowed(plan, fixed)
+    except ConfigError:  # a plan leaves out what is computed again without need
+        return narrowed(_plan(*_question(asked), asked.own, fixed.recompute, spoken()), fixed)
 
 
 def command_at(query: Mapping[str, str]) -> tuple[str, ...]:
@@ -229,5 +147,8 @@ def command_at(query: Mapping[str, str]) -> tuple[str, ...]:
 
 def typed(query: Mapping[str, str], gpus: str, tokens: str) -> str:
     """The address that asks for what was typed."""
-    here = {name: value for name, value in query.items() if name in {*USUAL, *_CHOICES}}
-    return _address({**USUAL, **here}, gpus=gpus[:LONGEST], tokens=tokens[:LONGEST])
+    try:
+        asked = asked_at(query)
+    except ConfigError:
+        asked = without_own(query)
+    return asked.address(gpus=gpus[:LONGEST], tokens=tokens[:LONGEST])

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from zerosim.base.config import STAGE_NAMES, STAGES, Offload
 from zerosim.base.language import begun, term
 from zerosim.base.quantities import format_amount, format_bytes, format_exact
 from zerosim.base.tables import Table
+from zerosim.dashboards.pages.plan_choices import PlanAddress, code_of
+from zerosim.dashboards.pages.plan_compared import ComparedLayouts, compared_of
+from zerosim.dashboards.pages.plan_said import (
+    Fact,
+    dry_of,
+    facts_of,
+    headline_of,
+    hiding_of,
+    own_model_of,
+    remark_of,
+)
 from zerosim.dashboards.texts import SITE
-from zerosim.predict.plan import LayoutSearch, PredictedLayout, name_of, notes_on, predict
+from zerosim.predict.plan import LayoutSearch, PredictedLayout, notes_on, predict
 from zerosim.predict.plan.notes import basis_of
-from zerosim.predict.plan.predict import tokens_that_hide
-from zerosim.predict.plan.search import Variant, kind_of, variant_of
+from zerosim.predict.plan.search import Variant, kind_of, variant_of, words_of
 from zerosim.predict.plan.strong_scaling import scaled
 from zerosim.predict.plan.tables import (
     grid_table,
@@ -33,11 +43,18 @@ from zerosim.predict.plan.written import (
 from zerosim.schema.manifest import EACH
 from zerosim.theory.layout import Layout
 
-Address = Callable[..., str]
-MOST_ROWS = 8
+MOST_ROWS, MOST_BEYOND = 8, 3
 """Layouts that are listed."""
 MOST_DONE = 1024
 """Blocks that a layout's dry run goes through on this server, in all micro-steps and ranks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leading:
+    """Where one of the listed layouts is shown, and where it stands beside the one that is."""
+
+    alone: str
+    beside: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +80,19 @@ class Shown:
         stages: by name, where the same layout in another stage is shown.
         sizes: by name and GPUs, where a point of the curves is; of none that no plan tries, as
             ZeRO++ within a node.
+        model: what one's own configuration is read as; "" of a built-in model.
+        num_beyond: how many at the end of `fastest` are faster, and beyond what was measured.
+        kinds: the fastest layout of each kind by name, and where it stands beside this one.
+        compared: this layout and another, if one is asked for.
+        dry: how the peak of its dry run differs; "" if there is none.
         no_command: why there is no command; too_large: why the server does not do it.
     """
 
     headline: str
     remark: str
+    facts: tuple[Fact, ...]
+    basis: str
+    model: str
     fits: bool
     card_bytes: int
     chosen: str
@@ -78,7 +103,10 @@ class Shown:
     scaling: Table
     sizes: Mapping[tuple[str, int], str]
     hiding: str
-    fastest: tuple[tuple[PredictedLayout, str], ...]
+    fastest: tuple[tuple[PredictedLayout, Leading], ...]
+    num_beyond: int
+    kinds: tuple[tuple[str, str], ...]
+    compared: ComparedLayouts | None
     table: Table
     tensors: tuple[int, ...]
     pipelines: tuple[int, ...]
@@ -86,22 +114,29 @@ class Shown:
     command: str
     no_command: str
     too_large: str
+    dry: str
     deepspeed: str
     calls: str
     notes: tuple[str, ...]
 
 
-def shown_of(plan: LayoutSearch, address: Address) -> Shown:
+def shown_of(
+    plan: LayoutSearch, asked: PlanAddress, beside: LayoutSearch | None, whole: LayoutSearch
+) -> Shown:
     """What the page shows of a plan; of its first layout, with what else was tried beside it.
 
     Args:
-        address: of the page with some choices changed.
+        asked: what the page's address says.
+        beside: the plan whose first layout it is compared with.
+        whole: the plan before anything is chosen but what is computed again.
     """
     one, question = plan.tried[0], plan.question
+    other = None if beside is None else beside.tried[0]
     layout = one.layout
-    chosen = kind_of(layout)
-    beside = _siblings(one)
-    curves = [(name, scaled(one.beliefs, question, each.layout)) for name, each in beside]
+    chosen = term(kind_of(layout))
+    siblings = _siblings(one)
+    curves = [(name, scaled(one.beliefs, question, each.layout)) for name, each in siblings]
+    drawn = siblings if other is None else _drawn(one, other)
     command, reason = simulate_command(question, layout)
     keys = deepspeed_config(layout)
     what = SITE(
@@ -110,45 +145,56 @@ def shown_of(plan: LayoutSearch, address: Address) -> Shown:
         gpus=format_exact(question.gpus),
         machine=question.machine.name,
     )
-    tensors, pipelines, grid = _grid(plan, address, one)
-    fastest = plan.fastest(MOST_ROWS)
+    tensors, pipelines, grid = _grid(plan, asked, one)
+    beyond = plan.beyond(MOST_BEYOND)
+    fastest = (*plan.fastest(MOST_ROWS), *beyond)
     return Shown(
-        headline=_headline(one, what),
-        remark=_remark(one),
+        headline=headline_of(one, what),
+        remark=remark_of(one),
+        facts=facts_of(one),
+        basis=SITE("plan.sentence", words=begun(basis_of(one))),
+        model=own_model_of(one) if asked.own else "",
         fits=one.fits,
         card_bytes=question.memory_bytes,
         chosen=chosen,
         memory=memory_table(one),
-        memories=memories_table(beside, SITE("plan.predicted_peak_of_a_gpu")),
+        memories=memories_table(drawn, SITE("plan.predicted_peak_of_a_gpu")),
         times=times_table(
-            [(_told(name, each), each) for name, each in beside],
+            [(_told(name, each), each) for name, each in drawn],
             SITE("plan.predicted_time_of_a_step"),
         ),
         stages={
-            said: _address_of(each.layout, address)
-            for name, each in beside
+            said: _address_of(each.layout, asked)
+            for name, each in (*siblings, *drawn)
             for said in (name, _told(name, each))
         },
         scaling=scaling_table(curves, SITE("plan.predicted_tokens_a_second_of_a")),
         sizes={
-            (name, point.gpus): _address_of(point.predicted.layout, address)
+            (name, point.gpus): _address_of(point.predicted.layout, asked)
             for name, points in curves
             for point in points
             if variant_of(point.predicted.layout) not in {Variant.PLUS, Variant.HSDP}
             or point.gpus > question.node
         },
-        hiding=_hiding(one),
-        fastest=tuple((each, _address_of(each.layout, address)) for each in fastest),
+        hiding=hiding_of(one),
+        fastest=tuple((each, _leading(each.layout, asked)) for each in fastest),
+        num_beyond=len(beyond),
+        kinds=tuple(
+            (_told(term(kind), each), asked.address(beside=code_of(_choice_of(each.layout))))
+            for kind, each in whole.kinds().items()
+        ),
+        compared=None if other is None else _compared(one, other, asked),
         table=layouts_table(fastest, SITE("plan.predicted_for", what=what)),
         tensors=tensors,
         pipelines=pipelines,
         grid=grid,
         command=command,
         no_command=reason,
-        too_large=_too_large(layout),
+        too_large=SITE("plan.own_model_here") if asked.own else _too_large(layout),
+        dry=dry_of(one) if command else "",
         deepspeed="" if keys is None else json.dumps(keys, indent=2),
         calls=torch_calls(layout) or "",
-        notes=(begun(basis_of(one)) + ".", *notes_on(one)),
+        notes=notes_on(one),
     )
 
 
@@ -173,64 +219,29 @@ def _too_large(layout: Layout) -> str:
     )
 
 
-def _headline(one: PredictedLayout, what: str) -> str:
-    if not one.fits:
-        return SITE(
-            "plan.nothing_fits_the_smallest_peak_is",
-            what=what,
-            bytes=format_bytes(one.footprint.bytes),
-            memory_bytes=format_bytes(one.question.memory_bytes),
-        )
-    return SITE(
-        "plan.a_step_of_with",
-        what=what,
-        step_s=seconds(one.step_s),
-        value=name_of(one.layout).split(" · ")[0],
+def _two(one: PredictedLayout, other: PredictedLayout) -> list[tuple[str, PredictedLayout]]:
+    """Two layouts by their stages and options, and by what else differs."""
+    first, second = words_of(one.layout), words_of(other.layout)
+    kept = [0, *(at for at in range(1, len(first)) if first[at] != second[at])]
+    names = [", ".join(words[at] for at in kept) for words in (first, second)]
+    return [(f"A: {names[0]}", one), (f"B: {names[1]}", other)]
+
+
+def _drawn(one: PredictedLayout, other: PredictedLayout) -> list[tuple[str, PredictedLayout]]:
+    """Both by names that go under a bar."""
+    both = (("A", one), ("B", other))
+    return [(f"{letter}: {term(kind_of(each.layout))}", each) for letter, each in both]
+
+
+def _compared(one: PredictedLayout, other: PredictedLayout, asked: PlanAddress) -> ComparedLayouts:
+    first, second = _two(one, other)
+    there = _choice_of(other.layout)
+    return compared_of(
+        first,
+        second,
+        alone=asked.address(beside=""),
+        swapped=asked.address(**there, beside=code_of(_choice_of(one.layout))),
     )
-
-
-def _remark(one: PredictedLayout) -> str:
-    layout, question = one.layout, one.question
-    grid = f"{layout.cut.tensor} x {layout.pipeline} x {layout.data}"
-    parts = [
-        SITE("plan.tensor_x_pipeline_x_data", grid=grid),
-        SITE("plan.micro_batch_of_them", batch=layout.batch, micro_batches=layout.micro_batches),
-        SITE(
-            "plan.peak_of",
-            bytes=format_bytes(one.footprint.bytes),
-            memory_bytes=format_bytes(question.memory_bytes),
-        ),
-    ]
-    if one.fits:
-        parts += [
-            SITE("plan.tokens_a_day_2", tokens_per_day=format_amount(one.tokens_per_day)),
-            SITE("plan.mfu_2", mfu=f"{one.mfu:.1%}"),
-            SITE("plan.limited_by_2", limit=term(one.limit)),
-        ]
-    return SITE("plan.predicted_2", parts=" · ".join(parts))
-
-
-def _hiding(one: PredictedLayout) -> str:
-    """Whether stage 3's gathers hide with as many tokens as a GPU has."""
-    layout = one.layout
-    if layout.data == 1 or layout.pipeline > 1:
-        return ""
-    sharded = replace(layout, config=replace(layout.config, stage=3))
-    least, tokens = tokens_that_hide(one.prices, sharded), layout.computing.tokens
-    if least is None:
-        return ""
-    verdict = SITE("plan.it_hides") if tokens >= least else SITE("plan.it_does_not_hide")
-    return SITE(
-        "plan.predicted_zero_3_s_gather_of",
-        least=f"{least:,.0f}",
-        tokens=f"{tokens:,}",
-        verdict=verdict,
-    )
-
-
-def seconds(value: float) -> str:
-    """Of a step: "6.33 s", "51.2 ms"."""
-    return f"{value:,.3g} s" if value >= 1 else f"{1000 * value:.3g} ms"
 
 
 def _siblings(one: PredictedLayout) -> list[tuple[str, PredictedLayout]]:
@@ -251,13 +262,13 @@ def _siblings(one: PredictedLayout) -> list[tuple[str, PredictedLayout]]:
         )
         each = replace(layout, config=plain, replicas=1)
         found.append((term(STAGE_NAMES[stage]), predict(one.beliefs, question, each)))
-    if kind_of(layout) not in dict(found) and layout.pipeline == layout.cut.tensor == 1:
-        found.append((kind_of(layout), one))
+    if term(kind_of(layout)) not in dict(found) and layout.pipeline == layout.cut.tensor == 1:
+        found.append((term(kind_of(layout)), one))
     return found
 
 
 def _grid(
-    plan: LayoutSearch, address: Address, one: PredictedLayout
+    plan: LayoutSearch, asked: PlanAddress, one: PredictedLayout
 ) -> tuple[tuple[int, ...], tuple[int, ...], dict[tuple[int, int], Grid]]:
     rows = list(grid_table(plan.tried, SITE("plan.predicted")))
     fastest = max((row["tokens_per_second_per_gpu"] or 0 for row in rows), default=0)
@@ -270,7 +281,7 @@ def _grid(
             detail=SITE("plan.does_not_fit")
             if rate is None
             else SITE("plan.mfu_2", mfu=f"{row['mfu']:.0%}"),
-            address=address(tensor=str(at[0]), pipeline=str(at[1])),
+            address=asked.address(tensor=str(at[0]), pipeline=str(at[1])),
             shade=None if rate is None else min(4, int(5 * rate / fastest)),
             is_chosen=at == (one.layout.cut.tensor, one.layout.pipeline),
         )
@@ -281,18 +292,26 @@ def _grid(
     )
 
 
-def _address_of(layout: Layout, address: Address) -> str:
-    """Where the page shows a layout and no other.
+def _choice_of(layout: Layout) -> dict[str, str]:
+    """What is chosen where the page shows a layout and no other.
 
     Where no ranks are data parallel nothing is divided: a plan has that as stage 0, and plain.
     """
     divides = layout.data > 1
-    return address(
-        gpus=str(layout.num_ranks),
-        stage=str(layout.config.stage if divides else 0),
-        options=(variant_of(layout) if divides else Variant.PLAIN).value,
-        recompute=layout.recompute.value,
-        batch=str(layout.batch),
-        tensor=str(layout.cut.tensor),
-        pipeline=str(layout.pipeline),
-    )
+    return {
+        "stage": str(layout.config.stage if divides else 0),
+        "options": (variant_of(layout) if divides else Variant.PLAIN).value,
+        "recompute": layout.recompute.value,
+        "batch": str(layout.batch),
+        "tensor": str(layout.cut.tensor),
+        "pipeline": str(layout.pipeline),
+    }
+
+
+def _address_of(layout: Layout, asked: PlanAddress) -> str:
+    return asked.address(gpus=str(layout.num_ranks), **_choice_of(layout))
+
+
+def _leading(layout: Layout, asked: PlanAddress) -> Leading:
+    beside = asked.address(beside=code_of(_choice_of(layout)))
+    return Leading(_address_of(layout, asked), beside)

@@ -29,16 +29,16 @@ PLANS = (
     ("llama-3-405b", 1024, "dgx-h100", 16_000_000),
 )
 CHANGES = (
-    ("Stage", "ZeRO-3"),
-    ("Micro-batch", "2"),
+    ("ZeRO stage", "ZeRO-3"),
+    ("Micro-batch size", "2"),
     ("Tensor parallel", "2"),
     ("Tensor parallel", "any"),
-    ("Computed again", "blocks"),
-    ("Computed again", "any"),
+    ("Activation checkpointing", "full"),
+    ("Activation checkpointing", "any"),
     ("GPUs", "256"),
-    ("Built on it", "ZeRO++"),
-    ("Tokens a step", "16M"),
-    ("Machine", "dgx-a100"),
+    ("Variant of ZeRO", "ZeRO++"),
+    ("Tokens per step", "16M"),
+    ("GPU and machine", "dgx-a100"),
     ("Model", "llama-3-70b"),
 )
 """One after the other, from the page's usual address: a control, and what is chosen of it."""

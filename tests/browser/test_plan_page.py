@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from playwright.sync_api import expect
 
@@ -17,7 +19,20 @@ DRAWN = (
     " >= 6 && !document.getElementById('written')"
 )
 """Dash has taken the page over, and plotly has drawn its three figures."""
-CHOSEN = "document.querySelector('nav[aria-label=Stage] .chosen')?.textContent === 'ZeRO-3'"
+CHOSEN = (
+    "document.querySelector('nav[aria-label=\"ZeRO stage\"] .chosen')?.textContent === 'ZeRO-3'"
+)
+OWN = {
+    "model_type": "llama",
+    "hidden_size": 512,
+    "intermediate_size": 1408,
+    "num_hidden_layers": 8,
+    "num_attention_heads": 8,
+    "vocab_size": 32_000,
+    "max_position_embeddings": 2048,
+    "id2label": {"0": "x" * 20_000},
+}
+"""A model of somebody's own, with labels that no plan needs."""
 
 
 def visit(one, path: str) -> None:
@@ -41,7 +56,7 @@ def test_axe_finds_nothing(watch, fragment):
 def test_nothing_is_cut_off_at_the_side(watch, mode):
     one = watch()
     visit(one, f"{PAGE}#mode={mode}")
-    for width, _ in one.sized((1920, 1080), (1280, 720), (820, 900), (500, 900)):
+    for width, _ in one.sized((1920, 1080), (1280, 720), (820, 900), (390, 900)):
         eventually(lambda: one.page.evaluate("() => document.documentElement.scrollWidth") <= width)
 
 
@@ -49,7 +64,7 @@ def test_controls_change_numbers_and_figures_without_a_new_page(watch):
     one = watch()
     visit(one, PAGE)
     one.ask("() => { window.stays = true; }")
-    one.page.get_by_role("navigation", name="Stage").get_by_text("ZeRO-3").click()
+    one.page.get_by_role("navigation", name="ZeRO stage").get_by_text("ZeRO-3").click()
     one.wait(CHOSEN)
     one.page.get_by_role("navigation", name="Model").get_by_text("llama-3-8b").click()
     one.expect("#headline").to_contain_text("llama-3-8b")
@@ -122,17 +137,65 @@ def test_figures_have_the_room_and_the_words_of_the_page(watch):
         one.wait(fits)
     one.press("p")
     one.wait(fits)
-    one.page.get_by_role("navigation", name="Stage").get_by_text("ZeRO-3").click()
+    one.page.get_by_role("navigation", name="ZeRO stage").get_by_text("ZeRO-3").click()
     one.wait(CHOSEN)
     one.wait(f"document.querySelectorAll('.main-svg').length >= 6 && {fits}")
+
+
+def test_a_model_of_one_s_own_is_pasted_or_chosen_as_a_file(watch, tmp_path):
+    one = watch()
+    visit(one, PAGE)
+    one.ask("() => { window.stays = true; }")
+    one.page.locator(".own summary").click()
+    one.page.locator("#own-config").fill(json.dumps(OWN))
+    one.page.get_by_role("button", name="Plan for it").click()
+    one.expect("#headline").to_contain_text("config.json on 16 GPUs")
+    one.expect(".planned").to_contain_text("llama, 8 layers of width 512")
+    one.page.get_by_role("navigation", name="ZeRO stage").get_by_text("ZeRO-3").click()
+    one.wait(CHOSEN)
+    one.expect("#headline").to_contain_text("config.json on 16 GPUs")
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps({**OWN, "num_hidden_layers": 4}), encoding="utf-8")
+    one.page.locator(".own summary").click()
+    with one.page.expect_file_chooser() as chosen:
+        one.page.get_by_role("button", name="Choose a file").click()
+    chosen.value.set_files(path)
+    one.expect(".planned").to_contain_text("llama, 4 layers of width 512")
+    path.write_text('{"model_type": "bert"}', encoding="utf-8")
+    one.page.locator(".own summary").click()
+    with one.page.expect_file_chooser() as chosen:
+        one.page.get_by_role("button", name="Choose a file").click()
+    chosen.value.set_files(path)
+    one.expect("[role=alert]").to_contain_text("model_type is 'bert': expected one of llama")
+    eventually(lambda: one.page.evaluate("() => window.stays"))
+
+
+def test_two_layouts_are_compared(watch):
+    one = watch()
+    visit(one, PAGE)
+    compared = one.page.get_by_role("navigation", name="Compare with")
+    compared.get_by_text("pipeline parallel").click()
+    one.expect("#compared").to_contain_text("takes")
+    one.expect(".compared thead").to_contain_text("difference")
+    one.wait("document.querySelector('#peaks .js-plotly-plot')?.data[0].x.length === 2")
+    assert violations(one.page) == []
+    for width, _ in one.sized((390, 900)):
+        eventually(lambda: one.page.evaluate("() => document.documentElement.scrollWidth") <= width)
+        assert violations(one.page) == []
+    one.page.get_by_role("link", name="without comparison").first.click()
+    one.expect(".compared").to_have_count(0)
 
 
 def test_without_a_script_numbers_and_links_are_there(watch):
     one = watch(java_script_enabled=False)
     one.page.goto(one.address + PAGE)
     one.expect("#headline").to_contain_text("gpt-2 on 16 GPUs")
-    one.page.get_by_role("navigation", name="Stage").get_by_text("ZeRO-2").click()
+    one.page.get_by_role("navigation", name="ZeRO stage").get_by_text("ZeRO-2").click()
     one.expect("#headline").to_contain_text("ZeRO-2")
+    one.page.locator(".own summary").click()
+    one.page.locator("#own-config").fill(json.dumps({**OWN, "id2label": {}}))
+    one.page.get_by_role("button", name="Plan for it").click()
+    one.expect("#headline").to_contain_text("config.json on 16 GPUs")
     one.complaints[:] = [said for said in one.complaints if not said.endswith(".js: csp")]
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from html import unescape
 from urllib.parse import parse_qsl, unquote, urlencode
 
@@ -23,12 +25,15 @@ from zerosim.dashboards.classroom import Classroom, lesson_shelf
 from zerosim.dashboards.components.plan import TABLES, unfolded, unfolding
 from zerosim.dashboards.documents import Documents
 from zerosim.dashboards.library import Library
-from zerosim.dashboards.pages import plan, planned
+from zerosim.dashboards.pages import plan, plan_said
+from zerosim.dashboards.pages.plan_compared import MINUS
 from zerosim.dashboards.workbench import Workbench
+from zerosim.predict.placement import known_machines
 from zerosim.predict.plan import ask, make_plan
 from zerosim.predict.plan.search import Fixed
 from zerosim.record import load
 from zerosim.schema.manifest import Source
+from zerosim.theory.saved import Recompute
 
 CALLBACK = "/dash/_dash-update-component"
 SMALL = {"model": "gpt-2", "gpus": "8", "tokens": "512k"}
@@ -94,8 +99,12 @@ def test_its_numbers_are_those_of_the_command():
     shown = plan.view({**SMALL, "stage": "3"}).shown
     question = ask("gpt-2", 8, "dgx-h100", 512_000)
     best = make_plan(question, Fixed(stages=(3,), buckets=(None,))).best
-    assert f"peak {format_bytes(best.footprint.bytes)} of 80.0 GB" in shown.remark
-    assert f"a step of {planned.seconds(best.step_s)}" in shown.headline
+    facts = {one.label: one.value for one in shown.facts}
+    assert facts["peak memory of a GPU"] == f"{format_bytes(best.footprint.bytes)} of 80.0 GB"
+    assert facts["time of a step"] == plan_said.seconds(best.step_s)
+    assert facts["MFU"] == f"{best.mfu:.1%}"
+    assert facts["tokens/s a GPU"] == f"{best.tokens_per_second / 8:,.0f}"
+    assert f"a step of {plan_said.seconds(best.step_s)}" in shown.headline
     assert shown.remark.startswith("Predicted: ")
     assert sum(shown.memory["bytes"]) == best.footprint.bytes
     of_it = [row["seconds"] for row in shown.times if row["layout"] == "ZeRO-3"]
@@ -109,6 +118,140 @@ def test_every_choice_leads_to_a_page_that_has_it_chosen():
             query = dict(parse_qsl(option.address.partition("?")[2]))
             there = next(one for one in plan.view(query).controls if one.name == control.name)
             assert [one.words for one in there.options if one.is_chosen] == [option.words]
+
+
+def test_machines_are_grouped_by_gpu_the_newest_first():
+    control = next(one for one in plan.view(SMALL).controls if one.name == "machine")
+    labels = [group.label for group in control.groups]
+    assert labels[:2] == ["B200 (Blackwell)", "H100 (Hopper)"]
+    assert labels[-1] == "V100 (Volta)"
+    hopper = [one.words for one in control.groups[1].values]
+    assert hopper[:2] == ["dgx-h100", "h100"]
+    assert "torchtitan-h100" in hopper[2:]
+    assert sorted(one.words for one in control.options) == sorted(known_machines())
+
+
+def test_two_layouts_beside_each_other():
+    beside = plan.view({**SMALL, "stage": "3", "beside": "0.plain.full.1.1.1"}).shown
+    question = ask("gpt-2", 8, "dgx-h100", 512_000)
+    one = make_plan(question, Fixed(stages=(3,), buckets=(None,))).best
+    fixed = Fixed(stages=(0,), buckets=(None,), batch=1, tensor=1, pipeline=1)
+    other = make_plan(question, replace(fixed, recompute=Recompute.FULL)).best
+    found = beside.compared
+    whole, times, memory = found.parts
+    rows = {row.what: row for row in whole.rows}
+    assert rows["MFU"].first == f"{one.mfu:.1%}"
+    assert rows["MFU"].second == f"{other.mfu:.1%}"
+    assert rows["MFU"].difference.endswith(" points")
+    longer = other.step_s / one.step_s - 1
+    assert rows["time of a step"].difference == f"{'+' if longer > 0 else MINUS}{abs(longer):.1%}"
+    assert {row.what for row in memory.rows} == {
+        part.name for each in (one, other) for part in each.footprint.parts
+    }
+    assert any(row.what == "computing again" and row.second != "0.000 s" for row in times.rows)
+    assert next(row["layout"] for row in beside.times).startswith("A: ")
+    assert set(beside.stages) >= {row["layout"] for row in beside.memories}
+    swapped = plan.view(dict(parse_qsl(found.swapped.partition("?")[2]))).shown.compared
+    assert [row.first for row in swapped.parts[0].rows] == [row.second for row in whole.rows]
+    alone = plan.view(dict(parse_qsl(found.alone.partition("?")[2]))).shown
+    assert alone.compared is None
+    assert alone.headline == beside.headline
+
+
+def test_faster_layouts_beyond_what_was_measured_come_last(client):
+    query = {"model": "llama-3-70b", "machine": "dgx-a100"}
+    shown = plan.view(query).shown
+    assert shown.num_beyond == 3
+    answer, beyond = shown.fastest[0][0], [one for one, _ in shown.fastest[-3:]]
+    assert answer.is_measured
+    assert all(not one.is_measured and one.step_s < answer.step_s for one in beyond)
+    text = text_of(client.get(f"/plan?{urlencode(query)}").text)
+    assert "Predicted to be faster, but beyond what was measured" in text
+    there = plan.view(dict(parse_qsl(shown.fastest[-1][1].alone.partition("?")[2]))).shown
+    assert any(note.startswith("Beyond what was measured") for note in there.notes)
+    assert plan.view(SMALL).shown.num_beyond == 0
+
+
+def test_each_kind_and_each_listed_layout_can_be_compared_with():
+    shown = plan.view(SMALL).shown
+    addresses = [address for _, address in shown.kinds]
+    addresses += [leads.beside for _, leads in shown.fastest]
+    assert {"data parallel", "ZeRO-3", "pipeline parallel"} <= {name for name, _ in shown.kinds}
+    for address in addresses:
+        there = plan.view(dict(parse_qsl(address.partition("?")[2])))
+        assert there.problem == ""
+        assert there.shown.compared is not None
+
+
+QWEN = {
+    "model_type": "qwen2",
+    "hidden_size": 896,
+    "intermediate_size": 4864,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 14,
+    "num_key_value_heads": 2,
+    "vocab_size": 151_936,
+    "max_position_embeddings": 32_768,
+    "tie_word_embeddings": True,
+    "transformers_version": "4.40",
+    "mystery": 7,
+}
+
+
+def test_a_model_of_somebody_s_own_is_in_the_address(client, tmp_path):
+    query = {"gpus": "8", "tokens": "1M", "config": json.dumps(QWEN)}
+    shown = plan.view(query).shown
+    assert shown.headline.startswith("config.json on 8 GPUs of dgx-h100")
+    assert "qwen2, 24 layers of width 896, 494M parameters" in shown.model
+    assert any("mystery = 7" in note for note in shown.notes)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(QWEN), encoding="utf-8")
+    by_path = make_plan(ask(str(path), 8, "dgx-h100", 10**6), Fixed(buckets=(None,))).best
+    assert sum(shown.memory["bytes"]) == by_path.footprint.bytes
+    # what changes nothing has gone from the addresses, and all of them keep the rest
+    for control in plan.view(query).controls:
+        for option in control.options[:2]:
+            asked = dict(parse_qsl(option.address.partition("?")[2]))
+            if control.name == "model" and asked.get("model"):
+                assert "config" not in asked
+                continue
+            kept = {name: value for name, value in QWEN.items() if name != "transformers_version"}
+            assert json.loads(asked["config"]) == kept
+    assert plan.view(asked).shown.headline.startswith("config.json on")
+    alone = {"stage": "3", "options": "plain", "tensor": "1", "pipeline": "1", "batch": "1"}
+    page = client.get(f"/plan?{urlencode({**query, **alone, 'recompute': 'full'})}").text
+    assert 'method="GET"' in page
+    assert "--model config.json" in page
+    assert 'id="simulate"' not in page
+    assert "copy the command" in page
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ("{", "it is no JSON"),
+        ("[]", "expected an object of keys"),
+        ('{"model_type": "bert"}', "expected one of llama"),
+        ('{"model_type": "llama"}', "hidden_size is missing"),
+        (HOSTILE, "it is no JSON"),
+        ("x" * 20_000, "expected at most 16384"),
+    ],
+)
+def test_a_bad_configuration_is_one_line_of_the_page(client, config, words):
+    found = plan.view({**SMALL, "config": config})
+    assert found.shown is None
+    assert words in found.problem
+    assert "\n" not in found.problem
+    assert "config" not in found.controls[1].options[0].address
+    answer = client.get(f"/plan?{urlencode({**SMALL, 'config': config})}")
+    assert answer.status_code == 200
+    assert "<script>alert" not in answer.text
+
+
+def test_why_a_dry_run_s_peak_is_another_is_said_in_its_parts():
+    shown = plan.view({"model": "llama-3-8b", "stage": "3", "options": "plain"}).shown
+    assert shown.dry.startswith("A dry run of this layout peaks at 65.8 GB where this plan pred")
+    assert plan.view({**SMALL, "options": "offload"}).shown.dry == ""
 
 
 def test_of_a_grid_the_cells_lead_to_their_layouts():

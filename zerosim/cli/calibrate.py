@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from zerosim.base.config import EngineConfig, ModelName, RunConfig
+from zerosim.base.config import EngineConfig, RunConfig
+from zerosim.base.config.model import model_named
 from zerosim.base.errors import ConfigError, EnvironmentFault
 from zerosim.cli.console import make_console, make_table, print_json, print_table
 from zerosim.cli.options import AsJson, decimal, open_run
@@ -100,7 +101,7 @@ def _work(run: Run) -> Work:
 
     said, config = run.trace.manifest.run, run.trace.manifest.config
     model, batch = said.get("model"), said.get("batch")
-    if model not in tuple(ModelName) or not isinstance(batch, int):
+    if not isinstance(model, str) or not isinstance(batch, int):
         raise ConfigError(
             f"{run.folder}: it does not say which model and batch it trained, so nobody knows what "
             "its computations had to do: give runs of zerosim run, systems or profiles"
@@ -108,5 +109,5 @@ def _work(run: Run) -> Work:
     if config:
         return CountedDry(RunConfig.from_plain(said), EngineConfig.from_plain(config))
     context = said.get("context_length")
-    tokens = context if isinstance(context, int) else context_of(ModelName(str(model)))
+    tokens = context if isinstance(context, int) else context_of(model_named(model))
     return ByParameters(run.trace, batch * tokens)

@@ -10,7 +10,8 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from zerosim.base.config import EngineConfig, RunConfig
+from zerosim.base.config import EngineConfig, ModelFile, RunConfig
+from zerosim.base.config.model import taken_words
 from zerosim.base.errors import ConfigError
 from zerosim.cli.options import decimal, integer, option_of
 
@@ -78,6 +79,16 @@ def run_values(options: dict[str, Any]) -> dict[str, Any]:
     if isinstance(limit := found.get("device_bytes"), str):
         found["device_bytes"] = _read_bytes(limit, option_of("device_bytes"))
     return found
+
+
+def say_what_is_taken(run: RunConfig) -> None:
+    """Of a model's file say in one line, on standard error, what of it is trained.
+
+    Raises:
+        ConfigError: it cannot be read, or says a model that nothing here is built like.
+    """
+    if isinstance(run.model, ModelFile):
+        typer.echo(f"zerosim: {taken_words(run.model, run.shape)}", err=True)
 
 
 def _parameter(name: str) -> inspect.Parameter:

@@ -19,12 +19,18 @@ import typer
 from rich.text import Text
 
 from zerosim.base.config import STAGE_NAMES, SYSTEMS, EngineConfig, Offload, RunConfig
+from zerosim.base.config.model import trained_model
 from zerosim.base.errors import ConfigError, OutOfMemory, RunError, TraceError
 from zerosim.base.quantities import format_bytes, format_decimal
-from zerosim.cli.configured import engine_values, run_values, with_options
+from zerosim.cli.configured import (
+    engine_values,
+    run_values,
+    say_what_is_taken,
+    with_options,
+)
 from zerosim.cli.console import make_console, make_table, print_json, print_table
 from zerosim.cli.jobs import launch_job
-from zerosim.cli.options import AsJson, AsPage, Timeout, integer
+from zerosim.cli.options import AsJson, AsPage, Model, Timeout, integer
 from zerosim.cli.verdicts import mark_of
 from zerosim.record import load
 from zerosim.theory.footprint import peak
@@ -61,7 +67,7 @@ def fit(  # noqa: PLR0913 - an option is an argument
     ] = False,
     stage: Annotated[int, integer("0 data parallel; 1, 2 or 3 ZeRO.")] = 3,
     ranks: Annotated[int, integer("Processes.")] = 4,
-    model: Annotated[str, typer.Option(help="gpt-tiny or gpt-small.")] = "gpt-tiny",
+    model: Model = "gpt-tiny",
     steps: Annotated[
         int, integer("Optimizer steps per try; the second needs more memory than the first.")
     ] = 2,
@@ -71,14 +77,15 @@ def fit(  # noqa: PLR0913 - an option is an argument
     as_json: AsJson = False,
     **options: Any,
 ) -> int:
-    """Find the largest number of GPT layers that fits into --device-bytes on each rank."""
+    """Find the largest number of layers that fits into --device-bytes on each rank."""
     if options["device_bytes"] is None:
         raise ConfigError("device-bytes is not given: expected the device's size, such as 16MB")
     if most_layers < 1:
         raise ConfigError(f"most-layers is {most_layers}: expected a whole number of 1 or more")
     of_run = {"model": model, "ranks": ranks, "steps": steps, "timeout_s": timeout}
     run = RunConfig(**run_values(options) | of_run)
-    _require_gpt(run)
+    trained_model(run.model, replace(run.shape, layers=1))
+    say_what_is_taken(run)
     of_engine = engine_values(options) | {"stage": stage}
     keep()  # else each try would import PyTorch again
     chosen = COMPARED if every else {_name(of_engine): {}}
@@ -115,20 +122,12 @@ def _name(options: Mapping[str, Any]) -> str:
     return ", ".join([STAGE_NAMES.get(options["stage"], "?"), *kept])
 
 
-def _require_gpt(run: RunConfig) -> None:
-    from zerosim.train.models import gpt_config
-
-    gpt_config(run.model, replace(run.shape, layers=1))
-
-
 def _foreseen(run: RunConfig, config: EngineConfig, most_layers: int) -> int:
     """The most layers with a predicted peak that fits the device, without a margin; 0 if none."""
-    from zerosim.train.models import gpt_config
-
     recompute = Recompute.FULL if config.checkpoint_activations else Recompute.NONE
 
     def fits(layers: int) -> bool:
-        shape = gpt_config(run.model, replace(run.shape, layers=layers))
+        shape = trained_model(run.model, replace(run.shape, layers=layers))
         layout = Layout(
             shape=shape,
             config=config,
@@ -166,11 +165,8 @@ class _Trials:
         Raises:
             RunError: it failed for another reason than that something had no room.
         """
-        from zerosim.train.models import gpt_config
-
-        parameters = gpt_config(
-            self._run.model, replace(self._run.shape, layers=layers)
-        ).num_parameters
+        shape = replace(self._run.shape, layers=layers)
+        parameters = trained_model(self._run.model, shape).num_parameters
         with tempfile.TemporaryDirectory(dir=self._folder) as own, ExitStack() as held:
             trace, disk = Path(own, "trace"), Path(own, "disk")
             disk.mkdir()

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from zerosim.base.config import ModelName
+from zerosim.base.config.model import OR_A_FILE
 from zerosim.base.errors import ConfigError, EnvironmentFault, TraceError
 from zerosim.schema.faults import Fault, FaultKind, read_faults
 from zerosim.schema.rows import MANIFEST_NAME
@@ -66,7 +67,9 @@ def decimal(words: str, panel: str | None = None) -> Any:
 
 
 Ranks = Annotated[int, integer("Processes.")]
-Model = Annotated[str, typer.Option(help=f"{', '.join(ModelName)}.")]
+_MODEL: Any = typer.Option(help=f"{', '.join(ModelName)}, {OR_A_FILE}.")
+Model = Annotated[str, _MODEL]
+OptionalModel = Annotated[str | None, _MODEL]
 Steps = Annotated[int, integer("Optimizer steps.")]
 Batch = Annotated[int, integer("Sequences in a micro-batch of one rank.")]
 Seed = Annotated[int, integer("Of weights and data.")]

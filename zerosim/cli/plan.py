@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
 from fractions import Fraction
+from functools import wraps
 from math import inf
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 import typer
 
 from zerosim.base.config import STAGES
-from zerosim.base.config.shapes import SHAPES
 from zerosim.base.errors import ConfigError, EnvironmentFault
+from zerosim.base.language import Language, speaking
 from zerosim.cli.console import make_console, print_json
-from zerosim.cli.options import AsJson, decimal, integer
+from zerosim.cli.options import AsJson, Model, decimal, integer
 from zerosim.cli.plan_output import (
     plan_to_plain,
     print_plan,
@@ -44,15 +46,26 @@ from zerosim.predict.plan.training import (
 from zerosim.predict.plan.written import deepspeed_config, torch_calls
 from zerosim.theory.saved import Recompute
 
+C = TypeVar("C", bound=Callable[..., int])
 E = TypeVar("E", bound=StrEnum)
 _RECOMPUTES = (Recompute.NONE, Recompute.OPERATORS, Recompute.FULL)
 
 
+def in_english(command: C) -> C:
+    """Let a command say all in English: what it prints has names that its data have."""
+
+    @wraps(command)
+    def said(*args: Any, **options: Any) -> int:
+        with speaking(Language.ENGLISH):
+            return command(*args, **options)
+
+    return cast("C", said)
+
+
+@in_english
 def plan(  # noqa: PLR0913 - as many things can be asked
     *,
-    model: Annotated[
-        str, typer.Option(help=f"{', '.join(SHAPES)}, or a Hugging Face config.json.")
-    ] = "llama-3-8b",
+    model: Model = "llama-3-8b",
     gpus: Annotated[int, integer("Number of GPUs.")] = 64,
     gpu: Annotated[
         str, typer.Option(help="Type of GPU: h100, a machine such as dgx-h100, or a file.")

@@ -34,6 +34,8 @@ def print_plan(found: LayoutSearch, given: PredictedLayout | None, top: int) -> 
     console.print(Text(_what(question, found), style="dim"))
     console.print()
     _print_layouts(console, "predicted, the fastest that fit", found.fastest(top))
+    if beyond := found.beyond(top):
+        _print_layouts(console, "predicted to be faster, but beyond what was measured", beyond)
     _print_layouts(console, "predicted, the fastest of each kind", tuple(found.kinds().values()))
     if given is not None:
         _print_layouts(console, "predicted, as the file says it", (given,))
@@ -191,6 +193,7 @@ def plan_to_plain(found: LayoutSearch, given: PredictedLayout | None, top: int) 
         "tried": len(found.tried),
         "fitting": len(found.fitting),
         "fastest": [_layout(one) for one in found.fastest(top)],
+        "beyond": [_layout(one) for one in found.beyond(top)],
         "kinds": {kind: _layout(one) for kind, one in found.kinds().items()},
         "given": None if given is None else _layout(given),
         "too_large": None if larger is None else _layout(larger),

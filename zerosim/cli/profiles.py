@@ -17,6 +17,7 @@ from rich.text import Text
 from zerosim.base.config import STAGES, EngineConfig, Implementation, RunConfig
 from zerosim.base.errors import ConfigError
 from zerosim.base.quantities import PSI, format_decimal
+from zerosim.cli.configured import say_what_is_taken
 from zerosim.cli.console import make_console, make_table, print_json
 from zerosim.cli.folders import moment, require_free
 from zerosim.cli.jobs import launch_job
@@ -68,6 +69,7 @@ def profiles(  # noqa: PLR0913 - an option is an argument
         seed=seed,
         timeout_s=timeout,
     )
+    say_what_is_taken(run)
     names = some_of(only, list(map(str, _NAMES)))
     absent = {name: why for name in names if (why := _unavailable(name, run))}
     if only is not None and absent:

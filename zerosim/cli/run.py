@@ -12,11 +12,18 @@ import typer
 from rich.console import Console
 
 from zerosim.base.config import STAGES, CollectivesKind, EngineConfig, RunConfig
+from zerosim.base.config.model import called
 from zerosim.base.errors import ConfigError
 from zerosim.base.quantities import format_bytes
-from zerosim.cli.configured import PANELS, engine_values, run_values, with_options
+from zerosim.cli.configured import (
+    PANELS,
+    engine_values,
+    run_values,
+    say_what_is_taken,
+    with_options,
+)
 from zerosim.cli.console import make_console, print_json
-from zerosim.cli.deepspeed import explain_file, note_of, read_file
+from zerosim.cli.deepspeed import DeepSpeedFile, explain_file, note_of, read_file
 from zerosim.cli.folders import make_free, moment, require_free, reserve
 from zerosim.cli.jobs import launch_job, require_state_free
 from zerosim.cli.ledgers import print_report, print_summary
@@ -118,8 +125,8 @@ def run(  # noqa: PLR0913 - an option is an argument
         faults,
         options["check_replicas"] or 0,
     )
-    if file and os.environ.get("RANK", "0") == "0":
-        typer.echo(note_of(file), err=True)
+    if os.environ.get("RANK", "0") == "0":
+        _say_first(file, job_run)
     if joined is not None:
         if options["debuggable"]:
             _require_secret()
@@ -148,6 +155,13 @@ def _require_secret() -> None:
             f"debuggable under a launcher: expected {ATTACH_VARIABLE}=SECRET in the environment of "
             "all ranks, which whoever holds them must know"
         )
+
+
+def _say_first(file: DeepSpeedFile | None, run: RunConfig) -> None:
+    """What is taken of files, on standard error."""
+    if file:
+        typer.echo(note_of(file), err=True)
+    say_what_is_taken(run)
 
 
 def _require_able(faults: Sequence[Fault], num_ranks: int, config: EngineConfig) -> None:
@@ -290,4 +304,5 @@ def _default_folder(run_config: RunConfig, stage: str) -> Path:
     elif name in _NO_RUN_ID:
         name = "joined"
     stage_name = stage.replace(",", "-")
-    return Path("traces") / f"{run_config.model}-stage-{stage_name}-n{run_config.ranks}-{name}"
+    model = called(run_config.model)
+    return Path("traces") / f"{model}-stage-{stage_name}-n{run_config.ranks}-{name}"

@@ -11,8 +11,15 @@ from typing import Annotated, Any
 import typer
 
 from zerosim.base.config import EngineConfig, Implementation, RunConfig
+from zerosim.base.config.model import called
 from zerosim.base.errors import ConfigError
-from zerosim.cli.configured import PANELS, engine_values, run_values, with_options
+from zerosim.cli.configured import (
+    PANELS,
+    engine_values,
+    run_values,
+    say_what_is_taken,
+    with_options,
+)
 from zerosim.cli.console import make_console, print_json
 from zerosim.cli.folders import moment, require_free, reserve
 from zerosim.cli.ledgers import print_report
@@ -69,7 +76,7 @@ def simulate(
     """Train dry: the same calls, bytes and memory, without tensors; times are predicted."""
     run = RunConfig(**run_values(options) | {"ranks": ranks})
     machine = Path(options["machine"])
-    name = Path(script_name(command)).stem if command else str(run.model)
+    name = Path(script_name(command)).stem if command else called(run.model)
     folder = out or Path("traces") / f"{name}-on-{machine.stem}-n{ranks}-{moment()}"
     trained = {} if command else _trained(stage, options)
     folders = [folder / name for name in trained] if len(trained) > 1 else [folder]
@@ -85,6 +92,7 @@ def simulate(
             _require_no_others(stage, options)
             _simulate_program(command, run, str(machine), folder, hold)
         else:
+            say_what_is_taken(run)
             job = Job(run, tuple(zip(trained.values(), folders, strict=True)))
             _simulate_job(job, str(machine), hold)
         return _report(folders, is_whole=verbose, as_json=as_json)

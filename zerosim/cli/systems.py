@@ -16,6 +16,7 @@ from zerosim.base.config import SYSTEMS, EngineConfig, Preset, RunConfig
 from zerosim.base.errors import ConfigError
 from zerosim.base.quantities import format_decimal
 from zerosim.base.tiers import Link, Tier
+from zerosim.cli.configured import say_what_is_taken
 from zerosim.cli.console import make_console, make_table, print_json
 from zerosim.cli.folders import moment, require_free
 from zerosim.cli.jobs import launch_job
@@ -80,6 +81,7 @@ def systems(  # noqa: PLR0913 - an option is an argument
         seed=seed,
         timeout_s=timeout,
     )
+    say_what_is_taken(run)
     if ranks % RANKS_PER_NODE:
         raise ConfigError(f"ranks is {ranks}: expected an even number, for nodes of 2")
     names = some_of(only, _NAMES)

@@ -15,7 +15,7 @@ from zerosim.base.errors import ConfigError
 from zerosim.base.quantities import PSI
 from zerosim.base.tables import Cell, Table, cell_text
 from zerosim.cli.console import make_console, make_table, print_json, print_table
-from zerosim.cli.options import AsJson
+from zerosim.cli.options import AsJson, OptionalModel
 from zerosim.cli.verdicts import print_answer
 from zerosim.predict.plan.redrawn import FIGURES
 from zerosim.predict.plan.tables import model_table
@@ -57,9 +57,7 @@ def table(
         ),
     ],
     *,
-    model: Annotated[
-        str | None, typer.Option(help="Of `table model`: a name, or a Hugging Face config.json.")
-    ] = None,
+    model: OptionalModel = None,
     as_json: AsJson = False,
 ) -> int:
     """Print a paper's table or figure beside the prediction; exit 1 if a law disagrees."""

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 
-from zerosim.base.config import Implementation, RunConfig
-from zerosim.base.config.shapes import SHAPES, GPTConfig
+from zerosim.base.config import Implementation, ModelName, RunConfig
+from zerosim.base.config.model import trained_model
+from zerosim.base.config.shapes import GPTConfig
 from zerosim.systems.step import Step
 from zerosim.train.models import Batches
-from zerosim.train.models.catalogue import gpt_config
 
 _PIPELINES = (Implementation.GPIPE, Implementation.ONE_F_ONE_B)
 
@@ -28,9 +28,9 @@ def unavailable(implementation: Implementation, run: RunConfig) -> str:
 
 def _undivided(implementation: Implementation, run: RunConfig) -> str:
     """Why a model's blocks cannot be divided among the ranks; "" if they can."""
-    if not isinstance(SHAPES.get(run.model), GPTConfig):
+    shape = None if run.model is ModelName.MLP else trained_model(run.model, run.shape)
+    if not isinstance(shape, GPTConfig):
         return f"the {run.model} has no blocks to divide: --model gpt-tiny"
-    shape = gpt_config(run.model, run.shape)
     number, words = shape.heads, "heads"
     if implementation in _PIPELINES:
         number, words = shape.layers, "blocks"

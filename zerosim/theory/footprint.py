@@ -49,6 +49,8 @@ _BUFFERS = "ZeRO, arXiv 1910.02054, section 6.2"
 _PLUS = "ZeRO++, arXiv 2306.10209, section 3.2"
 _ASSUMED = "an assumption: nothing measured it"
 _OWN = "zerosim.train.models, next_byte_loss"
+LOG_PROBABILITIES, MADE_AGAIN = "log-probabilities", "a block made again"
+"""Parts of a moment, by name."""
 _ENGINE = "zerosim's update: a unit's gradient in fp32"
 
 
@@ -209,7 +211,7 @@ def _activations(
     largest = max(block_bytes(computing, again, kind) for kind, _ in kinds)
     size = largest + statistics_bytes(computing)
     words = f"{formula(shape, again, _cut_words(cut))} of one block"
-    return (kept, FootprintPart("a block made again", size, words, _KORTHIKANTI, Role.ACTIVATIONS))
+    return (kept, FootprintPart(MADE_AGAIN, size, words, _KORTHIKANTI, Role.ACTIVATIONS))
 
 
 @lru_cache(maxsize=1024)
@@ -219,7 +221,7 @@ def _scores(computing: Computing) -> tuple[FootprintPart, ...]:
     size, before = LOSS_BYTES * elements, head_bytes(computing)
     return (
         FootprintPart("before and in the head", before, "4sbh", _KORTHIKANTI, Role.ACTIVATIONS),
-        FootprintPart("log-probabilities", size, f"4sbV{parts}", _KORTHIKANTI, Role.ACTIVATIONS),
+        FootprintPart(LOG_PROBABILITIES, size, f"4sbV{parts}", _KORTHIKANTI, Role.ACTIVATIONS),
         FootprintPart(
             "scores, until the loss is there",
             TEMPORARY_LOSS_BYTES * elements,

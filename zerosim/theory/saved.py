@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from functools import lru_cache
 
 from zerosim.base.config.blocks import BlockShape
 from zerosim.base.config.shapes import Transformer
@@ -148,6 +149,7 @@ def _kept_by_operators(computing: Computing, block: BlockShape) -> Iterator[Save
     yield Saved("every second sum", size * tokens * width)
 
 
+@lru_cache(maxsize=4096)
 def block_bytes(computing: Computing, keeping: KeptActivations, name: str = BLOCK) -> int:
     """What one block keeps, together."""
     return int(sum(one.bytes for one in kept_in_block(computing, keeping, name)))

@@ -13,7 +13,12 @@ import pytest
 from tests.bench.published import DATA, generations, predict, reason_of
 from zerosim.base.config import EngineConfig
 from zerosim.base.config.shapes import GPTConfig
-from zerosim.predict.placement.belief import believed, known_software, load_software
+from zerosim.predict.placement.belief import (
+    believed,
+    known_software,
+    largest_miss,
+    load_software,
+)
 from zerosim.predict.placement.machine import load_machine
 from zerosim.predict.placement.modelled import computation_ns
 from zerosim.predict.plan.prices import Prices
@@ -45,6 +50,72 @@ def test_the_record_of_each_software_is_what_comes_out(offs):
         assert record.runs == len(rows), name
         assert record.median == pytest.approx(median(rows), abs=0.001), name
         assert record.most == pytest.approx(max(rows), abs=0.001), name
+
+
+def test_how_a_software_divides_ranks_is_what_its_published_runs_do():
+    """Each division of a file is one of its rows', with all that they compute again."""
+    rows = defaultdict(list)
+    for generation in generations():
+        rows[generation.software] += [*generation.fitted, *generation.predicted]
+    for name in known_software():
+        software, found = load_software(name), defaultdict(set)
+        if not software.gpus:
+            assert software.measured == ()  # it is history: no plan stands on it
+            continue
+        for row in rows[name]:
+            layout = row.layout
+            divided = (layout.cut.tensor, layout.pipeline > 1, layout.data > 1)
+            found[divided, row.stage].add(row.again)
+        told = {
+            ((one.tensor, one.pipeline, one.data), one.stage): set(one.again)
+            for one in software.measured
+        }
+        # scores that attention never has need not be left out
+        assert told == {key: again - {"none", "selective"} for key, again in found.items()}, name
+
+
+RECIPES = {
+    "torchtitan, Llama 3 8B": ("llama-3-8b", 8, "h100", 6667),
+    "torchtitan, Llama 3 70B": ("llama-3-70b", 64, "a100-80", 331),
+    "torchtitan, Llama 3 405B": ("llama-3-405b", 128, "h100", 109),
+    "llm-foundry, MPT-7B": ("mpt-7b", 8, "a100-80", 4641),
+    "llm-foundry, MPT-70B": ("mpt-70b", 64, "a100-80", 410),
+    "Llama 3 405B": ("llama-3-405b", 16_384, "h100", 154),
+}
+"""Model, GPUs, and the tokens a second and GPU that its authors report."""
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_plan_of_a_model_and_gpus_alone_is_what_their_recipe_reached(name):
+    """Within 15 %, without a word of how they divided it; docs/plan.md has the table."""
+    from zerosim.predict.plan import ask, make_plan
+
+    model, gpus, gpu, reported = RECIPES[name]
+    shape = None
+    if model in DATA["models"]:
+        given = {**DATA["models"][model]["shape"]}
+        given["context"] = given.pop("context_length")
+        shape = GPTConfig(**given, tied=True)
+    tokens = 16_000_000 if gpus > 1000 else 4_000_000
+    best = make_plan(ask(model, gpus, gpu, tokens, shape=shape)).best
+    assert best.tokens_per_second / gpus == pytest.approx(reported, rel=0.15)
+
+
+def test_what_was_not_measured_is_the_answer_where_it_is_far_faster():
+    """FSDP of 2,048 x 8 ranks was measured on fewer: three-dimensional layouts are ahead by far."""
+    from zerosim.predict.plan import ask, make_plan
+
+    far = make_plan(ask("llama-3-405b", 16_384, "h100", 16_000_000))
+    assert not far.best.is_measured
+    measured = [one for one in far.fitting if one.is_measured]
+    assert min(one.step_s for one in measured) > (1 + largest_miss()) * far.best.step_s
+    assert far.beyond(3) == ()
+    near = make_plan(ask("llama-3-70b", 64, "a100-80", 4_000_000))
+    assert near.best.is_measured
+    assert all(one.is_measured for one in near.fastest(5))
+    beyond = near.beyond(3)
+    assert len(beyond) == 3
+    assert all(not one.is_measured and one.step_s < near.best.step_s for one in beyond)
 
 
 def test_goals(offs):

@@ -4,6 +4,7 @@
     checks      how a value is refused
     option      what is said of an option, and what follows from it
     engine      what `zerosim.initialize` takes
+    model       which model is meant: by a name, or by the path of a config.json
     run         what `zerosim run` adds
     light       what a light trace keeps
     systems     the ZeRO family by name
@@ -24,7 +25,8 @@ from zerosim.base.config.choices import (
 )
 from zerosim.base.config.engine import EngineConfig
 from zerosim.base.config.light import Light
-from zerosim.base.config.run import RunConfig, Shape
+from zerosim.base.config.model import ModelFile, Shape
+from zerosim.base.config.run import RunConfig
 from zerosim.base.config.systems import SYSTEMS, Preset
 
 __all__ = [
@@ -37,6 +39,7 @@ __all__ = [
     "EngineConfig",
     "Implementation",
     "Light",
+    "ModelFile",
     "ModelName",
     "Offload",
     "Preset",

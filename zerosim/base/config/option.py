@@ -63,6 +63,7 @@ class Spec:
         least_stage: it may be asked for in this stage and later ones.
         needs: another option that must be asked for with it, and how a message says that.
         deepspeed: DeepSpeed's key for it, or several.
+        read: what its value is of what was given, where it is more than a word of a closed set.
     """
 
     help: str = ""
@@ -74,6 +75,7 @@ class Spec:
     least_stage: int = 0
     needs: tuple[str, str] | None = None
     deepspeed: str = ""
+    read: Callable[[Any], Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,8 @@ class ConfigOption:
         if self.kind is int:
             is_whole = isinstance(value, int) and not isinstance(value, bool)
             require(is_whole, self.label, repr(value), "a whole number")
+        elif self.option.read is not None:
+            value = self.option.read(value)
         elif issubclass(self.kind, StrEnum):
             value = choice(self.kind, value, self.label)
         if self.option.range is not None:

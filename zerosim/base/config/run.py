@@ -8,6 +8,7 @@ from typing import Annotated
 from zerosim.base.config.checks import require
 from zerosim.base.config.choices import DeviceKind, ModelName
 from zerosim.base.config.engine import ACTIVATIONS, TIERS
+from zerosim.base.config.model import OR_A_FILE, ModelFile, Shape, model_named
 from zerosim.base.config.option import (
     AT_LEAST_ONE,
     Configuration,
@@ -24,28 +25,14 @@ _SECONDS = Range(lambda value: value > 0, "a positive number of seconds")
 _IN_SEEDS = Range(lambda value: 0 <= value < _SEEDS, f"0 to {_SEEDS - 1}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """Of a GPT, what is not as its name says; None where it is."""
-
-    layers: int | None = None
-    width: int | None = None
-    heads: int | None = None
-    context_length: int | None = None
-    vocabulary: int | None = None
-
-    @property
-    def is_usual(self) -> bool:
-        """True if all is as the name says."""
-        return self == Shape()
-
-
 @documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig(Configuration):
     """What `zerosim run` adds to the engine's configuration."""
 
-    model: Annotated[ModelName, Spec(f"{', '.join(ModelName)}.")] = ModelName.GPT_TINY
+    model: Annotated[
+        ModelName | ModelFile, Spec(f"{', '.join(ModelName)}, {OR_A_FILE}.", read=model_named)
+    ] = ModelName.GPT_TINY
     ranks: Annotated[int, Spec(range=AT_LEAST_ONE)] = 4
     """Processes."""
     steps: Annotated[int, Spec("Optimizer steps.", AT_LEAST_ONE)] = 10
@@ -62,9 +49,9 @@ class RunConfig(Configuration):
     timeout_s: Annotated[float, Spec(range=_SECONDS, called="timeout")] = 60.0
     """A rank that is silent for so long is given up."""
     memory: Annotated[bool, Spec("Record the live tensors, by role.")] = True
-    layers: Annotated[int | None, Spec("Override the model's own number (GPT).", AT_LEAST_ONE)] = (
-        None
-    )
+    layers: Annotated[
+        int | None, Spec("Override the model's own number (GPT, Llama).", AT_LEAST_ONE)
+    ] = None
     width: Annotated[int | None, Spec("Override the model's own number (GPT).", AT_LEAST_ONE)] = (
         None
     )
@@ -72,10 +59,10 @@ class RunConfig(Configuration):
         None
     )
     context_length: Annotated[
-        int | None, Spec("Override the length of a sequence (GPT).", AT_LEAST_ONE)
+        int | None, Spec("Override the length of a sequence (GPT, Llama).", AT_LEAST_ONE)
     ] = None
     vocabulary: Annotated[
-        int | None, Spec("Override the size of the vocabulary (GPT).", at_least(256))
+        int | None, Spec("Override the size of the vocabulary (GPT, Llama).", at_least(256))
     ] = None
     tensor_parallel: Annotated[
         int,

@@ -84,6 +84,10 @@ class LlamaConfig:
         context: longest sequence, s.
         vocabulary: number of tokens, V.
         theta: base of the rotary frequencies.
+        head_size: elements of a head, where they are not h / heads.
+        tied: the head's matrix is the token embedding.
+        has_bias: queries, keys and values have biases (Qwen2).
+        has_head_norms: each head's queries and keys are normed (Qwen3).
     """
 
     layers: int
@@ -94,10 +98,19 @@ class LlamaConfig:
     context: int = 8192
     vocabulary: int = 128_256
     theta: float = 500_000.0
+    head_size: int | None = None
+    tied: bool = False
+    has_bias: bool = False
+    has_head_norms: bool = False
+
+    @property
+    def size(self) -> int:
+        """Elements of a head."""
+        return self.head_size or self.width // self.heads
 
     @property
     def num_parameters(self) -> int:
-        """L(2h^2 + 2h^2 k/heads + 3hf + 2h) + 2Vh + h."""
+        """L(2h^2 + 2h^2 k/heads + 3hf + 2h) + 2Vh + h of a Llama 3."""
         return count_parameters(self.blocks, self.ends, self.vocabulary, self.width)
 
     @property
@@ -108,7 +121,7 @@ class LlamaConfig:
     @property
     def ends(self) -> Ends:
         """A norm before the head."""
-        return Ends(tied=False, last=self.width)
+        return Ends(tied=self.tied, last=self.width)
 
 
 @lru_cache(maxsize=256)
@@ -141,11 +154,11 @@ def _gpt_blocks(shape: GPTConfig) -> tuple[BlockShape, ...]:
 @lru_cache(maxsize=256)
 def _llama_blocks(shape: LlamaConfig) -> tuple[BlockShape, ...]:
     h, f = shape.width, shape.hidden
-    keys = h // shape.heads * shape.key_heads
+    queries, keys = shape.size * shape.heads, shape.size * shape.key_heads
     matrices = (
-        Matrix(h, h),
-        Matrix(h, keys, count=2),
-        Matrix(h, h, MatrixCut.ROWS),
+        Matrix(h, queries, has_bias=shape.has_bias),
+        Matrix(h, keys, has_bias=shape.has_bias, count=2),
+        Matrix(queries, h, MatrixCut.ROWS),
         Matrix(h, f, count=2),
         Matrix(f, h, MatrixCut.ROWS),
     )
@@ -153,11 +166,11 @@ def _llama_blocks(shape: LlamaConfig) -> tuple[BlockShape, ...]:
         matrices=matrices,
         heads=shape.heads,
         norms=2,
-        norm_elements=2 * h,
-        queries=h,
+        norm_elements=2 * h + (2 * shape.size if shape.has_head_norms else 0),
+        queries=queries,
         keys=keys,
         values=keys,
-        mixed=h,
+        mixed=queries,
         inner=f,
         is_gated=True,
         has_rotary=True,

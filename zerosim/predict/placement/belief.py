@@ -45,6 +45,29 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredDivision:
+    """A way to divide ranks that published runs of a software have.
+
+    Attributes:
+        tensor: ranks that compute a block together.
+        pipeline, data: whether there are stages of a pipeline, and several data parallel ranks.
+        stage: of ZeRO; an earlier one sends no more.
+        again: what was computed again in them, beside nothing.
+    """
+
+    tensor: int
+    pipeline: bool
+    data: bool
+    stage: int
+    again: tuple[str, ...]
+
+    def covers(self, other: MeasuredDivision) -> bool:
+        """Whether a layout is divided so, and computes nothing else again."""
+        mine, its = ((each.tensor, each.pipeline, each.data) for each in (self, other))
+        return mine == its and other.stage <= self.stage and set(other.again) <= set(self.again)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Software:
     """A generation of software.
 
@@ -53,6 +76,7 @@ class Software:
         systems: of which layouts.
         constants: of `Machine`, by name.
         record: None if all of its rows were fitted to.
+        measured: how its published runs divide ranks.
     """
 
     name: str
@@ -61,6 +85,7 @@ class Software:
     systems: tuple[SoftwareSystem, ...]
     constants: tuple[tuple[str, float], ...]
     record: Record | None
+    measured: tuple[MeasuredDivision, ...] = ()
 
 
 def known_software() -> tuple[str, ...]:
@@ -81,7 +106,7 @@ def load_software(name: str) -> Software:
         raise ConfigError(f"there is no software {name!r}: expected one of {known}")
     text = files(__package__).joinpath(_FOLDER, f"{name}.toml").read_text(encoding="utf-8")
     values = tomllib.loads(text)
-    record = values.pop("record", None)
+    record, measured = values.pop("record", None), values.pop("measured", ())
     return Software(
         name=name,
         title=values.pop("title"),
@@ -89,7 +114,17 @@ def load_software(name: str) -> Software:
         systems=tuple(map(SoftwareSystem, values.pop("systems", ()))),
         constants=tuple((key, float(value["value"])) for key, value in values.items()),
         record=None if record is None else Record(**record),
+        measured=tuple(
+            MeasuredDivision(**{**one, "again": tuple(one["again"])}) for one in measured
+        ),
     )
+
+
+@cache
+def largest_miss() -> float:
+    """The most by which a prediction was off, of all runs on record."""
+    records = (load_software(name).record for name in known_software())
+    return max(record.most for record in records if record is not None)
 
 
 def usual_software(machine: Machine, system: SoftwareSystem) -> Software | None:

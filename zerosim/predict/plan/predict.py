@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from zerosim.predict.placement.belief import Software
+from zerosim.predict.placement.belief import MeasuredDivision, Software
 from zerosim.predict.plan.prices import Beliefs, Prices
 from zerosim.predict.plan.question import PlanQuestion
 from zerosim.predict.plan.schedule import TimeCategory, Times, step_times
 from zerosim.theory.footprint import Footprint, peak
 from zerosim.theory.layout import Layout
+from zerosim.theory.saved import Recompute
 from zerosim.theory.transformer import BLOCK, model_flops
 
 _NS = 1e9
@@ -25,6 +26,8 @@ _LIMITS = {
     TimeCategory.STORAGE: "the disk",
     TimeCategory.BUBBLE: "pipeline bubble",
 }
+_NOTHING_AGAIN = (Recompute.NONE, Recompute.SELECTIVE)
+"""Attention keeps no scores here, so that there is nothing for a selective one to leave out."""
 _MUCH = 0.25
 """What takes so much of a step beside computing is its limit."""
 
@@ -52,6 +55,25 @@ class PredictedLayout:
     def software(self) -> Software | None:
         """Whose measured constants the times stand on; None: software that wastes nothing."""
         return self.prices.software
+
+    @cached_property
+    def is_measured(self) -> bool:
+        """Whether published runs of its software divide ranks so; True where there is none."""
+        software, layout = self.software, self.layout
+        if software is None or not software.measured:
+            return True
+        config, again = layout.config, layout.recompute
+        if config.quantizes or config.has_secondary or config.offloads or layout.replicas > 1:
+            return False
+        found = MeasuredDivision(
+            tensor=layout.cut.tensor,
+            pipeline=layout.pipeline > 1,
+            data=layout.data > 1,
+            stage=config.stage,
+            again=() if again in _NOTHING_AGAIN else (again.value,),
+        )
+        has_experts = any(block.experts for block in layout.shape.blocks)
+        return not has_experts and any(one.covers(found) for one in software.measured)
 
     @cached_property
     def bound_s(self) -> float:

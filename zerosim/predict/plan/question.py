@@ -12,6 +12,7 @@ from zerosim.base.config.shapes import Transformer, shape_of
 from zerosim.base.errors import ConfigError
 from zerosim.base.quantities import format_exact
 from zerosim.predict.placement.machine import Machine, known_machines, load_machine
+from zerosim.predict.plan.wording import WORDS
 
 MARGIN = Fraction(1, 20)
 """For what no law counts: an assumption."""
@@ -65,12 +66,13 @@ class PlanQuestion:
         return int(self.machine.memory_bytes)
 
 
-def ask(
+def ask(  # noqa: PLR0913 - a question has as many parts
     model: str,
     gpus: int,
     machine: str,
     tokens: int,
     *,
+    shape: Transformer | None = None,
     sequence: int | None = None,
     margin: Fraction = MARGIN,
     is_ideal: bool = False,
@@ -80,15 +82,16 @@ def ask(
     Args:
         machine: a name of `known_machines`, an accelerator of one of them, or a file.
         tokens: of one optimizer step; the nearest number of sequences that all GPUs share is taken.
+        shape: of the model, where it is none that its name says.
         sequence: tokens of a sequence; by default the model's own.
         is_ideal: predict what the machine could do, and not what software was measured to.
 
     Raises:
         ConfigError: something of this is not known, or does not go together.
     """
-    shape = shape_of(model)
+    shape = shape_of(model) if shape is None else shape
     if not 1 <= gpus <= MOST_GPUS:
-        raise ConfigError(f"gpus is {gpus}: expected 1 to {format_exact(MOST_GPUS)}")
+        raise ConfigError(WORDS("problems.gpus", gpus=gpus, most=format_exact(MOST_GPUS)))
     length = shape.context if sequence is None else sequence
     if not 1 <= length <= shape.context:
         raise ConfigError(
@@ -98,10 +101,8 @@ def ask(
     if not 0 <= margin < 1:
         raise ConfigError(f"margin is {float(margin):g}: expected 0 or more, and below 1")
     if tokens < length:
-        raise ConfigError(
-            f"tokens-per-batch is {format_exact(tokens)}: expected at least one sequence of "
-            f"{format_exact(length)} tokens"
-        )
+        given = {"tokens": format_exact(tokens), "length": format_exact(length)}
+        raise ConfigError(WORDS("problems.tokens", **given))
     costs = system_of(machine, gpus)
     return PlanQuestion(
         model=model,
@@ -147,15 +148,9 @@ def system_of(name: str, gpus: int) -> Machine:
         )
     size = machine.ranks_per_node
     if size is None and gpus > _ONE_NODE:
-        raise ConfigError(
-            f"gpus is {gpus} and {name} is no system of nodes: expected at most {_ONE_NODE}, or a "
-            "system such as dgx-h100"
-        )
+        raise ConfigError(WORDS("problems.no_nodes", gpus=gpus, machine=name, most=_ONE_NODE))
     if size and gpus > size and gpus % size:
-        raise ConfigError(
-            f"gpus is {gpus} on {machine.name}: expected at most {size}, or a multiple of {size}, "
-            "the GPUs of a node"
-        )
+        raise ConfigError(WORDS("problems.nodes", gpus=gpus, machine=machine.name, size=size))
     return machine
 
 
@@ -177,10 +172,8 @@ def parse_tokens(text: str, name: str = "tokens-per-batch") -> int:
     """
     match = _AMOUNT.fullmatch(text.strip().replace(",", "").replace("_", ""))
     if match is None:
-        raise ConfigError(
-            f"{name} is {text[:40]!r}: expected an amount such as 4M, 512k or 4194304"
-        )
+        raise ConfigError(WORDS("problems.amount", name=name, text=repr(text[:40])))
     value = Fraction(match[1]) * _TIMES[match[2].lower()]
     if value.denominator != 1:
-        raise ConfigError(f"{name} is {text[:40]!r}: expected a whole number of tokens")
+        raise ConfigError(WORDS("problems.whole", name=name, text=repr(text[:40])))
     return value.numerator

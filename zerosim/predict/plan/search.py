@@ -17,11 +17,14 @@ from typing import Any
 
 from zerosim.base.config import STAGE_NAMES, STAGES, EngineConfig, Offload
 from zerosim.base.errors import ConfigError
+from zerosim.base.language import term
 from zerosim.base.quantities import format_bytes, format_exact
 from zerosim.base.tiers import Link
+from zerosim.predict.placement.belief import largest_miss
 from zerosim.predict.plan.predict import PredictedLayout, predict
 from zerosim.predict.plan.prices import Beliefs
 from zerosim.predict.plan.question import PlanQuestion
+from zerosim.predict.plan.wording import WORDS
 from zerosim.theory.layout import Layout, native
 from zerosim.theory.saved import KeptActivations, Recompute
 from zerosim.theory.transformer import LayerCut, require_cut
@@ -228,7 +231,11 @@ def _engine(config: EngineConfig, steps: int, recompute: Recompute) -> EngineCon
 
 @dataclass(frozen=True, slots=True)
 class LayoutSearch:
-    """All that was tried, the fastest that fits first, then what does not fit by its peak.
+    """All that was tried, the first of which is the answer, then what does not fit by its peak.
+
+    Of those that fit, the layouts come first that divide ranks as published runs of their software
+    do (`PredictedLayout.is_measured`), the fastest first, then the others likewise. Where another
+    one is faster by more than any prediction on record was off, all come by their time alone.
 
     Attributes:
         fixed: what was not to be chosen.
@@ -240,22 +247,29 @@ class LayoutSearch:
 
     @property
     def fitting(self) -> tuple[PredictedLayout, ...]:
-        """Those that fit, the fastest first."""
+        """Those that fit, in their order."""
         return tuple(one for one in self.tried if one.fits)
 
     def fastest(self, count: int) -> tuple[PredictedLayout, ...]:
-        """So many of those that fit; of layouts that differ in their buckets alone, the first."""
-        found: dict[Layout, PredictedLayout] = {}
-        for one in self.fitting:
-            config = replace(one.layout.config, bucket_elements=None)
-            found.setdefault(replace(one.layout, config=config), one)
-            if len(found) == count:
-                break
-        return tuple(found.values())
+        """So many of those that fit, all measured or, if the first is not, of either kind."""
+        fitting = self.fitting
+        return _first(
+            (one for one in fitting if one.is_measured or not fitting[0].is_measured), count
+        )
+
+    def beyond(self, count: int) -> tuple[PredictedLayout, ...]:
+        """So many that are predicted to be faster, and that no published run of theirs is like."""
+        fitting = self.fitting
+        if not fitting or not fitting[0].is_measured:
+            return ()
+        step_s = fitting[0].step_s
+        return _first(
+            (one for one in fitting if not one.is_measured and one.step_s < step_s), count
+        )
 
     @property
     def best(self) -> PredictedLayout:
-        """The fastest that fits.
+        """The first that fits.
 
         Raises:
             ConfigError: nothing does.
@@ -280,11 +294,22 @@ class LayoutSearch:
         return min(faster, key=lambda one: one.step_s, default=None)
 
     def kinds(self) -> dict[str, PredictedLayout]:
-        """Of each kind of layout the fastest that fits, or the one that needs least."""
+        """Of each kind of layout the first that fits, measured before others, or the smallest."""
         found: dict[str, PredictedLayout] = {}
         for one in self.tried:
             found.setdefault(kind_of(one.layout), one)
         return {kind: found[kind] for kind in KINDS if kind in found}
+
+
+def _first(some: Iterable[PredictedLayout], count: int) -> tuple[PredictedLayout, ...]:
+    """So many; of layouts that differ in their buckets alone, the first."""
+    found: dict[Layout, PredictedLayout] = {}
+    for one in some:
+        config = replace(one.layout.config, bucket_elements=None)
+        found.setdefault(replace(one.layout, config=config), one)
+        if len(found) == count:
+            break
+    return tuple(found.values())
 
 
 def make_plan(question: PlanQuestion, fixed: Fixed = FREE) -> LayoutSearch:
@@ -313,9 +338,14 @@ def narrowed(plan: LayoutSearch, fixed: Fixed) -> LayoutSearch:
     """
     left = tuple(one for one in plan.tried if _is_of(one.layout, fixed))
     if not left:
+        question = plan.question
         raise ConfigError(
-            f"no layout of {plan.question.model} on {_gpus(plan.question.gpus)} of "
-            f"{plan.question.machine.name} is all of that: take one of these choices back"
+            WORDS(
+                "problems.none",
+                model=question.model,
+                gpus=_gpus(question.gpus),
+                machine=question.machine.name,
+            )
         )
     return replace(plan, fixed=fixed, tried=left)
 
@@ -346,23 +376,42 @@ def _is_of(layout: Layout, fixed: Fixed) -> bool:
 
 
 def ordered(tried: Iterable[PredictedLayout]) -> tuple[PredictedLayout, ...]:
-    """The fastest that fits first; what does not fit by how much it needs.
+    """The measured ones that fit first, the fastest of them, as `LayoutSearch` says.
 
-    Of those whose steps are alike in three digits, the one with the fewest options, then the one
-    that needs least memory: a prediction cannot tell them apart.
+    What does not fit by how much it needs. Of those whose steps are alike in three digits, the one
+    with the fewest options, then the one that needs least memory: a prediction cannot tell them
+    apart.
     """
+    every = tuple(tried)
+    asks_measured = _asks_measured([one for one in every if one.fits])
 
-    def rank(one: PredictedLayout) -> tuple[bool, float, int, int]:
+    def rank(one: PredictedLayout) -> tuple[int, float, int, int]:
         if not one.fits:
-            return True, one.footprint.bytes, 0, 0
+            return 2, one.footprint.bytes, 0, 0
         alike = float(f"{one.step_s:.2e}")
-        return False, alike, _num_options(one.layout), one.footprint.bytes
+        is_later = asks_measured and not one.is_measured
+        return int(is_later), alike, _num_options(one.layout), one.footprint.bytes
 
-    return tuple(sorted(tried, key=rank))
+    return tuple(sorted(every, key=rank))
+
+
+def _asks_measured(fitting: Sequence[PredictedLayout]) -> bool:
+    """Whether the fastest measured layout is as fast as the fastest of all, for all we know."""
+    measured = [one.step_s for one in fitting if one.is_measured]
+    if not measured:
+        return False
+    return min(measured) <= (1 + largest_miss()) * min(one.step_s for one in fitting)
 
 
 def _num_options(layout: Layout) -> int:
-    return len(options_of(layout)) + (layout.cut.tensor > 1) + (layout.pipeline > 1)
+    config, cut = layout.config, layout.cut
+    asked = (
+        *(config.quantize_weights, config.has_secondary, config.quantize_gradients),
+        *(config.offloads_optimizer, config.offload_param is not Offload.NONE),
+        *(config.bucket_elements, layout.replicas > 1, cut.context > 1, cut.experts > 1),
+        *(layout.chunks > 1, layout.float8, layout.recompute in _AGAIN),
+    )
+    return sum(map(bool, asked)) + (layout.cut.tensor > 1) + (layout.pipeline > 1)
 
 
 def require_possible(question: PlanQuestion, fixed: Fixed) -> None:
@@ -374,14 +423,10 @@ def require_possible(question: PlanQuestion, fixed: Fixed) -> None:
     tensor, pipeline = fixed.tensor or 1, fixed.pipeline or 1
     require_cut(question.model, question.shape, tensor)
     if tensor > question.node:
-        raise ConfigError(
-            f"tensor-parallel is {tensor}: expected at most {question.node}, the GPUs of a node"
-        )
+        raise ConfigError(WORDS("problems.in_node", tensor=tensor, node=question.node))
     if question.gpus % (tensor * pipeline):
-        raise ConfigError(
-            f"gpus is {question.gpus}: expected a multiple of tensor-parallel {tensor} x "
-            f"pipeline-parallel {pipeline}"
-        )
+        given = {"gpus": question.gpus, "tensor": tensor, "pipeline": pipeline}
+        raise ConfigError(WORDS("problems.grid", **given))
     for total, of in (
         (question.gpus // (tensor * pipeline), "data parallel ranks"),
         (question.sequence, "tokens of a sequence"),
@@ -392,10 +437,9 @@ def require_possible(question: PlanQuestion, fixed: Fixed) -> None:
                 f"{format_exact(total)} {of}"
             )
     if pipeline > question.shape.layers:
-        raise ConfigError(
-            f"pipeline-parallel is {pipeline}: expected at most {question.model}'s "
-            f"{question.shape.layers} layers"
-        )
+        layers = question.shape.layers
+        words = WORDS("problems.layers", pipeline=pipeline, model=question.model, layers=layers)
+        raise ConfigError(words)
 
 
 def _nothing(question: PlanQuestion, fixed: Fixed) -> str:
@@ -460,7 +504,8 @@ def name_of(layout: Layout) -> str:
 
 def words_of(layout: Layout) -> Sequence[str]:
     """The parts of its name: stage and options, ranks, batch."""
-    stage = STAGE_NAMES[layout.config.stage]
+    # where nothing is data parallel, no stage says how the ranks are divided
+    stage = term(STAGE_NAMES[layout.config.stage] if layout.data > 1 else kind_of(layout))
     grid = f"{layout.cut.tensor} x {layout.pipeline} x {layout.data}"
     batch = f"{layout.batch} x {layout.micro_batches}"
     return (", ".join([stage, *options_of(layout)]), grid, batch)
@@ -473,27 +518,29 @@ def options_of(layout: Layout) -> list[str]:
         *(["qwZ"] if config.quantize_weights else []),
         *([f"hpZ {config.secondary_partition}"] if config.has_secondary else []),
         *(["qgZ"] if config.quantize_gradients else []),
-        *(["optimizer on the host"] if config.offloads_optimizer else []),
-        *(["parameters on the host"] if config.offload_param is not Offload.NONE else []),
+        *([WORDS("options.offload_optimizer")] if config.offloads_optimizer else []),
+        *([WORDS("options.offload_param")] if config.offload_param is not Offload.NONE else []),
         *([_bucket(config.bucket_elements)] if config.bucket_elements else []),
-        *([f"{layout.replicas} replicas"] if layout.replicas > 1 else []),
-        *([f"context parallel {layout.cut.context}"] if layout.cut.context > 1 else []),
-        *([f"expert parallel {layout.cut.experts}"] if layout.cut.experts > 1 else []),
-        *([f"{layout.chunks} chunks a stage"] if layout.chunks > 1 else []),
+        *_counted("replicas", layout.replicas),
+        *_counted("context", layout.cut.context),
+        *_counted("experts", layout.cut.experts),
+        *_counted("chunks", layout.chunks),
         *(["float8"] if layout.float8 else []),
-        *([_AGAIN[layout.recompute]] if layout.recompute in _AGAIN else []),
+        *([WORDS(f"options.{layout.recompute}")] if layout.recompute in _AGAIN else []),
     ]
 
 
-_AGAIN = {
-    Recompute.FULL: "blocks computed again",
-    Recompute.OPERATORS: "half of products computed again",
-}
+_AGAIN = (Recompute.FULL, Recompute.OPERATORS)
+
+
+def _counted(name: str, count: int) -> list[str]:
+    """Ranks or parts of a kind, if there is more than one."""
+    return [WORDS(f"options.{name}", count=count)] if count > 1 else []
 
 
 def _gpus(count: int) -> str:
-    return "1 GPU" if count == 1 else f"{count:,} GPUs"
+    return WORDS("problems.one_gpu") if count == 1 else WORDS("problems.many", count=f"{count:,}")
 
 
 def _bucket(elements: int) -> str:
-    return f"buckets of {elements / 1e6:g}M"
+    return WORDS("options.bucket", millions=f"{elements / 1e6:g}")

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from zerosim.base.config.shapes import parameters_of, shape_of
+from zerosim.base.language import term
 from zerosim.base.quantities import format_exact
 from zerosim.base.tables import Cell, Column, Evidence, Table
 from zerosim.predict.plan.predict import PredictedLayout
 from zerosim.predict.plan.schedule import TimeCategory
 from zerosim.predict.plan.search import name_of, words_of
 from zerosim.predict.plan.strong_scaling import Point
+from zerosim.predict.plan.wording import WORDS
 from zerosim.theory.saved import ALL, block_bytes
 from zerosim.theory.transformer import Computing, kinds_of, pieces
 
@@ -79,8 +81,9 @@ def memory_table(predicted: PredictedLayout) -> Table:
         for part in predicted.footprint.parts
     )
     found = predicted.footprint
-    where = f", {found.place}" if found.place else ""
-    return Table(f"Predicted peak of a GPU: {found.moment}{where}", columns, rows)
+    place = WORDS("peak.place", place=term(found.place)) if found.place else ""
+    title = WORDS("peak.title", moment=term(found.moment), place=place)
+    return Table(title, columns, rows)
 
 
 def memories_table(predicted: Sequence[tuple[str, PredictedLayout]], title: str) -> Table:
@@ -129,9 +132,10 @@ def scaling_table(curves: Sequence[tuple[str, Sequence[Point]]], title: str) -> 
 
 
 def grid_table(predicted: Iterable[PredictedLayout], title: str) -> Table:
-    """The fastest layout of each grid of tensor x pipeline parallel ranks that fits.
+    """The first layout of each grid of tensor x pipeline parallel ranks that fits.
 
-    Of a grid in which nothing fits, the smallest peak, and no number of tokens.
+    That is the fastest, of the measured ones where a search puts these first. Of a grid in which
+    nothing fits, the smallest peak, and no number of tokens.
     """
     best: dict[tuple[int, int], PredictedLayout] = {}
     for one in predicted:

@@ -6,12 +6,16 @@ A layout that a framework has no words for says so in place of them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
 from typing import Any
 
 from zerosim.base.config import DType, EngineConfig, Offload
 from zerosim.base.config.blocks import Architecture
+from zerosim.base.config.model import trained_shape
 from zerosim.base.config.shapes import GPTConfig
+from zerosim.base.errors import ConfigError
 from zerosim.predict.plan.question import PlanQuestion
+from zerosim.predict.plan.wording import WORDS
 from zerosim.theory.layout import Layout
 from zerosim.theory.saved import Recompute
 from zerosim.theory.transformer import BLOCK
@@ -181,16 +185,18 @@ SIMULATED_STEPS = 2
 
 def simulate_command(question: PlanQuestion, layout: Layout) -> tuple[str, str]:
     """The command that simulates a layout, or "" and why there is none."""
-    reason = next(_reasons(layout), "")
+    reason = next(_reasons(question, layout), "")
     if reason:
         return "", reason
     config = layout.config
     words = [
-        f"zerosim simulate --stage {config.stage} --model {question.model}",
+        f"zerosim simulate --stage {config.stage} --model {quote(question.model)}",
         f"--ranks {question.gpus} --machine {question.machine.name}",
         f"--batch {layout.batch}",
     ]
     usual = EngineConfig()
+    if layout.sequence != layout.shape.context:
+        words.append(f"--context-length {layout.sequence}")
     if layout.micro_batches > 1:
         words.append(f"--accumulate {layout.micro_batches}")
     words += [
@@ -201,20 +207,23 @@ def simulate_command(question: PlanQuestion, layout: Layout) -> tuple[str, str]:
     return " ".join([*words, f"--steps {SIMULATED_STEPS}"]), ""
 
 
-def _reasons(layout: Layout) -> Iterator[str]:
+def _reasons(question: PlanQuestion, layout: Layout) -> Iterator[str]:
     """Why zerosim's engine does not do a layout dry."""
-    if isinstance(layout.shape, Architecture):
-        yield "a model of a config.json has no code here that a dry run could do"
+    try:
+        trained = trained_shape(layout.shape, question.model, layout.sequence)
+    except ConfigError as error:
+        yield str(error)
+        return
     if layout.pipeline > 1:
-        yield "zerosim's engine has no pipeline"
+        yield WORDS("no_dry_run.pipeline")
     if layout.cut.tensor > 1:
-        yield "zerosim's engine cuts neither the sequence nor the tables of tokens"
+        yield WORDS("no_dry_run.tensor")
     if _is_the_programs_own(layout):
-        yield "zerosim's engine has no replicas, context parallel ranks or 8-bit products"
+        yield WORDS("no_dry_run.own")
     if layout.recompute is Recompute.OPERATORS:
-        yield "zerosim's engine computes a block again as a whole, or not at all"
-    if layout.sequence != layout.shape.context:
-        yield f"a dry run reads the model's own {layout.shape.context} tokens"
+        yield WORDS("no_dry_run.operators")
+    if layout.sequence != layout.shape.context and isinstance(trained, GPTConfig):
+        yield WORDS("no_dry_run.context", context=layout.shape.context)
 
 
 _SIMULATED = (

@@ -15,18 +15,20 @@ Those that `zerosim simulate --model` knows beside them, which no single machine
     llama-3-70b     70,553,706,496 parameters    80 blocks of width 8192, context 8192
     llama-3-405b   405,853,388,800 parameters    126 blocks of width 16384, context 8192
 
-`config.shapes` has their sizes, and where these are from.
+`config.shapes` has their sizes, and where these are from. A model of a Hugging Face configuration
+is a GPT or a Llama as well (`config.model`).
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import torch
 from torch import nn
 
-from zerosim.base.config import ModelName, Shape
-from zerosim.base.config.shapes import SHAPES, GPTConfig, LlamaConfig, Transformer
+from zerosim.base.config import ModelFile, ModelName, Shape
+from zerosim.base.config.model import trained_model
+from zerosim.base.config.shapes import GPTConfig, LlamaConfig
 from zerosim.base.errors import ConfigError
 from zerosim.train.models.gpt import GPT
 from zerosim.train.models.llama import Llama
@@ -38,55 +40,39 @@ _MLP = MLPConfig(window=8, embedding=32, width=256, context=64)
 _USUAL = Shape()
 
 
-def context_of(name: ModelName, shape: Shape = _USUAL) -> int:
+def context_of(name: ModelName | ModelFile, shape: Shape = _USUAL) -> int:
     """Number of bytes guessed in one sequence; a row of a batch holds one byte more."""
     return shape.context_length or _config(name).context
 
 
-def heads_of(name: ModelName, shape: Shape = _USUAL) -> int:
+def heads_of(name: ModelName | ModelFile, shape: Shape = _USUAL) -> int:
     """Number of attention heads of a GPT or a Llama."""
-    if shape.heads:
-        return shape.heads
-    config = _config(name)
-    assert not isinstance(config, MLPConfig), f"the {name} has no heads"
-    return config.heads
+    return trained_model(name, shape).heads
 
 
-def num_parameters_of(name: ModelName) -> int:
+def num_parameters_of(name: ModelName | ModelFile) -> int:
     """How many parameters a model has that is too large to be built here."""
-    config = _config(name)
-    assert not isinstance(config, MLPConfig), f"the {name} is built"
-    return config.num_parameters
+    return trained_model(name).num_parameters
 
 
-def _config(name: ModelName) -> Transformer | MLPConfig:
-    return _MLP if name is ModelName.MLP else SHAPES[name]
+def _config(name: ModelName | ModelFile) -> GPTConfig | LlamaConfig | MLPConfig:
+    return _MLP if name is ModelName.MLP else trained_model(name)
 
 
-def gpt_config(name: ModelName, shape: Shape = _USUAL) -> GPTConfig:
+def gpt_config(name: ModelName | ModelFile, shape: Shape = _USUAL) -> GPTConfig:
     """The size of a GPT, where `shape` says so with another than its name stands for.
 
     Raises:
         ConfigError: it is no GPT, or its heads do not divide the width.
     """
-    usual = SHAPES.get(name)
-    if not isinstance(usual, GPTConfig):
-        raise ConfigError(
-            "layers, width, heads, context-length and vocabulary are of a GPT: expected model "
-            "gpt-tiny or the like"
-        )
-    given = {key: value for key, value in asdict(shape).items() if value is not None}
-    given["context"] = given.pop("context_length", usual.context)
-    config = replace(usual, **given)
-    if config.width % config.heads:
-        raise ConfigError(
-            f"width is {config.width}: expected a multiple of the {config.heads} heads"
-        )
+    config = trained_model(name, shape)
+    if not isinstance(config, GPTConfig):
+        raise ConfigError(f"model is {name}, a Llama: expected a GPT, such as gpt-tiny")
     return config
 
 
 def build(
-    name: ModelName,
+    name: ModelName | ModelFile,
     seed: int,
     *,
     tied: bool = False,
@@ -100,8 +86,8 @@ def build(
     Args:
         name: which model.
         seed: of the initial weights.
-        tied: GPT only: the head's matrix is the token embedding.
-        shape: GPT only: in place of what the name stands for.
+        tied: the head's matrix is the token embedding; not of the mlp.
+        shape: in place of what the name stands for; not of the mlp.
 
     Returns:
         The model on the CPU in fp32. Its forward takes int64 [B, context + 1] and returns the
@@ -117,8 +103,6 @@ def build(
         torch.default_generator.manual_seed(seed)
         if name is ModelName.MLP and shape.is_usual:
             return MLP(_MLP)
-        usual = SHAPES.get(name)
-        if isinstance(usual, LlamaConfig) and shape.is_usual and not tied:
-            return Llama(usual)
-        config = gpt_config(name, shape)
-        return GPT(replace(config, tied=tied or config.tied))
+        config = trained_model(name, shape)
+        config = replace(config, tied=tied or config.tied)
+        return Llama(config) if isinstance(config, LlamaConfig) else GPT(config)

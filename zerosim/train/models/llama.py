@@ -1,8 +1,9 @@
-"""Llama 3: the shapes of its language models, for dry runs.
+"""Llama 3 and models of its design (Mistral, Qwen2, Qwen3): their shapes, for dry runs.
 
-Pre-norm blocks of grouped-query attention with rotary positions and a gated MLP, without biases
-(Grattafiori et al., "The Llama 3 Herd of Models", arXiv 2407.21783, table 3). As in `gpt`, every
-parameter belongs to `embedding`, to one of `blocks`, or to `head`, and the forward is the loss.
+Pre-norm blocks of grouped-query attention with rotary positions and a gated MLP (Grattafiori et
+al., "The Llama 3 Herd of Models", arXiv 2407.21783, table 3). Qwen2 has biases of queries, keys and
+values, Qwen3 norms of heads. As in `gpt`, every parameter belongs to `embedding`, to one of
+`blocks`, or to `head`, and the forward is the loss.
 """
 
 from __future__ import annotations
@@ -23,23 +24,29 @@ class LlamaAttention(nn.Module):
     def __init__(self, config: LlamaConfig) -> None:
         super().__init__()
         self.heads, self.key_heads, self.theta = config.heads, config.key_heads, config.theta
-        self.size = config.width // config.heads
-        keys = self.size * config.key_heads
-        self.query = nn.Linear(config.width, config.width, bias=False)
-        self.key = nn.Linear(config.width, keys, bias=False)
-        self.value = nn.Linear(config.width, keys, bias=False)
-        self.output = nn.Linear(config.width, config.width, bias=False)
+        self.size = config.size
+        queries, keys = self.size * config.heads, self.size * config.key_heads
+        self.query = nn.Linear(config.width, queries, bias=config.has_bias)
+        self.key = nn.Linear(config.width, keys, bias=config.has_bias)
+        self.value = nn.Linear(config.width, keys, bias=config.has_bias)
+        self.output = nn.Linear(queries, config.width, bias=False)
+        self.has_head_norms = config.has_head_norms
+        if self.has_head_norms:
+            self.query_norm = nn.RMSNorm(self.size, eps=_EPSILON)
+            self.key_norm = nn.RMSNorm(self.size, eps=_EPSILON)
 
     def forward(self, x: Tensor) -> Tensor:
         """Mix each position of x [B, T, h] with those before it: [B, T, h]."""
-        batch, time, width = x.shape
+        batch, time, _ = x.shape
         query = self.query(x).view(batch, time, self.heads, self.size).transpose(1, 2)
         key = self.key(x).view(batch, time, self.key_heads, self.size).transpose(1, 2)
         value = self.value(x).view(batch, time, self.key_heads, self.size).transpose(1, 2)
+        if self.has_head_norms:
+            query, key = self.query_norm(query), self.key_norm(key)
         angles = self._angles(time, x.device)
         query, key = _rotated(query, angles), _rotated(key, angles)
         mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
-        out: Tensor = self.output(mixed.transpose(1, 2).reshape(batch, time, width))
+        out: Tensor = self.output(mixed.transpose(1, 2).reshape(batch, time, -1))
         return out
 
     def _angles(self, time: int, device: torch.device) -> Tensor:
@@ -113,6 +120,8 @@ class Llama(nn.Module):
         self.embedding = nn.Embedding(config.vocabulary, config.width)
         self.blocks = nn.ModuleList(LlamaBlock(config) for _ in range(config.layers))
         self.head = LlamaHead(config)
+        if config.tied:
+            self.head.linear.weight = self.embedding.weight
 
     def forward(self, tokens: Tensor) -> Tensor:
         """The mean cross-entropy of each next token, in nats.

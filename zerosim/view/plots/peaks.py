@@ -21,6 +21,9 @@ _PATTERNS: dict[Role | None, str] = {
 _BESIDE_BARS = 0.75
 """Of the room of a bar, for what the line says."""
 _TOP = 1.15
+_HALF_BAR = 0.34
+_CUT_AT, _CUT_RISES, _CUT = (0.9, 0.94), 0.03, 0.012
+"""Of the axis' height: where a bar that is not whole is cut twice, how slanted, how wide."""
 _MOST_ABOVE = 2.5
 """Times the card, of a bar that is shown whole."""
 
@@ -91,4 +94,22 @@ def peaks(table: Table, card_bytes: int) -> go.Figure:
         ],
     )
     drawn.update_yaxes(range=[0, top])
+    for at, total in enumerate(totals):
+        if total > top:
+            _break(drawn, at)
     return drawn
+
+
+def _break(drawn: go.Figure, at: int) -> None:
+    """A bar that goes on above the axis is cut where all see it; how far stands under it."""
+    left, right = at - _HALF_BAR, at + _HALF_BAR
+    for low in _CUT_AT:
+        drawn.add_shape(
+            type="path",
+            xref="x",
+            yref="y domain",
+            path=f"M {left},{low} L {right},{low + _CUT_RISES} L {right},{low + _CUT_RISES + _CUT} "
+            f"L {left},{low + _CUT} Z",
+            fillcolor=CARD,
+            line={"width": 0},
+        )

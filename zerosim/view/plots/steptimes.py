@@ -29,7 +29,12 @@ _LOOKS = {
     "waiting: disk": (COPYING, "x"),
     "pipeline bubble": (WAIT, "."),
 }
-_ROOM = 1.18
+_ROOM = 1.25
+_MANY_S = 100
+
+
+def _seconds(value: float) -> str:
+    return f"{value:,.0f} s" if value >= _MANY_S else f"{value:,.3g} s"
 
 
 def step_times(table: Table) -> go.Figure:
@@ -59,7 +64,7 @@ def step_times(table: Table) -> go.Figure:
     totals = {name: sum(row["seconds"] for row in table if row["layout"] == name) for name in names}
     for name, total in totals.items():
         drawn.add_annotation(
-            x=total, y=name, text=f" <b>{total:,.3g} s</b>", xanchor="left", showarrow=False
+            x=total, y=name, text=f" <b>{_seconds(total)}</b>", xanchor="left", showarrow=False
         )
     drawn.update_layout(barmode="stack", bargap=0.4, legend={"y": -0.2})
     drawn.update_xaxes(range=[0, _ROOM * max(totals.values(), default=1)])

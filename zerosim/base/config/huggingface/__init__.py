@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from zerosim.base.config.blocks import Architecture
+from zerosim.base.config.choices import ModelName
 from zerosim.base.config.huggingface import dense, mixtures
 from zerosim.base.config.huggingface.given import GivenConfig
 from zerosim.base.errors import ConfigError
@@ -31,8 +32,9 @@ _LARGEST_BYTES = 1 << 20
 
 
 def is_path(name: str) -> bool:
-    """Whether a model's name is that of a file or a folder."""
-    return name.endswith(".json") or "/" in name or Path(name).is_dir()
+    """Whether a model's name is that of a file or a folder; a built-in one's is its own."""
+    is_like_one = name.endswith(".json") or "/" in name or (bool(name) and Path(name).is_dir())
+    return is_like_one and name not in tuple(ModelName)
 
 
 def read_architecture(name: str) -> Architecture:
@@ -46,13 +48,45 @@ def read_architecture(name: str) -> Architecture:
     try:
         if path.stat().st_size > _LARGEST_BYTES:
             raise ConfigError(f"{path}: expected a configuration of at most 1 MiB")
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        reason = getattr(error, "strerror", None) or f"it is no JSON ({error})"
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
         raise ConfigError(
             f"{path}: cannot be read: {reason}; expected a Hugging Face config.json, or its folder"
         ) from None
-    return architecture(values, str(path))
+    return architecture(values_of(text, str(path)), str(path))
+
+
+def values_of(text: str, where: str = FILE) -> Any:
+    """What a configuration says, as JSON has it.
+
+    Raises:
+        ConfigError: it is no JSON.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(
+            f"{where}: cannot be read: it is no JSON ({error}); expected a Hugging Face "
+            "config.json, or its folder"
+        ) from None
+
+
+def essential(values: Any, where: str = FILE) -> dict[str, Any]:
+    """Of a configuration the keys that change what is built, or that nothing here counts.
+
+    The same model, in fewer words; what is left out says nothing of it.
+
+    Raises:
+        ConfigError: as `architecture`.
+    """
+    architecture(values, where)
+    family = values["model_type"]
+    if family in _WRAPPED and isinstance(values.get("text_config"), dict):
+        return {name: value for name, value in values.items() if value is not None}
+    given = GivenConfig(values, where)
+    FAMILIES[family](given)
+    return {"model_type": family, **given.essential()}
 
 
 def architecture(values: Any, where: str = FILE) -> Architecture:

@@ -64,15 +64,27 @@ class GivenConfig:
             raise ConfigError(f"{self.where}: {name} is missing")
         return found
 
+    def essential(self) -> dict[str, Any]:
+        """Keys that somebody asked for, and those that say something and that nobody did."""
+        return {
+            name: value
+            for name, value in self._values.items()
+            if value is not None and (name in self._read or not _is_idle(name))
+        }
+
     def unread(self, known: set[str] | frozenset[str] = frozenset()) -> Iterator[str]:
         """Keys that nobody asked for and that say something, with their values."""
         for name, value in self._values.items():
-            if name in self._read or name in known or name in _CHANGES_NOTHING or value is None:
-                continue
-            if name.startswith(("_", "attn_config")) or name.endswith(_ENDS_NOTHING):
+            if name in self._read or name in known or value is None or _is_idle(name):
                 continue
             words = json.dumps(value)
             yield f"{name} = {words if len(words) <= _SHOWN else words[:_SHOWN] + '...'}"
+
+
+def _is_idle(name: str) -> bool:
+    """Whether a key changes neither parameters nor time, whatever it says."""
+    is_idle = name in _CHANGES_NOTHING or name.startswith(("_", "attn_config"))
+    return is_idle or name.endswith(_ENDS_NOTHING)
 
 
 _SHOWN = 40

@@ -1,0 +1,83 @@
+"""What can be chosen on the page Plan: labels above their values, on one grid."""
+
+from __future__ import annotations
+
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from zerosim.dashboards.components.parts import aria, field, link
+from zerosim.dashboards.pages.plan import PATH, PlanView
+from zerosim.dashboards.pages.plan_choices import OWN, Control
+from zerosim.dashboards.pages.planned import Shown
+from zerosim.dashboards.texts import SITE
+
+GPUS, TOKENS = "plan-gpus", "plan-tokens"
+_FIELDS = {"gpus": GPUS, "tokens": TOKENS}
+
+
+def choices_of(view: PlanView) -> Component:
+    """The question, then what may be fixed of the layout, then what to compare it with."""
+    rows: list[Component] = []
+    for part in ("question", "layout"):
+        rows.append(html.H2(SITE(f"plan.choose_{part}"), id=f"choose-{part}"))
+        for one in view.controls:
+            rows += [_control(one)] if one.part == part else []
+            rows += [_own_model(view)] if (part, one.name) == ("question", "model") else []
+    if view.shown is not None:
+        rows += _beside(view.shown)
+    return html.Section(html.Div(rows, className="controls"), className="card choices")
+
+
+def _control(control: Control) -> Component:
+    """A label above its values, and a field beside them where a value may be typed."""
+    groups = [
+        html.Div(
+            [
+                *([html.Span(group.label, className="of")] if group.label else []),
+                *(link(one.words, one.address, is_chosen=one.is_chosen) for one in group.values),
+            ],
+            className="ranks",
+        )
+        for group in control.groups
+    ]
+    parts: list[Component] = [html.Span(control.label, className="label")]
+    parts.append(html.Nav(groups, **aria(label=control.label)))
+    if control.given is not None:
+        name = _FIELDS[control.name]
+        typed = field(SITE("plan.another_number"), name, control.name, control.given)
+        parts.append(html.Div(typed, className="plan"))
+    look = "control wide-control" if len(control.groups) > 1 else "control"
+    return html.Div(parts, className=look)
+
+
+def _own_model(view: PlanView) -> Component:
+    """A model of somebody's own: its configuration is pasted, or chosen as a file with a script."""
+    kept = [dcc.Input(type="hidden", name=name, value=value) for name, value in view.kept.items()]
+    named = SITE("plan.own_label")
+    area = html.Textarea(
+        id="own-config",
+        name=OWN,
+        rows=6,
+        placeholder=SITE("plan.own_placeholder"),
+        **aria(label=named),
+    )
+    press = html.Button(SITE("plan.own_plan"), type="submit")
+    choose = html.Button(SITE("plan.own_choose"), type="button", id="own-choose")
+    form = html.Form(
+        [*kept, area, html.Div([press, " ", choose], className="row")],
+        id="own-model",
+        action=PATH,
+        method="GET",
+    )
+    return html.Details([html.Summary(named), form], className="control wide-control own")
+
+
+def _beside(shown: Shown) -> list[Component]:
+    """Layouts of each kind to compare this one with."""
+    label = SITE("plan.compare_with")
+    options = [link(name, address, is_chosen=False) for name, address in shown.kinds]
+    if shown.compared is not None:
+        options.append(dcc.Link(SITE("plan.compare_stop"), href=shown.compared.alone))
+    navigation = html.Nav(html.Div(options, className="ranks"), **aria(label=label))
+    parts = [html.Span(label, className="label"), navigation]
+    return [html.Div(parts, className="control wide-control")]

@@ -1,0 +1,134 @@
+"""How a dry run's peak differs from a plan's, part by part.
+
+A plan predicts what a GPU holds. A dry run holds what PyTorch keeps on a CPU, and has no role for
+what is there while the loss is computed; the law of activations leaves statistics out. Each of
+these has its formula here, which dry runs are held against (`tests/predict/plan/test_dry.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zerosim.base.config.blocks import BlockShape
+from zerosim.predict.plan.predict import PredictedLayout
+from zerosim.schema.memory import Role
+from zerosim.theory.footprint import LOG_PROBABILITIES, MADE_AGAIN, Footprint, footprints
+from zerosim.theory.layout import Layout
+from zerosim.theory.saved import Recompute
+from zerosim.theory.transformer import Computing
+
+_FP32, _COPY, _INT64 = 4, 2, 8
+_NORM = 6
+"""Bytes of an element that PyTorch's RMSNorm of a CPU keeps beside its input: it in fp32, and the
+quotient."""
+_ANGLES = 8
+"""Bytes of two elements of a head: cosine and sine, for queries and for keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class DryPeak:
+    """The peak that a dry run of a layout would have, and what makes it another than a plan's.
+
+    Attributes:
+        bytes: of a rank.
+        kept: what PyTorch keeps on a CPU for backward, where a GPU's fused operators do not.
+        scores: while the loss is computed, in no role of a dry run.
+        table: a tied one, which stage 3 has gathered until the loss is there and not when backward
+            begins, where a dry run looks.
+        margin: a plan's for what no law counts.
+        moment: what the other parts are less or more, as the peak is at another moment.
+    """
+
+    bytes: int
+    kept: int
+    scores: int
+    table: int
+    margin: int
+    moment: int
+
+
+def dry_peak(predicted: PredictedLayout) -> DryPeak | None:
+    """The peak of a dry run of a layout, and how a plan's differs.
+
+    None where it is not exact: of layouts whose peak may be in a block's backward, of which a plan
+    has an upper bound, and of those that it was not held against: with what lies on the host,
+    quantized or secondary parameters, and buckets of a given size.
+    """
+    config = predicted.layout.config
+    if config.offloads or config.quantizes or config.has_secondary or config.bucket_elements:
+        return None
+    layout, plan = predicted.layout, predicted.footprint
+    moments = footprints(layout)
+
+    def held(one: Footprint) -> int:
+        return _in_roles(one) + _kept_beside(layout, one)
+
+    most = max(moments, key=held)
+    if not _is_at_loss(most):
+        return None
+    at_plans = next(one for one in moments if one.moment == plan.moment)
+    table = _table(at_plans)
+    return DryPeak(
+        bytes=held(most),
+        kept=_kept_beside(layout, most),
+        scores=at_plans.bytes - _in_roles(at_plans) - table,
+        table=table,
+        margin=plan.bytes - at_plans.bytes,
+        moment=_in_roles(most) - _in_roles(at_plans),
+    )
+
+
+def _in_roles(footprint: Footprint) -> int:
+    """What a dry run has a role for, and still has when it looks."""
+    there = sum(part.bytes for part in footprint.parts if part.role is not None)
+    return there - _table(footprint)
+
+
+def _table(footprint: Footprint) -> int:
+    if not _is_at_loss(footprint):
+        return 0
+    return sum(part.bytes for part in footprint.parts if part.role is Role.GATHERED)
+
+
+def _is_at_loss(footprint: Footprint) -> bool:
+    return any(part.name == LOG_PROBABILITIES for part in footprint.parts)
+
+
+def _kept_beside(layout: Layout, footprint: Footprint) -> int:
+    """Beside the law of activations, of the blocks whose activations are there."""
+    computing = layout.computing
+    names = {part.name for part in footprint.parts}
+    found = 0
+    if _is_at_loss(footprint):
+        found += _norm_beside(computing, layout.shape.blocks[0], layout.shape.width, 1)
+        found += 2 * _INT64 * computing.tokens
+        found += _INT64 * computing.sequence if layout.shape.ends.positions else 0
+    if layout.recompute is not Recompute.FULL:
+        if "activations" in names:
+            found += sum(one.layers * _block_beside(computing, one) for one in layout.shape.blocks)
+    elif MADE_AGAIN in names:
+        found += max(_block_beside(computing, one) for one in layout.shape.blocks)
+    return found
+
+
+def _block_beside(computing: Computing, block: BlockShape) -> int:
+    width, tokens = computing.shape.width, computing.tokens
+    found = _norm_beside(computing, block, block.norms * width, block.norms)
+    if block.has_fused_norms:
+        return found
+    size = block.queries // block.heads
+    if block.norm_elements > block.norms * width:  # of each head
+        heads = (block.queries + block.keys) // size
+        normed = block.queries + block.keys
+        found += _norm_beside(computing, block, normed, heads)
+        found += computing.element_bytes * tokens * normed
+    if block.has_rotary:
+        found += _ANGLES * computing.sequence * (size // 2)
+    return found + _COPY * tokens * block.mixed
+
+
+def _norm_beside(computing: Computing, block: BlockShape, elements: int, norms: int) -> int:
+    """Of so many norms, of so many elements of a token together: its statistics, and copies."""
+    if block.has_fused_norms:
+        return 2 * computing.element_bytes * norms * computing.tokens  # mean and deviation
+    return (_NORM * elements + _FP32 * norms) * computing.tokens
