@@ -63,8 +63,8 @@ def trace(  # noqa: PLR0913 - each controls one aspect of the recording
         allocations: also record this thread's CPU allocations as reported by PyTorch's profiler.
             The program cannot run a profiler of its own at the same time.
         light: record only collectives and their bytes, in some iterations, in files of bounded
-            size: for jobs that run for days. Memory, computations and waits are not recorded.
-                `Light(every=50)` chooses the iterations; True means `Light()`.
+            size, for jobs that run for days. Memory, computations and waits are not recorded.
+            `Light(every=50)` chooses the iterations; True means `Light()`.
         faults: faults to inject, each on its rank; they are listed in the manifest.
         check_replicas: every so many iterations, record checksums of the tensors that a rank holds,
             sends and receives, from which `zerosim diagnose` finds where ranks diverge; 0 for none.

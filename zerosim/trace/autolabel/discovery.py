@@ -1,11 +1,11 @@
-"""What memory is for in a program that says nothing: found by walking modules and optimizers.
+"""Roles of memory in a program without labels: found by walking modules and optimizers.
 
-    a module's parameters         parameters; whole ones of what is divided: gathered parameters
+    a module's parameters         parameters; whole ones of partitioned ones: gathered parameters
     their .grad                   gradients
     an optimizer's own tensors    momentum, variance, or an fp32 master copy
 
-Each is met when it is used: a module that computes, an optimizer that steps; in the next trace only
-if it is used there. An engine that says what it holds needs none of this.
+Each is registered on use: by a module that computes or an optimizer that steps; in the next trace
+again only on use. An engine that declares its tensors does not need this.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ ROLE_OF_STATE = {
     "square_avg": Role.VARIANCE,
     "sum": Role.VARIANCE,
 }
-"""Names that PyTorch's optimizers give to what they keep."""
+"""Names of states in PyTorch's optimizers."""
 
 
 class _MetParameter:
     """A parameter that was met.
 
     Attributes:
-        gradient: the one that was met last.
+        gradient: the most recent one.
         held: its storage.
     """
 
@@ -69,7 +69,7 @@ def _none() -> None:
 
 
 class Discovery:
-    """Says what it finds to the holdings."""
+    """Registers its findings with the holdings."""
 
     def __init__(
         self,
@@ -80,8 +80,8 @@ class Discovery:
         """Know nothing yet.
 
         Args:
-            shards: what is kept of a module's divided parameters.
-            unreduced: gradients that systems keep to themselves between micro-steps.
+            shards: the shards of a module's partitioned parameters.
+            unreduced: gradients that systems hold privately between micro-steps.
         """
         self._holdings = holdings
         self._unreduced = unreduced
@@ -96,7 +96,7 @@ class Discovery:
         self._sizes = weakref.WeakKeyDictionary()
 
     def install(self) -> None:
-        """Begin to look at what is used."""
+        """Start to observe use."""
         modules.watch(self)
         self._hooks = [register_optimizer_step_post_hook(self._optimizer_stepped)]
 
@@ -110,8 +110,8 @@ class Discovery:
     def find_gradients(self, *, wholly: bool) -> None:
         """Meet gradients that are new, or all if `wholly`.
 
-        Between phase borders only parameters are asked that had no gradient when they were asked
-        last, or whose gradient is gone.
+        Between phase borders, only parameters are checked that had no gradient at the last check,
+        or whose gradient is gone.
         """
         if wholly:
             self._lost.clear()
@@ -161,7 +161,7 @@ class Discovery:
             return True
         sharded = self._sharded.get(module)
         if sharded is None:
-            # another computes, which it is no part of
+            # a different module computes, of which it is not part
             self._unit = OUTSIDE_THE_MODEL if modules.is_inside() else ""
             whole = {id(one) for inner in module.modules() for one in self._met_shards(inner)}
             for inner in module.modules():
@@ -177,7 +177,7 @@ class Discovery:
         """It has computed."""
 
     def _met_shards(self, module: nn.Module) -> Iterator[torch.Tensor]:
-        """Meet what is kept of divided parameters that may be whole now; yields the whole ones."""
+        """Register partitioned parameters that may be gathered now; yields the gathered ones."""
         for shard in self._shards(module):
             if shard.is_parameter:
                 self._meet_parameter(shard.kept, Role.PARAMETERS)
@@ -187,10 +187,10 @@ class Discovery:
                 yield shard.whole
 
     def _meet_module(self, module: nn.Module, whole: Collection[int]) -> None:
-        """Meet its own parameters.
+        """Register the module's own parameters.
 
         Args:
-            whole: by identity, those of which something else is kept.
+            whole: by identity, the gathered parameters that have a separate shard.
         """
         own = list(module.parameters(recurse=False))
         self._sharded[module] = any(_is_sharded(one) or id(one) in whole for one in own)
@@ -226,10 +226,10 @@ class Discovery:
                     self._meet(value, ROLE_OF_STATE[name], unit)
 
     def _meet(self, tensor: torch.Tensor, role: Role, unit: str) -> HeldStorage | None:
-        """Say what a tensor is, unless that was said; a buffer may turn out to be a gradient.
+        """Register a tensor's role, unless it has one; a buffer may turn out to be a gradient.
 
         Returns:
-            What its storage is held as; None if it has none.
+            The holding of its storage; None if it has no storage.
         """
         local = local_of(tensor)
         storage = storage_of(local)
@@ -242,7 +242,7 @@ class Discovery:
 
 
 def local_of(tensor: torch.Tensor) -> torch.Tensor:
-    """This rank's part of a tensor that is divided."""
+    """This rank's shard of a partitioned tensor."""
     local: torch.Tensor = getattr(tensor, "_local_tensor", tensor)
     return local
 
