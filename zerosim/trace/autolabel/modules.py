@@ -80,7 +80,7 @@ def unwatch(watcher: ModuleWatcher) -> None:
     """Stop reporting to a watcher; no effect if it is not registered."""
     _Watching.watchers = tuple(one for one in _Watching.watchers if one is not watcher)
     reconsider()
-    # whoever replaced it after us has ours within: it then passes everything on
+    # a later replacement wraps this one, which then passes everything on
     if not _Watching.watchers and nn.Module.__call__ is _call:
         _replace(_call, _Watching.original)
 

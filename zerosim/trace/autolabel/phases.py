@@ -4,9 +4,8 @@
                                           unless nothing of the model is trained (a reference)
     autograd's engine                     backward, until another phase begins
     an optimizer's step, the outermost    update, and after it outside; so is a gradient scaler's,
-                                          whether it steps or not; DeepSpeed's engine goes on after
-                                          its optimizer: what is asked for once it has returned is
-                                          outside
+                                          whether it steps or not; DeepSpeed's engine continues
+                                          after its optimizer: calls after its return are outside
 
 An iteration ends with its optimizer step: the next forward, or the next backward that accumulates
 gradients, begins another one. A forward after a backward that accumulated gradients, without a step

@@ -39,7 +39,7 @@ _USUAL = Shape()
 
 
 def context_of(name: ModelName, shape: Shape = _USUAL) -> int:
-    """Number of bytes guessed in one sequence; a row of a batch holds one byte more."""
+    """Number of bytes predicted in one sequence; a row of a batch has one byte more."""
     return shape.context_length or _config(name).context
 
 
@@ -53,7 +53,7 @@ def heads_of(name: ModelName, shape: Shape = _USUAL) -> int:
 
 
 def num_parameters_of(name: ModelName) -> int:
-    """How many parameters a model has that is too large to be built here."""
+    """Number of parameters of a model that is too large to be built here."""
     config = _config(name)
     assert not isinstance(config, MLPConfig), f"the {name} is built"
     return config.num_parameters
@@ -64,10 +64,10 @@ def _config(name: ModelName) -> Transformer | MLPConfig:
 
 
 def gpt_config(name: ModelName, shape: Shape = _USUAL) -> GPTConfig:
-    """The size of a GPT, where `shape` says so with another than its name stands for.
+    """The sizes of a GPT, with the overrides of `shape`.
 
     Raises:
-        ConfigError: it is no GPT, or its heads do not divide the width.
+        ConfigError: it is not a GPT, or its heads do not divide the width.
     """
     usual = SHAPES.get(name)
     if not isinstance(usual, GPTConfig):
@@ -98,18 +98,18 @@ def build(
     from the same; the state of torch's own generators is left as it was.
 
     Args:
-        name: which model.
+        name: the model.
         seed: of the initial weights.
         tied: GPT only: the head's matrix is the token embedding.
-        shape: GPT only: in place of what the name stands for.
+        shape: GPT only: overrides of the named sizes.
 
     Returns:
         The model on the CPU in fp32. Its forward takes int64 [B, context + 1] and returns the
         loss.
 
     Raises:
-        ConfigError: something was asked of a model that has no such thing, or a width that its
-            heads do not divide.
+        ConfigError: an option that the model does not have, or a width that its heads do not
+            divide.
     """
     if tied and name is ModelName.MLP:
         raise ConfigError("tied is True: the mlp has no two matrices of one shape, try gpt-tiny")
