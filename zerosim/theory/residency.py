@@ -141,7 +141,7 @@ def whole_gradients(
 
 
 def secondary_bytes(workload: Workload) -> dict[str, int]:
-    """The part of each unit that hpZ keeps from forward to the update; together 2 Psi/S below fp32."""
+    """The part of each unit that hpZ keeps until the update; together 2 Psi/S below fp32."""
     if not workload.config.has_secondary:
         return {}
     return {

@@ -1,10 +1,10 @@
 """The memory of one rank in one tier over time: bytes by role at each sample, as arrays.
 
-A sample says what changed, so the state at a sample is the last word on each (role, unit).
-`timeline` turns a rank's samples into arrays, one column a sample, in linear time. Beside the roles
-of the device stands what PyTorch's allocator counted; what the roles do not explain of it is
-`other`. On a machine without a GPU that count is of the whole process: what is known to lie on the
-host is taken off it, and `other` may be on either. No torch.
+A sample has the changes, so the state at a sample is the last value of each (role, unit).
+`timeline` converts a rank's samples to arrays, one column per sample, in linear time. Besides the
+roles of the device there is the count of PyTorch's allocator; its part that the roles do not
+explain is `other`. On a machine without a GPU that count covers the whole process: known host
+memory is subtracted, and `other` may be on either. No torch.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ Holders = dict[tuple[Role, str], int]
 Changes = dict[tuple[Role, str], tuple[Bytes, Bytes]]
 
 ROLES = tuple(role for role in Role if role is not Role.OTHER)
-"""The roles that are recorded, in the order in which they are shown."""
+"""The recorded roles, in display order."""
 NOT_MEASURED = -1
-"""In an array, in place of what the allocator did not count."""
+"""Marks a missing allocator count in an array."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """What one rank held in one tier, at each of its samples.
+    """The memory of one rank in one tier, at each of its samples.
 
     Attributes:
-        samples: by number; of all tiers.
-        events: that samples belong to, by id.
+        samples: by number; over all tiers.
+        events: the events of samples, by id.
         by_role: shape (number of `ROLES`, number of samples).
         known: all roles together at each sample.
-        allocated: what the allocator says is alive, with what existed before it was watched, and
-            without `beside`; `NOT_MEASURED` where it was not asked, and beyond the device. A GPU's
-            is asked at phase borders: between them what no role explains is as at the last one.
-        between: likewise the most since the sample before that it was asked at, with `beside`.
-        beside: what roles have on the host that the allocator's record counts as well.
+        allocated: live bytes according to the allocator, including earlier ones, without `beside`;
+            `NOT_MEASURED` if not queried, and off the device. A GPU's allocator is queried at phase
+            borders: between them unexplained bytes are as at the last one.
+        between: the allocator's peak since the sample of its previous query, with `beside`.
+        beside: bytes of roles on the host that the allocator's record also counts.
         holders: for each role and unit the samples that changed it, and the new bytes.
     """
 
@@ -59,7 +59,7 @@ class Timeline:
     holders: Changes
 
     def at(self, position: int) -> Holders:
-        """What is alive at a sample, by role and unit; nothing before the first one.
+        """Live bytes at a sample, by role and unit; empty before the first one.
 
         Args:
             position: number of the sample; -1 for before all of them.
@@ -72,39 +72,39 @@ class Timeline:
         return state
 
     def roles_at(self, position: int) -> dict[Role, int]:
-        """What each recorded role has at a sample."""
+        """Bytes of each recorded role at a sample."""
         return {role: int(self.by_role[row, position]) for row, role in enumerate(ROLES)}
 
     def event_of(self, position: int) -> Event | None:
-        """The event at whose beginning or end a sample was taken."""
+        """The event of a sample, at its begin or end."""
         number = self.samples[position].event
         return None if number is None else self.events[number]
 
     def is_beside(self, position: int) -> bool:
-        """True if the thread of the collectives took this sample, beside the computation.
+        """True if the thread of the collectives took this sample, concurrently with computation.
 
-        Such a sample may show two moments at once: what was freed and what came instead.
+        Such a sample may mix two moments: freed memory and its replacement.
         """
         event = self.event_of(position)
         return event is not None and event.kind is not Kind.COMPUTE
 
     @property
     def is_measured(self) -> bool:
-        """True if the allocator was asked at some sample."""
+        """True if the allocator was queried at some sample."""
         return bool((self.allocated != NOT_MEASURED).any())
 
     def other(self, position: int) -> int | None:
-        """What the roles do not explain at a sample; None if it was not measured.
+        """The unexplained bytes at a sample; None if not measured.
 
-        Less than nothing where another thread allocated what the allocator's record leaves out.
+        Negative if another thread allocated memory outside of the allocator's record.
         """
         allocated = int(self.allocated[position])
         return None if allocated == NOT_MEASURED else allocated - int(self.known[position])
 
     def alive(self) -> Bytes:
-        """All that is alive at each sample: the roles, and what the allocator counted beside them.
+        """All live bytes at each sample: the roles, and the allocator's further bytes.
 
-        It is asked on the thread that computes only; elsewhere the roles are what is known.
+        It is queried on the computing thread only; elsewhere only the roles are known.
         """
         return np.maximum(self.known, self.allocated)
 
@@ -115,7 +115,7 @@ class Timeline:
 
 
 def tiers_of(rank: RankTrace) -> tuple[Tier, ...]:
-    """The tiers in which a rank had anything, the device first; it is always there."""
+    """The tiers in which a rank had anything, the device first; it is always present."""
     found = {holding.tier for sample in rank.memory_samples for holding in sample.changes}
     return tuple(tier for tier in Tier if tier is Tier.DEVICE or tier in found)
 
@@ -183,11 +183,11 @@ def _not_measured(samples: tuple[MemorySample, ...]) -> Bytes:
 def _count(
     rank: RankTrace, allocated: Bytes, between: Bytes, beside: Bytes, on_host: Bytes
 ) -> None:
-    """Fill in what the allocator counted: the device's own, or PyTorch's record on the CPU.
+    """Fill in the allocator's counts: the device's own, or PyTorch's record on the CPU.
 
     Args:
         allocated, between, beside: see `Timeline`; not measured, and 0, so far.
-        on_host: what roles have on the host, at each sample.
+        on_host: bytes of roles on the host, at each sample.
     """
     unrecorded = _array([sample.unrecorded_bytes for sample in rank.memory_samples])
     most = 0
@@ -206,7 +206,7 @@ def _count(
 
 
 def _go_on(allocated: Bytes, known: Bytes) -> None:
-    """Between borders, what roles have changes as their storages say, and the rest stays."""
+    """Between borders, bytes of roles follow their storages, and the rest is constant."""
     asked = np.flatnonzero(allocated != NOT_MEASURED)
     if not len(asked):
         return
