@@ -1,4 +1,4 @@
-"""Which law is it: what a rank sends over the number of ranks."""
+"""The laws: bytes sent by a rank over the number of ranks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def laws(table: Table) -> go.Figure:
         table: of columns `curve`, `kind` ("own", "other" or "run"), `ranks` and `sent_psi`.
     """
     drawn = figure(table.title, WORDS("laws.ranks_n"), "\N{GREEK CAPITAL LETTER PSI}")
-    below = {"x": 1, "xanchor": "right", "y": 0.02, "yanchor": "bottom"}  # where no curve comes
+    below = {"x": 1, "xanchor": "right", "y": 0.02, "yanchor": "bottom"}  # no curve is there
     drawn.update_layout(legend=below, margin={"r": 50})
     own = PHASES[Phase.FORWARD]
     for name in dict.fromkeys(table["curve"]):
