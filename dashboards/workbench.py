@@ -65,7 +65,7 @@ class WorkbenchJob:
         program: the program to check; None for others.
         tried: the outcome of the program; None before that.
         problem: why it failed, in one line.
-        seconds: time since its begin, or its duration.
+        seconds: time since its start, or its duration.
         folders: the folder of each run's trace.
     """
 
@@ -83,7 +83,7 @@ class WorkbenchJob:
 
     @property
     def seconds(self) -> float:
-        """The time since its begin."""
+        """The time since its start."""
         end = self.ended or time.monotonic()
         return end - self.begun if self.begun else 0.0
 

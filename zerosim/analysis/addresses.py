@@ -17,7 +17,7 @@ class AddressRow:
 
     Attributes:
         peak: the map at the peak.
-        scattered: the map, at the begin of a phase or at the peak, whose largest free block is the
+        scattered: the map, at the start of a phase or at the peak, whose largest free block is the
             smallest fraction of the free memory.
         full: the map when an allocation failed; None if none did.
     """

@@ -26,7 +26,7 @@ class Bandwidth:
     Attributes:
         num_ranks: size of their group.
         num_collectives: number of collectives.
-        call_ns: median time of a call, from begin to end on the slowest recorded rank, including
+        call_ns: median time of a call, from start to end on the slowest recorded rank, including
             its waits for others.
         moving_ns: median of the time from the last arrival to the last end; None if an imported run
             lacks ranks.

@@ -1,6 +1,6 @@
 """The time of each rank by phase, to the nanosecond; and the waits between ranks.
 
-A rank's time is split at every begin and end of an event. Each piece is then one of five: the
+A rank's time is split at every start and end of an event. Each piece is then one of five: the
 program computed; it was stalled during communication (exposed communication); it was stalled during
 a copy between its tiers (exposed copying); it was stalled because another rank had not arrived yet;
 or it did something that was not recorded. Communication and copies without a stall are hidden.
@@ -222,7 +222,7 @@ def occupancy(graph: EventGraph, place: int) -> Occupancy:
         phase=phases[np.searchsorted(borders, start, side="right") - 1],
         state=state.astype(np.int64),
         missing=np.where(lacks, last[index], NONE) if len(begin) else np.full(len(start), NONE),
-        # a kernel of NCCL occupies the device from its begin, even while ranks are missing
+        # a kernel of NCCL occupies the device from its start, even while ranks are missing
         communicates=in_call if is_on_device(graph.trace.ranks[place]) else has_begun,
         copies=copies_now,
     )
@@ -248,7 +248,7 @@ def _for_copies(graph: EventGraph, waits: Ints) -> Mask:
 
 
 def _phases(graph: EventGraph, own: Mask) -> tuple[Ints, Ints]:
-    """The begins of the phases, and the end of the last one; and which phases they are."""
+    """The starts of the phases, and the end of the last one; and which phases they are."""
     marks = np.flatnonzero(own & graph.is_kind(NodeKind.PHASE))
     marks = marks[np.argsort(graph.start[marks], kind="stable")]
     borders, phases = graph.start[marks], graph.phase[marks].astype(np.int64)
@@ -265,7 +265,7 @@ def _phases(graph: EventGraph, own: Mask) -> tuple[Ints, Ints]:
 
 
 def _collectives(graph: EventGraph, own: Mask) -> tuple[Ints, Ints, Ints, Ints]:
-    """This rank's calls, one after another: begin, last arrival, end, and the last rank to
+    """This rank's calls, one after another: start, last arrival, end, and the last rank to
     arrive.
     """
     arrivals = np.full(len(graph.matching.collectives), NONE, np.int64)

@@ -58,7 +58,7 @@ def _in_state(
         return
     waits = waits[np.argsort(graph.start[waits], kind="stable")]
     begin, end = _one_after_another(graph.start[waits], graph.end[waits])
-    # budgets split time at every begin and end, but not where two waits touch
+    # budgets split time at every start and end, but not where two waits touch
     time = _at(end, cuts, so_far, stands) - _at(begin, cuts, so_far, stands)
     total: Counter[tuple[Phase, str]] = Counter()
     count: Counter[tuple[Phase, str]] = Counter()

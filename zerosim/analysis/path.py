@@ -75,7 +75,7 @@ class CriticalPath:
 
     @property
     def duration_ns(self) -> int:
-        """From begin to end; the sum of all pieces."""
+        """From start to end; the sum of all pieces."""
         return self.end_ns - self.start_ns
 
     def by_cause(self) -> dict[TimeCause, int]:
@@ -163,7 +163,7 @@ def slack(graph: EventGraph) -> Ints:
     to_the_end = graph.end[_last(graph)] - graph.end
     has_followers = np.zeros(graph.num_nodes, np.bool_)
     has_followers[graph.source] = True
-    # an event may outlast the begin of its successors: then these decide
+    # an event may outlast the start of its successors: then these decide
     free: list[int] = np.where(has_followers, np.iinfo(np.int64).max, to_the_end).tolist()
     order = np.argsort(position[graph.target], kind="stable")[::-1]
     for first in range(0, len(order), _AT_ONCE):

@@ -87,7 +87,7 @@ def print_plot(
 
     Args:
         iteration: None for the whole recording.
-        theory_bytes: planned model states at the begin of the update.
+        theory_bytes: planned model states at the start of the update.
         place: name of the line's tier; "" if there is no other.
     """
     width = min(console.width, _WIDEST) - _MARGIN - 2
@@ -170,7 +170,7 @@ def _trimmed(text: Text) -> Text:
 
 
 def _phases(picture: _Picture) -> str:
-    """The phases' names below their begins, shortened if they do not fit."""
+    """The phases' names below their starts, shortened if they do not fit."""
     words = ""
     columns = [column for column, _ in picture.starts] + [picture.tops.shape[1]]
     for (column, phase), end in zip(picture.starts, columns[1:], strict=True):

@@ -44,7 +44,7 @@ class Controller(Ranks):
         """Begin without ranks.
 
         Args:
-            attaches: the ranks were running before; they are to pause at the begin of an iteration.
+            attaches: the ranks were running before; they are to pause at the start of an iteration.
         """
         super().__init__(door)
         self._attaches = attaches

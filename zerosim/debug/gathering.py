@@ -19,7 +19,7 @@ _BEGINNING = [Breakpoint(0, FORWARD).to_plain()]
 
 
 def gather(ranks: Ranks, is_interrupted: Callable[[], bool]) -> StepEnd:
-    """Wait until all ranks are paused at the begin of the same iteration; they run until then.
+    """Wait until all ranks are paused at the start of the same iteration; they run until then.
 
     Args:
         is_interrupted: they are to stop at their next events instead, wherever these are.

@@ -1,7 +1,7 @@
 """The trace of the test's own process, from the fixture's beginning to its end.
 
 An assert reads it while it is still being written: the current contents are copied and closed, so
-an assert covers everything since the begin of the test.
+an assert covers everything since the start of the test.
 """
 
 from __future__ import annotations

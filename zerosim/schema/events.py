@@ -232,7 +232,7 @@ class Event:
             (`/proc/self/task/TID/io`: `rchar` or `wchar`); None if not measured.
         work: for a computation of a dry run, the calls of each operator; else empty.
         error: the reason of its failure; "" if it succeeded.
-        device_begin_ns, device_end_ns: begin and end of its execution on the device, on the rank's
+        device_begin_ns, device_end_ns: start and end of its execution on the device, on the rank's
             clock; for a wait, when its stream reached it and when it continued. None on a CPU, and
             if not recorded.
     """

@@ -176,7 +176,7 @@ class ModelStates:
         """Bytes of this rank in a tier, without zeros.
 
         Args:
-            iteration: at the begin of its update; by default once all states exist.
+            iteration: at the start of its update; by default once all states exist.
         """
         found: dict[Place, int] = defaultdict(int)
         for part in self.parts:

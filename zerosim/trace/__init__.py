@@ -9,7 +9,7 @@ In reading order:
     intercept           each call of a c10d operator, and each wait; `operators` reads the arguments
     calls               intercepted calls become messages, collectives and waits (`posted_messages`,
                         `unended`)
-    writer              begin and end of events, groups; `rowfile` is the file, `segments` that of a
+    writer              start and end of events, groups; `rowfile` is the file, `segments` that of a
                         light trace
     recorder            the recorder of one rank, from these parts
     wire, interfaces    the kernel's counters of connections and of the host's network interfaces

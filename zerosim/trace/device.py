@@ -1,6 +1,6 @@
 """Times of execution on a device, on the rank's clock, without waiting for the device.
 
-A mark is recorded in a stream at begin and end of an event; it has a time once the device reaches
+A mark is recorded in a stream at start and end of an event; it has a time once the device reaches
 it. The computing thread queries marks at phase borders: nothing waits for the device unless the
 program does. NCCL executes the collectives of a group one after another, on a stream of its own:
 one that was issued before the previous one ended began at that end.
@@ -141,7 +141,7 @@ class _Waiting(threading.local):
 
 
 class DeviceTimes:
-    """Begin and end of events on a device, until it has reached them: then they become rows."""
+    """Start and end of events on a device, until it has reached them: then they become rows."""
 
     def __init__(self, rows: Rows, marks: Marks) -> None:
         self._rows, self._marks = rows, marks

@@ -93,7 +93,7 @@ class Faults:
         self.tear: Callable[[], None] = lambda: None
         """Writes half a row; set by the owner of the file."""
 
-    # begin and end
+    # start and end
 
     def install(self) -> None:
         """Begin."""

@@ -74,8 +74,8 @@ class Begun:
     Attributes:
         template: the fields shared with others.
         sequence: as in `Event`.
-        start_ns: time of its begin.
-        totals: the sockets' counters at its begin; empty if its bytes cannot be separated.
+        start_ns: time of its start.
+        totals: the sockets' counters at its start; empty if its bytes cannot be separated.
         sent_bytes, received_bytes: bytes of the messages inside; None if it has none.
     """
 
@@ -150,7 +150,7 @@ class EventWriter:
         on_device: bool = True,
         **more: Any,
     ) -> int:
-        """Record the begin of an event, issued now unless earlier; returns its id.
+        """Record the start of an event, issued now unless earlier; returns its id.
 
         Args:
             sequence: as in `Event`.

@@ -37,9 +37,9 @@ class Window:
     """The computing units, from the beginning of a computation to that of the next.
 
     Attributes:
-        begins_ns: its begin, on the rank's clock.
+        begins_ns: its start, on the rank's clock.
         computing: units that compute in it.
-        computed: units whose backward had ended at its begin, in this micro-step.
+        computed: units whose backward had ended at its start, in this micro-step.
         before: units that computed in the previous window.
     """
 

@@ -82,7 +82,7 @@ def secondary_verdict(workload: Workload, lines: Mapping[int, Timeline]) -> Verd
 
 
 def checkpoints_verdict(workload: Workload, lines: Lines) -> Verdict:
-    """At the begin of a backward, only the inputs of blocks, or parts of them, are left."""
+    """At the start of a backward, only the inputs of blocks, or parts of them, are left."""
     config, known = workload.config, workload.activations
     together = workload.tensor_parallel if config.partition_activations else 1
     tier = Tier.HOST if config.cpu_checkpointing else Tier.DEVICE
@@ -183,7 +183,7 @@ def _gathered_in_forward(line: Timeline) -> set[str]:
 def _at_phases(
     line: Timeline, role: Role, phases: tuple[Phase, ...]
 ) -> Iterator[tuple[int, dict[str, int]]]:
-    """The samples at the begin of one of these phases, with the contents of a role by unit."""
+    """The samples at the start of one of these phases, with the contents of a role by unit."""
     for number, held, _ in states_of(line, role):
         sample = line.samples[number]
         if sample.moment is Moment.PHASE and sample.phase in phases and sample.iteration >= 0:

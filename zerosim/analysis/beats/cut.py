@@ -3,7 +3,7 @@
 Each computation, copy and collective starts as a beat of its own; if a collective's hops continue
 around a computation, its longest run of hops; its other hops join the beats of the computations
 between them. Then beats that a lecture would show as one action are merged: the updates of all
-units, the calls for one unit, consecutive copies, numbers on which the ranks agree. The begin of a
+units, the calls for one unit, consecutive copies, numbers on which the ranks agree. The start of a
 phase belongs to the first beat after it.
 """
 
@@ -107,11 +107,11 @@ def _parts(steps: Sequence[Step]) -> Iterator[StepRange]:
 
 
 def _border(between: Sequence[_Run], after: _Run, longest: Mapping[int, _Run]) -> int:
-    """The begin of a part: including the steps that lead to it, after those that end the previous
+    """The start of a part: including the steps that lead to it, after those that end the previous
     part.
 
     Args:
-        between: steps between the two: hops of collectives, and the begin of a phase, to which
+        between: steps between the two: hops of collectives, and the start of a phase, to which
             later steps belong.
     """
     for run in between:

@@ -31,7 +31,7 @@ class Beside:
                 going_on += (place,)
 
     def during(self, first: int, last: int, own: Collection[Doing]) -> tuple[Doing, ...]:
-        """The concurrent actions from one step to another, each once, in order of begin.
+        """The concurrent actions from one step to another, each once, in order of start.
 
         Args:
             own: actions to omit.

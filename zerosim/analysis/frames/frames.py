@@ -38,7 +38,7 @@ class Frames:
 
     Attributes:
         initial: by cell, before the first step.
-        changes: by step, the cells that change at its begin.
+        changes: by step, the cells that change at its start.
         freed: by step, the units whose gathered parameters are freed at its end, because their
             computation ends; those cells change when the next step begins.
         broken: None if all laws were obeyed.

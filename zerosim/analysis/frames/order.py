@@ -1,4 +1,4 @@
-"""The order of steps: by the last rank's begin, never against any rank's own order."""
+"""The order of steps: by the last rank's start, never against any rank's own order."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class StepPart:
 
     @property
     def last_start(self) -> int:
-        """The begin on the last rank."""
+        """The start on the last rank."""
         return max(self.starts.values())
 
     @property
@@ -57,12 +57,12 @@ class StepPart:
         self.span(event.rank, start, end)
 
     def span(self, rank: int, start: int, end: int) -> None:
-        """The begin on one rank."""
+        """The start on one rank."""
         self.starts[rank] = min(start, self.starts.get(rank, start))
         self.over(rank, max(start, end))
 
     def over_on(self, rank: int) -> int:
-        """The end on one rank; for a message, its begin.
+        """The end on one rank; for a message, its start.
 
         A rank that waits for one continues before its end has been observed.
         """
@@ -75,7 +75,7 @@ class StepPart:
 
 
 def in_order(parts: list[StepPart]) -> list[StepPart]:
-    """Sorted by the last rank's begin, but consistent with the order of every rank's thread.
+    """Sorted by the last rank's start, but consistent with the order of every rank's thread.
 
     Not all ranks take part in every step (a message has two ranks), so the last begin alone could
     swap two steps. Copies have threads of their own, as many as there are workers: a copy follows
@@ -185,7 +185,7 @@ def _is_before(first: StepPart, second: StepPart) -> bool:
 
 
 def _after_marks(parts: list[StepPart]) -> Iterator[tuple[int, int]]:
-    """A step of some ranks follows the begin of the phase on all of them."""
+    """A step of some ranks follows the start of the phase on all of them."""
     marks: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for place, part in enumerate(parts):
         if part.kind is Kind.MARK:

@@ -1,4 +1,4 @@
-"""The rules of each stage: the effect of a step on the contents of ranks, at its begin and end."""
+"""The rules of each stage: the effect of a step on the contents of ranks, at its start and end."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ class Rules:
                     self._end_update(rank, unit)
 
     def _leave(self, rank: int, unit: str, *, makes_gradient: bool) -> None:
-        """The parameters of a computation are present, or have arrived since its begin."""
+        """The parameters of a computation are present, or have arrived since its start."""
         self.under_way.discard((rank, unit))
         self.holdings.compute(rank, unit)
         if makes_gradient:

@@ -48,7 +48,7 @@ class Step:
     """An equal action of all its ranks.
 
     Attributes:
-        kind: a mark is the begin of a phase, or the end of the iteration.
+        kind: a mark is the start of a phase, or the end of the iteration.
         phase: `Phase.OUTSIDE` for the last mark.
         events: by rank; for a hop, its collective; empty for a mark.
         collective: index in the graph's matching, for a hop or a collective; else None.
@@ -57,9 +57,9 @@ class Step:
         messages: of this hop.
         waits: waits during it, with their causes: parts of waits, none of them after the end of its
             cause.
-        time_ns: the begin on the last rank.
-        start_ns, end_ns: first begin and last end over all ranks.
-        starts: by rank, its begin, for those that take part.
+        time_ns: the start on the last rank.
+        start_ns, end_ns: first start and last end over all ranks.
+        starts: by rank, its start, for those that take part.
         until: index of the last step during which it continues; at least its own.
         is_last_hop: the last hop of its collective, or a collective without hops.
         is_over: False if it was in progress when the trace ended; for the last mark, if the
@@ -108,7 +108,7 @@ class Steps:
     """All steps of one iteration.
 
     Attributes:
-        zero_ns: the begin of the iteration on the first rank, on the graph's clock; times of steps
+        zero_ns: the start of the iteration on the first rank, on the graph's clock; times of steps
             are relative to it.
         joined: by representative collective, all of them: equal simultaneous actions of groups of
             ranks.
@@ -124,5 +124,5 @@ class Steps:
     notes: tuple[str, ...]
 
     def local_times(self, rank: int) -> list[int]:
-        """The progress of a rank at each step, in ns since the begin of the iteration."""
+        """The progress of a rank at each step, in ns since the start of the iteration."""
         return list(accumulate((step.starts.get(rank, 0) for step in self.steps), max))

@@ -87,7 +87,7 @@ def _last_steps(found: Sequence[Step]) -> dict[_What, int]:
 
 
 def _cut(local: Sequence[int], begin: int, end: int, last: int) -> Iterable[tuple[int, int, int]]:
-    """The steps during which a rank waits, with begin and end in each.
+    """The steps during which a rank waits, with start and end in each.
 
     Args:
         local: the times at which the rank reaches each step, ascending.

@@ -169,7 +169,7 @@ class _Builder:
         pieces = self.nodes.add_pieces(items, lane.start, lane.end, moments)
         of_event = items < len(table.id)
         self.last_piece[items[of_event]] = pieces[of_event]
-        # the program reaches a wait at its begin
+        # the program reaches a wait at its start
         before, waits = lane.end[:-1], (moments & of_event)[1:]
         ready = np.where(waits, np.maximum(before, since[lane.item[1:]]), before)
         self.edges.add(pieces[:-1], pieces[1:], Reason.NEXT, ready)

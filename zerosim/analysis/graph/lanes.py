@@ -32,7 +32,7 @@ def main_lane(start: Ints, end: Ints, is_moment: Mask) -> Lane:
     """Lay out activities that may interrupt each other.
 
     Args:
-        start, end: ns, in order of begin for equal times.
+        start, end: ns, in order of start for equal times.
         is_moment: True for those that count at their end only.
     """
     order = np.lexsort((np.arange(len(start)), end, start))

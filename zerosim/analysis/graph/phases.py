@@ -1,4 +1,4 @@
-"""The begins of a rank's phases, and the ends of its iterations.
+"""The starts of a rank's phases, and the ends of its iterations.
 
 The kernel's counters and the memory are sampled whenever a phase begins, and those rows have the
 time. A trace without them has the phases of its events, in order of issue.
@@ -26,7 +26,7 @@ class Border:
 
 
 def borders(rank: RankTrace, offset_ns: int) -> list[Border]:
-    """The borders of one rank's iterations in order; for a trace without iterations, its begin.
+    """The borders of one rank's iterations in order; for a trace without iterations, its start.
 
     Args:
         offset_ns: added to the rank's times.

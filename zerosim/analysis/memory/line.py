@@ -76,7 +76,7 @@ class Timeline:
         return {role: int(self.by_role[row, position]) for row, role in enumerate(ROLES)}
 
     def event_of(self, position: int) -> Event | None:
-        """The event of a sample, at its begin or end."""
+        """The event of a sample, at its start or end."""
         number = self.samples[position].event
         return None if number is None else self.events[number]
 

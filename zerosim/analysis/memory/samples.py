@@ -1,4 +1,4 @@
-"""The samples of a line: those of an iteration or of an update's begin, and their contents."""
+"""The samples of a line: those of an iteration or of an update's start, and their contents."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ def in_training(line: Timeline, iterations: Iterable[int] | None = None) -> Byte
 
 
 def updates_begin(line: Timeline, iterations: Iterable[int]) -> dict[int, int]:
-    """The sample with the live bytes at the begin of an iteration's update, by iteration.
+    """The sample with the live bytes at the start of an iteration's update, by iteration.
 
-    It is the one at the phase's begin, of which a trace that ends in an update has another. A trace
+    It is the one at the phase's start, of which a trace that ends in an update has another. A trace
     without it has the last one written before: of backward, or of an earlier iteration; -1 if there
     is none.
     """

@@ -103,7 +103,7 @@ class _DurationFiller:
         self.lag[ends] = self.costs.messages(free)
 
     def copies(self) -> None:
-        """From their begin to their end."""
+        """From their start to their end."""
         rows = self.network.rows(NodeKind.COPY)
         moments = self.network.end[rows]
         tasks = self._tasks(NodeKind.COPY, rows, self.network.lag[moments])

@@ -26,7 +26,7 @@ class Moments:
 
     @classmethod
     def begins(cls, rows: Ints) -> Moments:
-        """The begin of these; for a receive, its end."""
+        """The start of these; for a receive, its end."""
         return cls(rows, np.zeros(len(rows), np.bool_))
 
     @classmethod
@@ -98,7 +98,7 @@ class GraphMessages:
         return MessageEdges(Moments.begins(receives), Moments.ends(sends), graph.end[receives])
 
     def _posted_after(self, posted: Ints) -> MessageEdges:
-        """Messages follow the last end or begin on their rank within their call."""
+        """Messages follow the last end or start on their rank within their call."""
         graph, parent = self._graph, self._parent
         calls = np.unique(parent[posted])
         over = np.concatenate([self._sends, self._receives])

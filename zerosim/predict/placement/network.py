@@ -38,7 +38,7 @@ class Network:
         source, target: by edge, moments.
         offset: by edge, the time from its source until it is ready.
         reason: by edge, a code of `Reason`; `NONE` for those that the graph lacks.
-        begins: by edge, whether it determines the begin of a wait or a receive, whose moment is its
+        begins: by edge, whether it determines the start of a wait or a receive, whose moment is its
             end.
         end: by row, the end of a computation, call or copy, or the time at which a message's sender
             is free; `NONE` for others.

@@ -42,7 +42,7 @@ def retimed(network: Network, found: Durations, time: Ints) -> Trace:
 
 
 def _event_times(network: Network, found: Durations, time: Ints) -> tuple[Ints, Ints, Ints]:
-    """By row: issue, begin and end, ns."""
+    """By row: issue, start and end, ns."""
     graph, count = network.graph, int(network.base[-1])
     kind = graph.kind[:count]
     start, end = time[:count].copy(), time[:count].copy()

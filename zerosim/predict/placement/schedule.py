@@ -132,7 +132,7 @@ def _of_program(network: Network) -> Ints:
 
 
 def _a_unit_before(network: Network, asks: Ints) -> Ints:
-    """The begin of the unit that the program computed before the request."""
+    """The start of the unit that the program computed before the request."""
     graph = network.graph
     pieces = np.flatnonzero(graph.is_kind(NodeKind.COMPUTE))
     zero, span = int(network.time.min()), int(np.ptp(network.time)) + 1

@@ -151,6 +151,6 @@ def _is_typical(graph: EventGraph, nodes: Ints) -> Mask:
 
 
 def _times_of(graph: EventGraph, iteration: int) -> Ints:
-    """Begin and end of an iteration's events."""
+    """Start and end of an iteration's events."""
     among = graph.iteration == iteration
     return np.concatenate([graph.start[among], graph.end[among]])

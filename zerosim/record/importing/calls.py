@@ -54,7 +54,7 @@ class ImportedCall:
 
     Attributes:
         span: span of the operator, on the calling thread.
-        carried: begin and end of the data movement; None if not recorded.
+        carried: start and end of the data movement; None if not recorded.
         backend: its backend.
         group: name of the group; "" if not recorded; `ranks` is then empty.
         peer: global rank of the other end, or of the root; None if there is none.

@@ -123,7 +123,7 @@ def inspected(lines: Sequence[InspectedLine]) -> list[KinetoProfile]:
 
 
 def _times(line: _Line) -> tuple[int, int, int] | None:
-    """Times of issue, begin and end of a call, in µs since 1970."""
+    """Times of issue, start and end of a call, in µs since 1970."""
     given = line.coll_perf and line.coll_perf.event_trace_ts
     if not given or not given.kernel_events:
         return None

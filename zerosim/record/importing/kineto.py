@@ -86,8 +86,8 @@ class KinetoProfile:
 
     Attributes:
         groups: the ranks of each process group, by name; empty if not recorded.
-        begin_ns, end_ns: begin and end of the profile.
-        spans: the spans kept, in order of their begin.
+        begin_ns, end_ns: start and end of the profile.
+        spans: the spans kept, in order of their start.
         differentiated_ns: times of operators that a backward refers to, ascending.
         kernels: kernels of NCCL on the device.
         launches: thread and time of each kernel's launch, by correlation id.

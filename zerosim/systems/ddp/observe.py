@@ -81,7 +81,7 @@ class _KnownModule:
         without_gradient: names of the parameters without a gradient in its backward, for which the
             reducer waited.
         now: the same fields for the current micro-step.
-        before: address and version of each parameter's gradient at the begin of backward.
+        before: address and version of each parameter's gradient at the start of backward.
         waited_for: the reducer's parameters with their names, fixed at its construction.
         next_bucket: the bucket that is reduced next in this backward.
         roots: the outermost modules that it is in, or is.

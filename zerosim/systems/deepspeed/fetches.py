@@ -56,7 +56,7 @@ class RecomputedForward:
     """An entry of the order that is a forward computed again in backward.
 
     Attributes:
-        within: modules whose backward is in progress at its begin.
+        within: modules whose backward is in progress at its start.
         is_cut: it ends early, and its module releases nothing.
     """
 

@@ -35,7 +35,7 @@ class Recomputed:
 
     Attributes:
         place: index of its entry in the order of modules.
-        within: modules whose backward was in progress at its begin.
+        within: modules whose backward was in progress at its start.
     """
 
     place: int
@@ -118,7 +118,7 @@ class RepeatedOrder:
         module_order: the order that it repeats, forward and backward.
         recomputed, cut_short: entries that are recomputations in backward, and the indices of those
             that end early.
-        partitioned: names of persistent parameters that are not gathered at its begin.
+        partitioned: names of persistent parameters that are not gathered at its start.
         met: external parameters that were found during the recording.
     """
 

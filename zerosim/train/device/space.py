@@ -49,7 +49,7 @@ class AddressSpace:
             num_bytes: 1 or more; rounded up to the alignment.
 
         Returns:
-            The begin of the range; None if no free piece is large enough.
+            The start of the range; None if no free piece is large enough.
         """
         needed = rounded(num_bytes)
         index = bisect_left(self._by_size, (needed, 0))

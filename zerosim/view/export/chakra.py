@@ -120,7 +120,7 @@ def _require_whole(part: EventGraph) -> None:
 def steps(
     part: EventGraph, place: int, names: Mapping[tuple[int, ...], str]
 ) -> Iterator[ChakraNode]:
-    """The events of one rank, each after its predecessors, in order of begin.
+    """The events of one rank, each after its predecessors, in order of start.
 
     Args:
         part: the graph of one iteration.

@@ -63,7 +63,7 @@ class Slice:
     said: dict[str, bytes] = field(default_factory=dict)
 
     def encoded(self) -> bytes:
-        """The begin of a `TrackEvent`, without its track."""
+        """The start of a `TrackEvent`, without its track."""
         said = (counted(4, counted(10, name) + value) for name, value in self.said.items())
         shared = b"" if self.collective is None else integer(52, self.collective + 1)
         is_sent = self.flow is not None and not self.is_arrival

@@ -25,7 +25,7 @@ _STATES = {
     "other": ("timeline.own_code", LINE, ""),
 }
 Piece = tuple[int, int, int]
-"""Rank, begin and duration, ns."""
+"""Rank, start and duration, ns."""
 
 
 def timeline(table: Table) -> go.Figure:

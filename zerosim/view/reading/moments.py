@@ -1,6 +1,6 @@
 """Moments of an iteration, their order, and the memory at each.
 
-A moment is the begin of a phase or of a unit's computation, named as a position in a replay
+A moment is the start of a phase or of a unit's computation, named as a position in a replay
 (`replay.places`): "backward compute blocks.2", "update", "end". Every rank's program passes them in
 the same order, so results by moment do not depend on the speed of a run.
 """

@@ -34,7 +34,7 @@ class Profile:
         wire_bytes: the kernel's count for a rank; None if not measured.
         peak_bytes: the largest peak of any rank; None if not recorded.
         exposed_ns: exposed communication of a rank; None if not recorded.
-        step_ns: duration of a step, from the first rank's begin to the last one's end.
+        step_ns: duration of a step, from the first rank's start to the last one's end.
         loss: loss of the last step, the mean over the ranks that have one; None if none has.
         outcome: whether the program follows its law; None if nothing is predicted.
         headline: the verdict in a sentence.

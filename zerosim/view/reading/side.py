@@ -55,7 +55,7 @@ class RankMemoryUse:
     Attributes:
         peak_bytes: the peak, by phase.
         roles: roles at the highest of these peaks.
-        states_bytes: all model states at the begin of the last update; for a program without
+        states_bytes: all model states at the start of the last update; for a program without
             iterations, their maximum.
     """
 

@@ -83,7 +83,7 @@ def critical_path(report: GraphReport) -> Table:
 
 
 def pieces(graph: EventGraph, title: str) -> Table:
-    """The activity of each rank over time, split at every begin and end of an event.
+    """The activity of each rank over time, split at every start and end of an event.
 
     Args:
         graph: of one iteration; times count from its first event.

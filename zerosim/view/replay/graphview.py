@@ -1,7 +1,7 @@
 """The event graph of one iteration as one document: plain JSON values, all that the page shows.
 
 Its fields are described in `dashboards/player/graph/types.d.ts`. Nodes and edges are columns, so
-that a hundred thousand of them are numbers only. Times count from the iteration's first begin.
+that a hundred thousand of them are numbers only. Times count from the iteration's first start.
 """
 
 from __future__ import annotations

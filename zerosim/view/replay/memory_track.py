@@ -51,7 +51,7 @@ class RankMemory:
     """One rank's memory in an iteration.
 
     Attributes:
-        times_ns: times of the samples since the begin of the iteration; the first is the initial
+        times_ns: times of the samples since the start of the iteration; the first is the initial
             state.
         bytes: by series of `Memory`, then by sample.
         peak_bytes: the peak on the device; peak_step: its step.

@@ -59,7 +59,7 @@ def titles_of(documents: Sequence[Document]) -> list[str]:
 
 
 def name_backend(name: str) -> str:
-    """The name of PyTorch's backend at the begin of a sentence: Gloo, NCCL."""
+    """The name of PyTorch's backend at the start of a sentence: Gloo, NCCL."""
     return name.upper() if name == "nccl" else _capital(name)
 
 

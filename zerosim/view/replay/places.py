@@ -4,7 +4,7 @@
 
 "what" is any of: compute, wait, transfer, collective (kinds of steps); all-gather, all-reduce,
 reduce-scatter (ops); gather, reduce, parameters, gradients, loss (words of purposes). "update"
-alone is the begin of that phase, "end" the end of the iteration. Hops and micro-steps count from 1,
+alone is the start of that phase, "end" the end of the iteration. Hops and micro-steps count from 1,
 as in the displayed text. A collective without a hop is at the step shown by its beat.
 """
 

@@ -42,7 +42,7 @@ class Setting:
 
     Attributes:
         num_ranks: N.
-        backend: the backend of native calls, as at the begin of a sentence.
+        backend: the backend of native calls, as at the start of a sentence.
         states: bytes of each model state per parameter.
         config: the engine's; None for a program without it.
         ranks_per_node: P; N if all ranks are on one node.
@@ -214,7 +214,7 @@ def _of_mark(step: Step, setting: Setting) -> tuple[Path, Path, Path]:
 
 
 def _of_update(setting: Setting) -> str:
-    """The text on the meaning of the update's begin."""
+    """The text on the meaning of the update's start."""
     if setting.stage is None or setting.num_ranks == 1:
         return ""
     if setting.options.delayed_update:

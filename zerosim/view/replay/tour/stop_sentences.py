@@ -144,7 +144,7 @@ class TourWords:
         return title, [size, self._keeps(), law, took if run["iteration"] >= 0 else ""]
 
     def _keeps(self) -> str:
-        """The contents of each rank at the begin of the iteration; "" if unknown."""
+        """The contents of each rank at the start of the iteration; "" if unknown."""
         parts: dict[tuple[str, str], list[str]] = {}
         for state, said in enumerate(self._document["states"]):
             shares = set(self._held.shares(state))

@@ -156,7 +156,7 @@ def _kind(beat: dict[str, Any], step: dict[str, Any]) -> tuple[tuple[str, ...], 
 def _of_phases(
     document: Document, beats: list[dict[str, Any]], last: int
 ) -> Iterator[_PossibleStop]:
-    """Ends and begins: of forward, a micro-step, the reductions; the first free."""
+    """Ends and starts: of forward, a micro-step, the reductions; the first free."""
     steps = document["steps"][: last + 1]
     phases = [step["phase"] for step in steps]
     first = [
