@@ -1,4 +1,4 @@
-"""Under which addresses other machines find a server."""
+"""The addresses under which other machines find a server."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from zerosim.dashboards.guard import is_loopback
 
 EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - it is compared, not bound
 _SOMEWHERE = ("192.0.2.1", 9)
-"""An address that is nobody's (RFC 5737): which way it lies says where we stand."""
+"""A reserved address (RFC 5737): the route to it tells our own address."""
 
 
 def shown(host: str, anywhere: str) -> str:
-    """A host as it stands in an address; `anywhere` if it is all of this machine's."""
+    """A host in the form of an address; `anywhere` if it means all of this machine's."""
     if host in EVERYWHERE:
         return anywhere
     return f"[{host}]" if ":" in host else host
 
 
 def class_addresses(host: str, port: int) -> tuple[str, ...]:
-    """What the students of a class type, the likeliest first; nothing where they reach nobody."""
+    """The addresses that students type, the likeliest first; empty if they cannot reach it."""
     if is_loopback(host):
         return ()
     own = (_own_number(), socket.gethostname()) if host in EVERYWHERE else (host,)

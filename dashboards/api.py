@@ -34,9 +34,9 @@ from zerosim.view.replay import graph_document
 from zerosim.view.replay.alignment import MOST, align
 
 _ASKED_AGAIN = "no-cache"
-"""A page never shows what is no longer so."""
+"""A page never shows out-of-date data."""
 _FOR_GOOD = "max-age=31536000, immutable"
-"""Of an address that another content never has: a browser need not ask again."""
+"""For an address with immutable contents: a browser need not ask again."""
 _MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css"}
 
 
@@ -94,7 +94,7 @@ def _packed(content: str, media_type: str) -> Body:
 
 
 def _answer(make: Callable[[], Body]) -> Response:
-    """A body, or why there is none, in one line."""
+    """A body, or an error in one line."""
     try:
         body = make()
     except NoSuchTraceError as error:
@@ -114,7 +114,7 @@ def _aligned(library: Library, documents: Documents) -> Body:
 
 
 def asked_for(library: Library, query: Mapping[str, str]) -> TraceEntry:
-    """The trace that an address asks for.
+    """The trace of a request.
 
     Raises:
         TraceError: there is none of this name, or none at all, or it cannot be shown.
@@ -132,10 +132,10 @@ def asked_for(library: Library, query: Mapping[str, str]) -> TraceEntry:
 
 
 def asked_iteration(query: Mapping[str, str]) -> int | None:
-    """The iteration that an address asks for; None for the last complete one.
+    """The iteration of a request; None for the last complete one.
 
     Raises:
-        ConfigError: what it asks for is no number.
+        ConfigError: it is not a number.
     """
     given = query.get("iteration")
     if given is None:

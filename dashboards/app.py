@@ -1,7 +1,7 @@
 """All of the dashboard as one WSGI application.
 
-`/` leads to the page, the player reads `/api` and `/player`, and what Dash needs for itself is
-below `/dash/`.
+`/` redirects to the page, the player reads `/api` and `/player`, and Dash's own requests are below
+`/dash/`.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ _CALLBACK = f"{DASH}_dash-update-component"
 _OWN = (f"{DASH}_dash-", f"{ASSETS}/")
 _BUNDLES = f"{DASH}_dash-component-suites/"
 _PLOTLY = f"{_BUNDLES}plotly/package_data/plotly.min.js"
-"""Where `dcc.Graph` asks for all of plotly.js, 1.5 MB compressed; its basic bundle is 0.4 MB and
-draws all of our figures."""
+"""The address at which `dcc.Graph` requests all of plotly.js, 1.5 MB compressed; its basic bundle
+has 0.4 MB and draws all of our figures."""
 _PLOTLY_BASIC = Path(__file__).parent / "assets" / "plotly-basic.min.js"
 _BETWEEN = "\n<!-- -->\n"
 _LARGEST_REQUEST = 64 * 1024
@@ -76,10 +76,10 @@ def make_app(
     """The application.
 
     Args:
-        hosts: names under which it may be asked; see `guard.hosts_of`.
-        rooms: of the classes that it serves.
-        classroom: the lessons; without one it is made with the library's shelf.
-        steering: of ranks that are held.
+        hosts: the allowed host names; see `guard.hosts_of`.
+        rooms: the rooms of its classes.
+        classroom: the lessons; by default made with the library's shelf.
+        steering: access to paused ranks.
     """
     rooms = Rooms() if rooms is None else rooms
     classroom = classroom or Classroom(library, documents, Workbench(library.shelf))
@@ -167,7 +167,7 @@ def make_app(
 
 
 def _address_of_page() -> tuple[str, str]:
-    """Path and query of the page that now asks for its layout; Dash also looks by itself."""
+    """Path and query of the page that requests its layout; Dash also checks it by itself."""
     asked = urlsplit(request.referrer or "" if has_request_context() else "")
     return asked.path, f"?{asked.query}" if asked.query else ""
 
@@ -183,7 +183,7 @@ class _Dash(Dash):
             "serve_locally": True,
             "include_assets_files": False,
             "compress": False,
-            # or each page would hold what it showed when the server began
+            # otherwise each page would have the contents of the server's start
             "suppress_callback_exceptions": True,
             "update_title": None,
             "add_log_handler": False,
@@ -220,17 +220,17 @@ class _Dash(Dash):
         return "" if is_named else "its changedPropIds are no names"
 
     def parts(self) -> page.DashParts:
-        """What a page needs for Dash to begin in it."""
+        """The data of a page with which Dash starts."""
         _, config, scripts, renderer = str(super().index()).split(_BETWEEN)  # type: ignore[no-untyped-call]
         return page.DashParts(config, page.put_off(scripts + renderer))
 
     def interpolate_index(self, **parts: str) -> str:  # type: ignore[override]  # as documented
-        """Dash checks that its parts are there; the pages are ours."""
+        """Dash checks that its parts are present; the pages are ours."""
         return _BETWEEN.join(parts[name] for name in ("app_entry", "config", "scripts", "renderer"))
 
 
 def _places(given: object) -> list[dict[str, Any]] | None:
-    """Which properties of which components; None if they are not told as Dash tells them."""
+    """Properties and components; None if they are not in Dash's format."""
     if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
         return None
     return [{"id": one.get("id"), "property": one.get("property")} for one in given]

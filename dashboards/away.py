@@ -1,6 +1,7 @@
-"""Pages of the server as files that need none: what `zerosim export --html` writes beside a replay.
+"""Pages of the server as standalone files: those that `zerosim export --html` writes beside a
+replay.
 
-The server is asked without a port, and `export.offline` puts all that a page refers to into it.
+The server is called without a port, and `export.offline` inlines all resources of a page.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ class StandalonePages:
     """Makes files of pages about some traces."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
-        """Of these folders, each of which is a trace.
+        """For these folders, each of which is a trace.
 
         Raises:
             ConfigError: there is no such folder.
-            TraceError: one is no trace that can be shown.
+            TraceError: one is not a trace that can be shown.
         """
         library = self._library = Library(folders, shelf=lesson_shelf())
         entries = {entry.folder.resolve(): entry for entry in library.own()}
@@ -68,10 +69,10 @@ class StandalonePages:
         """A lesson with its replays, its figures and its answers.
 
         Args:
-            as_slides: one idea on each, with notes for who speaks.
+            as_slides: one idea per slide, with speaker notes.
 
         Raises:
-            ConfigError: there is none of this number.
+            ConfigError: there is no lesson of this number.
         """
         found = [one for one in course() if one.number == number]
         if not found:
@@ -81,14 +82,14 @@ class StandalonePages:
         return self._page(lessons.address_of(found[0]) + asked)
 
     def title_of(self, name: str) -> str:
-        """What a run is of, by the name under which it is asked for."""
+        """The subject of a run, by its name in requests."""
         return self._library.find(name).title
 
     def _page(self, address: str) -> str:
         return bundle(self.get(address), self.get)
 
     def get(self, address: str) -> str:
-        """What the server answers for a page that becomes a file, or for a part of one.
+        """The server's response for a page that becomes a file, or for a part of one.
 
         It is in the language that is spoken now.
 

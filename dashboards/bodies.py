@@ -1,4 +1,4 @@
-"""What is answered with: bytes, compressed once, known by a tag."""
+"""Response bodies: bytes, compressed once, identified by a tag."""
 
 from __future__ import annotations
 

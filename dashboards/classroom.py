@@ -41,8 +41,8 @@ class Taught:
     """A lesson with its numbers.
 
     Attributes:
-        ticket: of the runs that were recorded here; "" for the committed ones.
-        source: says where figures and replay are from.
+        ticket: id of the runs recorded here; "" for the committed ones.
+        source: the origin of figures and replay.
     """
 
     lesson: Lesson
@@ -53,7 +53,7 @@ class Taught:
 
 
 class Classroom:
-    """All lessons of a server. May be used by many threads at once."""
+    """All lessons of a server. Thread-safe."""
 
     def __init__(self, library: Library, documents: Documents, workbench: Workbench) -> None:
         """Teach with a library's traces."""
@@ -68,7 +68,7 @@ class Classroom:
         """A lesson.
 
         Args:
-            ticket: of runs that were recorded here; where there are none, the committed ones.
+            ticket: id of runs recorded here; if there are none, the committed ones.
 
         Raises:
             ConfigError: there is no such lesson.
@@ -79,7 +79,7 @@ class Classroom:
         key = (lesson.id, "" if job is None else job.ticket, spoken())
         with self._lock:
             writing = self._writing.setdefault(key, threading.Lock())
-        with writing:  # each is written once, and nobody waits for another one
+        with writing:  # each is written once, without waiting for others
             taught = self._kept.get(key) or self._write(lesson, job)
             with self._lock:
                 self._kept[key] = taught
@@ -90,10 +90,10 @@ class Classroom:
         return taught
 
     def check(self, taught: Taught, question_id: str, answer: object) -> Feedback:
-        """What is said of an answer.
+        """The feedback on an answer.
 
         Raises:
-            AnswerError: it is no answer to the question.
+            AnswerError: it is not an answer to the question.
             ConfigError: there is no such question.
         """
         return check(question_of(taught.lesson, question_id), answer, taught.facts.names())
@@ -111,10 +111,11 @@ class Classroom:
         """Record the runs of a step here.
 
         Args:
-            value: of what the lesson varies; "" for the runs as they are.
+            value: of the lesson's varied option; "" for the runs unchanged.
 
         Raises:
-            ConfigError: the lesson records no such runs or has no such value; or too many wait.
+            ConfigError: the lesson records no such runs or has no such value; or too many are
+                queued.
         """
         lesson, vary = taught.lesson, taught.lesson.vary
         runs = _recorded_by(lesson, block_id)
@@ -193,7 +194,7 @@ def _recorded_by(lesson: Lesson, block_id: str) -> tuple[str, ...]:
 
 
 def _committed_words(lesson: Lesson) -> str:
-    """What the committed traces were recorded with."""
+    """The options of the committed traces."""
     runs = lesson.runs()
     if not runs:
         return ""

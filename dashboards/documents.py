@@ -14,13 +14,13 @@ from zerosim.view.export.offline import encode
 from zerosim.view.replay import replay_document
 
 MOST_BYTES = 128 * 1024 * 1024
-"""Of compressed documents that are kept."""
+"""Limit of cached compressed documents."""
 
 MakeDocument = Callable[[Trace, int | None, str], dict[str, Any]]
 
 
 class Documents(Results[Body]):
-    """Makes replay documents and keeps the ones that were asked for last."""
+    """Creates replay documents and caches the most recent ones."""
 
     def __init__(
         self,
@@ -31,9 +31,9 @@ class Documents(Results[Body]):
         """Keep nothing as yet.
 
         Args:
-            make: a document of a trace, an iteration and a name.
-            read: a trace of a folder.
-            most_bytes: how much is kept, compressed.
+            make: creates a document from a trace, an iteration and a name.
+            read: loads the trace of a folder.
+            most_bytes: size of the cache, compressed.
         """
 
         def body(entry: TraceEntry, iteration: int | None) -> Body:

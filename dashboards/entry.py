@@ -1,4 +1,4 @@
-"""One trace as it stands in a list: what its manifest says, and whether its files have changed."""
+"""One trace in a list: its manifest's description, and whether its files have changed."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from zerosim.schema.rows import MANIFEST_NAME, rank_file_name
 _LONGEST_TITLE = 90
 _TAIL_BYTES = 256
 _MOST_ROOM = 1 << 17
-"""Of a file that is being written, more than is kept for rows that are to come."""
+"""More than the space that a file being written reserves for further rows."""
 _END_ROW = b'{"row":"end"'
 _FILES = re.compile(r"manifest\.json|rank-[0-9]+\.jsonl(\.before)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceEntry:
-    """A trace as it stands in a list.
+    """A trace in a list.
 
     Attributes:
-        name: how it is asked for; unique in its library.
-        folder: where it is, all links followed.
-        parts: of its title; "" stands for how many ranks there are.
-        stage: None for a program that zerosim's engine did not run.
+        name: its name in requests; unique in its library.
+        folder: its folder, with links resolved.
+        parts: parts of its title; "" represents the number of ranks.
+        stage: None for a program without zerosim's engine.
         num_ranks: 0 if it cannot be shown.
-        model: of the units that it trains: another text for another model; "" if it told of none.
-        complete: every rank closed its file in order.
-        modified_ns: when its newest file was written.
-        signature: another one whenever a file has changed.
+        model: identifies the units that it trains; "" if it has none.
+        complete: every rank closed its file properly.
+        modified_ns: time of its newest file.
+        signature: changes whenever a file has changed.
         problem: why it cannot be shown, in one line; "" if it can.
     """
 
@@ -56,23 +56,23 @@ class TraceEntry:
 
     @property
     def title(self) -> str:
-        """What it is of: "gpt-tiny · ZeRO-3 · 4 ranks · bf16"."""
+        """Its description: "gpt-tiny · ZeRO-3 · 4 ranks · bf16"."""
         return _written(self.parts, self.num_ranks)
 
     @property
     def remark(self) -> str:
-        """What a list says after the title of a trace that is not whole."""
+        """The suffix of an incomplete trace's title in a list."""
         return "" if self.complete else SITE("runs.still_running_or_cut_short")
 
 
 def find_entry(folder: Path, name: str, root: Path, known: TraceEntry | None) -> TraceEntry:
-    """How a trace stands now.
+    """The current state of a trace.
 
     Args:
-        folder: the trace's, all links followed.
-        name: how it is to be asked for.
-        root: the folder that is served, likewise; what lies outside of it is not read.
-        known: how the trace stood before; not read again if its files are the same.
+        folder: the trace's, with links resolved.
+        name: its name in requests.
+        root: the served folder, with links resolved; files outside of it are not read.
+        known: its previous state; not read again if its files are unchanged.
     """
     try:
         files = _files(folder, root)
@@ -89,10 +89,10 @@ def find_entry(folder: Path, name: str, root: Path, known: TraceEntry | None) ->
 
 
 def _files(folder: Path, root: Path) -> dict[str, os.stat_result]:
-    """The files of a trace and how they are now.
+    """The files of a trace and their state.
 
     Raises:
-        TraceError: one is no file, or a link that leads out of the folder that was given.
+        TraceError: one is not a regular file, or a link out of the given folder.
     """
     found = {}
     with os.scandir(folder) as children:
@@ -118,7 +118,7 @@ def _signature(folder: Path, files: dict[str, os.stat_result]) -> str:
 
 
 def _num_bytes(file: Path, stat: os.stat_result) -> int:
-    """How long a file is without the zeros that keep room for rows.
+    """Length of a file without the zeros reserved for further rows.
 
     A rank that writes rows there changes neither the file's size nor its time.
     """
@@ -171,7 +171,7 @@ def _broken(folder: Path, name: str, problem: str) -> TraceEntry:
 
 
 def _is_closed(file: Path) -> bool:
-    """True if a rank wrote its last row; what `load` says of the rows before is not known here."""
+    """True if a rank wrote its last row; earlier rows are not validated here."""
     try:
         tail = _tail(file, _TAIL_BYTES)
     except OSError:
@@ -180,7 +180,7 @@ def _is_closed(file: Path) -> bool:
 
 
 def title_of(manifest: Manifest) -> str:
-    """What a trace is of, in a few words."""
+    """The description of a trace, in a few words."""
     return _written(_parts_of(manifest), manifest.num_ranks)
 
 

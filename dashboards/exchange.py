@@ -1,4 +1,4 @@
-"""JSON that is sent to an address and answered by it; what is wrong is one line."""
+"""JSON requests and JSON responses; an error is one line."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ View = Callable[..., tuple[dict[str, Any], int]]
 def answered(
     statuses: Mapping[type[Exception], HTTPStatus],
 ) -> Callable[[View], Callable[..., Response]]:
-    """Makes an answer of what a view returns.
+    """Creates a response from a view's result.
 
     Args:
-        statuses: of errors; others are what cannot be processed.
+        statuses: HTTP statuses of errors; the default is an unprocessable request.
     """
 
     def around(view: View) -> Callable[..., Response]:
@@ -60,7 +60,7 @@ def text_of(given: Mapping[str, Any], name: str, usual: str | None = None) -> st
     """A field that is a text.
 
     Args:
-        usual: what it is if it is not there; None if it has to be.
+        usual: the default; None if it is required.
 
     Raises:
         ConfigError: it is none.

@@ -1,7 +1,7 @@
-"""Who may ask, and what a browser may do with the answer.
+"""Access control, and the browser's permissions.
 
-A page of someone else must not read traces through the browser of who looks at them: not by a name
-that resolves to this machine (DNS rebinding), not by a form, not in a frame.
+Another site's page must not read traces through the browser of a user: not by a name that resolves
+to this machine (DNS rebinding), not by a form, not in a frame.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from flask import Flask, Request, Response, current_app, request
 from zerosim.base.errors import ZerosimError
 
 LARGEST_BODY = 4096
-"""Bytes that a page of ours sends where nothing else is said."""
+"""Default limit of the bytes that a page of ours sends."""
 LOCAL_NAMES = frozenset({"localhost"})
 OWN = "OWN_ADDRESSES"
-"""In the application's configuration: name and number of the one address where it is served, under
-which its own machine reaches it; nothing where it is served everywhere, so also at loopback."""
+"""In the application's configuration: name and number of the only served address, under which its
+own machine reaches it; empty if all addresses are served, including loopback."""
 _READS = frozenset({"GET", "HEAD"})
 _LONGEST = 80
 HEADERS = {
@@ -34,9 +34,9 @@ HEADERS = {
     "X-Frame-Options": "DENY",
 }
 FRAMED = "frame-ancestors 'self'"
-"""In the policy of a page that pages of ours may show in a frame."""
+"""In the policy of a page that our own pages may show in a frame."""
 NOTHING = "default-src 'none'; frame-ancestors 'none'"
-"""The policy of what is no page."""
+"""The policy of responses other than pages."""
 
 
 class NotHereError(ZerosimError):
@@ -48,9 +48,9 @@ class Writable:
     """Addresses that take more than reading, as JSON and from our own pages alone.
 
     Attributes:
-        method: the one that they take: "POST" or "DELETE".
+        method: the accepted one: "POST" or "DELETE".
         pattern: regular expression of the whole path.
-        most_bytes: of what is sent.
+        most_bytes: limit of the sent bytes.
     """
 
     method: str
@@ -75,11 +75,11 @@ def is_loopback(host: str) -> bool:
 
 
 def is_from_here(asked: Request) -> bool:
-    """Whether a request comes from a browser of the machine that serves.
+    """Whether a request comes from a browser of the serving machine.
 
-    It comes from loopback, or from the very address that is served: who asks for that on the same
-    machine does so from there. Behind a proxy on this machine all requests seem to; but they ask
-    for another name.
+    It comes from loopback, or from the served address itself, which a client on the same machine
+    uses as its source. Behind a proxy on this machine all requests seem to; but they ask for
+    another name.
     """
     own = current_app.config.get(OWN, ())
     name, by = _host_name(f"//{asked.host}"), asked.remote_addr or ""
@@ -87,7 +87,7 @@ def is_from_here(asked: Request) -> bool:
 
 
 def hosts_of(host: str) -> frozenset[str]:
-    """The names under which a server on `host` may be asked; numbers are always allowed.
+    """The allowed names of a server on `host`; numeric addresses are always allowed.
 
     Numbers cannot be rebound: a browser takes them as they are. A name can, so only names count
     that belong to this machine.
@@ -100,7 +100,7 @@ def hosts_of(host: str) -> frozenset[str]:
 
 
 def protect(server: Flask, hosts: Iterable[str], writes: Iterable[Writable]) -> None:
-    """Refuse what nobody who looks at traces asks for, and say in each answer what is allowed.
+    """Refuse requests that no legitimate client makes, and state the permissions in each response.
 
     Args:
         hosts: see `hosts_of`.
@@ -151,7 +151,7 @@ def _wrong_method(asked: Request, writable: tuple[Writable, ...]) -> tuple[str, 
         return "refused: traces are only read here", HTTPStatus.METHOD_NOT_ALLOWED
     if not _is_ours(asked):
         return "refused: the request comes from another site's page", HTTPStatus.FORBIDDEN
-    if asked.mimetype != "application/json":  # what a form cannot send without asking first
+    if asked.mimetype != "application/json":  # a form cannot send this without a preflight request
         return "refused: expected application/json", HTTPStatus.UNSUPPORTED_MEDIA_TYPE
     if (asked.content_length or 0) > found.most_bytes:
         line = f"refused: expected at most {found.most_bytes} bytes"
@@ -160,7 +160,7 @@ def _wrong_method(asked: Request, writable: tuple[Writable, ...]) -> tuple[str, 
 
 
 def _is_ours(asked: Request) -> bool:
-    """Whether one of our pages asks, as far as a browser says: a program says nothing."""
+    """Whether one of our pages sent it, as far as a browser tells: a program tells nothing."""
     if asked.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
         return False
     origin = asked.headers.get("Origin")

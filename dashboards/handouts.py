@@ -1,7 +1,7 @@
 """Assignments on paper: `python -m zerosim.dashboards.handouts docs/assignments.md FOLDER`.
 
-Each part of the file, from its heading on, is a hand-out of its own; `make assignments` writes all
-of them. What stands before the first part is for the lecturer, and is left out.
+Each part of the file, starting at its heading, is a separate hand-out; `make assignments` writes
+all of them. The text before the first part is for the lecturer, and is left out.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SHEET = Path(__file__).parent / "templates" / "handout.html"
 
 
 def handouts(markdown: str) -> dict[str, str]:
-    """The parts of a file of assignments as HTML, by what their files are called."""
+    """The parts of a file of assignments as HTML, by file name."""
     sheet = Template(_SHEET.read_text(encoding="utf-8"))
     made = {}
     for part in _HEADING.split(markdown)[1:]:
@@ -34,7 +34,7 @@ def handouts(markdown: str) -> dict[str, str]:
 
 
 def main(source: Path, folder: Path) -> int:
-    """Print each part; what an earlier call wrote is replaced."""
+    """Print each part; files of an earlier call are replaced."""
     folder.mkdir(parents=True, exist_ok=True)
     try:
         for name, html in handouts(source.read_text(encoding="utf-8")).items():

@@ -1,11 +1,11 @@
-"""The page of held ranks, and the addresses it uses.
+"""The page of paused ranks, and its addresses.
 
-    GET  /debug?key=K              the page: Replay of what happened, and the steps
-    GET  /api/debug?key=K&who=W    where the ranks are
+    GET  /debug?key=K              the page: Replay of past steps, and the next ones
+    GET  /api/debug?key=K&who=W    the positions of the ranks
     POST /api/debug                {key, who, what}: a command as at the terminal, and its reply
 
-Who knows the key may watch and ask; the first that takes a step, or says where ranks stop, steers,
-until its page is closed.
+The key permits watching and queries; the first page that steps, or sets breakpoints, has control
+until it is closed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _answered = answered({NotAllowedError: HTTPStatus.FORBIDDEN})
 
 
 def add_holding(server: Flask, steering: Steering | None, around: Surroundings) -> None:
-    """Answer for the page and its addresses; nothing of it if no ranks are held."""
+    """Handle the page and its addresses; without paused ranks there is no such page."""
     if steering is not None:
         server.register_blueprint(_make_holding(steering, around))
 
@@ -68,7 +68,7 @@ def _make_holding(steering: Steering, around: Surroundings) -> Blueprint:
         key, who, what = (text_of(given, name) for name in ("key", "who", "what"))
         try:
             return steering.act(key, who, what).to_plain(), HTTPStatus.ACCEPTED
-        except ConfigError as error:  # what is typed wrong is answered, as at the terminal
+        except ConfigError as error:  # a typing error is answered, as at the terminal
             return Reply([first_line(error)]).to_plain() | {
                 "error": first_line(error)
             }, HTTPStatus.OK

@@ -1,7 +1,8 @@
-"""In which language a request is answered: its address says it, or its cookie, or the server.
+"""The language of a response: set by the address, or the cookie, or the server.
 
-The choice is the browser's own, so each of a class reads its own language. A page whose address
-names a language sets the cookie, so that a link shows what was seen and other pages go on in it.
+The choice belongs to the browser, so each student of a class reads their own language. A page with
+a language in its address sets the cookie, so that a link shows what was seen and other pages keep
+that language.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication
 
 ASKED = "lang"
-"""Name of the cookie, and in the query of an address."""
+"""Name of the cookie, and of the query parameter."""
 KEPT_S = 365 * 24 * 3600
 _INSIDE = ("/api/", "/dash/")
-"""What pages ask for: the address of the page counts."""
+"""Requests made by pages: the address of the page counts."""
 
 
 def tag() -> str:
@@ -52,10 +53,10 @@ def switched(query: str) -> str:
 
 
 def language_of(asked: Request, usual: Language) -> Language:
-    """The language of an answer.
+    """The language of a response.
 
     Args:
-        usual: where nothing is said.
+        usual: the default.
     """
     said = [asked.args.get(ASKED)]
     if asked.path.startswith(_INSIDE):
@@ -76,10 +77,10 @@ def _known(name: str | None) -> Language | None:
 
 
 class Speaking:
-    """A WSGI application that is spoken to, and answers, in the language of each request."""
+    """A WSGI application that handles each request in its language."""
 
     def __init__(self, inner: WSGIApplication) -> None:
-        """The language that is spoken now is that of who says nothing."""
+        """The current language is the default."""
         self._inner, self._usual = inner, spoken()
 
     def __call__(
@@ -91,7 +92,7 @@ class Speaking:
 
 
 def remember(server: Flask) -> None:
-    """Keep the choice of an address, and say that what is answered depends on it."""
+    """Store the choice of an address, and declare that the response depends on it."""
 
     @server.after_request
     def _keep(response: Response) -> Response:

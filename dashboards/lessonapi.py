@@ -1,13 +1,13 @@
 """The addresses of lessons: their pages, answers to their questions, runs that are recorded here.
 
 GET  /lessons                        the course
-GET  /lessons/notes                  what a lecturer needs
-GET  /lessons/ID?run=TICKET          a lesson, of the committed runs or of those of a ticket
-POST /api/lessons/ID/check           {question, answer, run, room, who}: what is said of it
-GET  /api/lessons/ID/rest            ?settled=&settled=&run=: what these questions covered
+GET  /lessons/notes                  the lecturer's notes
+GET  /lessons/ID?run=TICKET          a lesson, with the committed runs or those of a ticket
+POST /api/lessons/ID/check           {question, answer, run, room, who}: the feedback on it
+GET  /api/lessons/ID/rest            ?settled=&settled=&run=: the parts after these questions
 GET  /api/lessons/ID/explain         ?question=&run=: why the right answer is right
 POST /api/lessons/ID/record          {block, value}: record here; this machine's browser alone
-GET  /api/lessons/ID/record/TICKET   how far that is
+GET  /api/lessons/ID/record/TICKET   the progress of that
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from zerosim.view.export import player
 COURSE_MAIN, LESSON_MAIN = "lesson/course.js", "lesson/main.js"
 """The first modules of the two pages."""
 SLIDES_MAIN = "lesson/slides.js"
-"""That of a lesson's slides, which are a file."""
+"""The policy of a lesson's slides, which are a file."""
 _LESSON = r"/api/lessons/[a-z0-9_-]{1,40}"
 WRITES = (Writable("POST", f"{_LESSON}/check"), Writable("POST", f"{_LESSON}/record"))
 
@@ -59,8 +59,8 @@ def make_lesson_pages(
     """The pages, for a server to take in.
 
     Args:
-        frame: what stands around a page.
-        answer: a page of its HTML; it may show a replay in a frame.
+        frame: the surroundings of a page.
+        answer: creates the response of a page from HTML; it may show a replay in a frame.
     """
     pages = Blueprint("lessons", __name__)
 
@@ -183,12 +183,12 @@ def make_lesson_api(classroom: Classroom, rooms: Rooms) -> Blueprint:
 def _said(
     classroom: Classroom, rooms: Rooms, taught: Taught, given: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What is said of an answer, here and in a room."""
+    """The feedback on an answer, here and in a room."""
     question, answer = text_of(given, "question"), given.get("answer")
     code = text_of(given, "room", "")
     try:
         said = classroom.check(taught, question, answer)
-    except AnswerError:  # a slip of the hand is no failure of the page
+    except AnswerError:  # a typing mistake is not a failure of the page
         kind = question_of(taught.lesson, question).kind
         return {"problem": lessons.words()["unread"][kind]}
     if not code:
@@ -207,7 +207,7 @@ def _said(
 
 
 def _drawn(block: AnyBlock) -> str:
-    """A block as it stands in the page once it is uncovered."""
+    """A block in its page, once uncovered."""
     return render_template(
         "lesson_block.html",
         block=block,

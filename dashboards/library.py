@@ -1,6 +1,6 @@
-"""Which traces there are, in folders that may gain more while we look.
+"""The traces in folders that may gain more at any time.
 
-A trace is asked for by its name, never by a path: what is not in the library cannot be read.
+A trace is requested by its name, never by a path: files outside of the library cannot be read.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from zerosim.record.text import as_text, one_line
 from zerosim.schema.rows import MANIFEST_NAME
 
 DEEPEST = 3
-"""Folders below a given one in which a trace is looked for."""
+"""Maximum depth of folders to search below a given one."""
 MOST_FOLDERS = 5_000
-"""Folders that one look visits: a given folder may be someone's home."""
+"""Maximum number of folders per search: a given folder may be a home directory."""
 FRESH_S = 0.5
-"""So long a look is good enough: many browsers ask every few seconds."""
+"""Time for which a search stays valid: many browsers poll every few seconds."""
 
 
 class Library:
-    """The traces in some folders, each of which is a trace or holds some."""
+    """The traces in some folders, each of which is a trace or has some."""
 
     def __init__(
         self,
@@ -44,8 +44,8 @@ class Library:
         Args:
             folders: given by the user; a trace outside of them and the shelf is never read.
             clock: seconds.
-            shelf: traces beside these.
-            may_come: a folder need not be there as yet.
+            shelf: further traces.
+            may_come: a folder need not exist yet.
 
         Raises:
             ConfigError: there is no such folder.
@@ -62,7 +62,7 @@ class Library:
         self._looked_at: float | None = None
 
     def entries(self) -> tuple[TraceEntry, ...]:
-        """What can be chosen now, by name: the user's own; the shelf's if there are none."""
+        """The traces to choose from, by name: the user's own; the shelf's if there are none."""
         return self.own() or self.shelf.entries()
 
     def own(self) -> tuple[TraceEntry, ...]:
@@ -94,7 +94,7 @@ class Library:
         raise NoSuchTraceError(SITE("problem.there_is_no_trace_here_choose", name=shorten(name)))
 
     def default(self) -> TraceEntry | None:
-        """What is shown when nothing was asked for: the newest of stage 3, or the newest."""
+        """The default trace: the newest of stage 3, or the newest."""
         own = self.own()
         if not own:
             listed = self.shelf.entries()
@@ -121,7 +121,7 @@ class Library:
         yield from _unique(entries, self.shelf.names())
 
     def _prefixes(self) -> list[str]:
-        """What names begin with: nothing, or with several folders given the folder's own name."""
+        """The prefixes of names: none, or the folder's own name if several folders are given."""
         if len(self.folders) == 1:
             return [""]
         names = [_own_name(folder) for folder in self.folders]
@@ -171,7 +171,7 @@ def _traces_below(root: Path) -> Iterator[Path]:
             if any(child.name == MANIFEST_NAME for child in children):
                 yield folder
                 continue
-            # a link to a folder may lead in a circle or out; what it leads to has its own place
+            # a link to a folder may form a cycle or lead outside; its target is found by itself
             below += [
                 Path(child.path)
                 for child in children
@@ -193,7 +193,7 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 
 def _unique(entries: Sequence[TraceEntry], names: Iterable[str]) -> Iterator[TraceEntry]:
-    """Names that are no text, or lie in folders of the same name, may look alike; or are taken."""
+    """Names that are not valid text, or in folders of the same name, may collide; or are in use."""
     taken = set(names)
     for entry in entries:
         name, number = entry.name, 1

@@ -1,7 +1,6 @@
-"""Markdown as HTML: what lessons say. No HTML of a text gets through, and no image is fetched.
+"""Markdown as HTML, for the text of lessons. HTML in a text is escaped, and no image is loaded.
 
-A page of documentation has images and headings that links lead to; where its links lead is said by
-the one that publishes it.
+A documentation page has images and headings with anchors; its publisher resolves its links.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def _address(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
 
 
 def _is_address(code: str) -> bool:
-    """Whether code is the address of a page of ours; what begins with "//" is elsewhere."""
+    """Whether code is the address of a page of ours; one that begins with "//" is elsewhere."""
     return code.startswith("/") and not code.startswith("//") and not {"\\", " "} & set(code)
 
 
@@ -55,7 +54,7 @@ def to_page_html(markdown: str, lead: Callable[[str], str]) -> str:
     """A document with images, and an `id` for each heading, as GitHub names it.
 
     Args:
-        lead: where a link or an image of the document leads in what is published; "" for nowhere.
+        lead: resolves a link or an image of the document to its published address; "" for none.
     """
     reader = MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = reader.parse(markdown)
@@ -72,7 +71,7 @@ def to_page_html(markdown: str, lead: Callable[[str], str]) -> str:
     html = str(reader.renderer.render(tokens, reader.options, {}))
     html = html.replace("<pre>", '<pre class="code" tabindex="0">').replace(' href=""', "")
     html = html.replace('<th scope="col"></th>', "<td></td>")  # names no column
-    # a wide table scrolls by itself
+    # a wide table scrolls separately
     return html.replace("<table>", '<div class="wide" tabindex="0"><table>').replace(
         "</table>", "</table></div>"
     )
@@ -85,7 +84,7 @@ def _within(tokens: Iterable[Token]) -> Iterable[Token]:
 
 
 def _anchor(heading: str, known: dict[str, int]) -> str:
-    """The name of a heading; one that comes again is numbered."""
+    """The anchor of a heading; a repeated one is numbered."""
     plain = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
     count = known.get(plain, 0)
     known[plain] = count + 1

@@ -1,8 +1,8 @@
 """A page as HTML.
 
-The player begins at once: its modules and its document are named in the head, so that all of them
-travel while the page is read. Where a page needs Dash, its scripts stand at the end as data
-(`type="text/plain"`); `assets/dash.js` runs them when the page is painted.
+The player starts at once: its modules and its document are listed in the head, so that all of them
+load while the page is parsed. If a page needs Dash, its scripts are at the end as data
+(`type="text/plain"`); `assets/dash.js` runs them once the page is painted.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from zerosim.view.export import player
 from zerosim.view.export.offline import digest
 
 SLOT = '<div id="runs" class="runs"></div>'
-"""Where the player's page leaves room for the list of runs."""
+"""The place for the list of runs in the player's page."""
 TOOLS = '<div class="tools">'
-"""Where the player's page has its tools, the switch of the language first."""
+"""The place for tools in the player's page, the language switch first."""
 _TABS = re.compile(r'<nav class="tabs".*?</nav>', re.DOTALL)
-"""The tabs of a player that stands alone."""
+"""The tabs of a standalone player."""
 ALONE = "zerosim.alone"
-"""In the environment of a request: the page becomes a file. No browser can ask for that."""
+"""In the environment of a request: the page becomes a file. No browser can request that."""
 _SCRIPT = re.compile(r"<script\b(?![^>]*type=\"application/json\")([^>]*)>")
 _TYPE = re.compile(r'\s*\btype="[^"]*"')
 IMPORT_MAP = json.dumps({"imports": {player.PREFIX: player.address()}}, separators=(",", ":"))
@@ -32,7 +32,7 @@ IMPORT_MAP = json.dumps({"imports": {player.PREFIX: player.address()}}, separato
 
 @dataclass(frozen=True, slots=True)
 class DashParts:
-    """What Dash needs in a page, as HTML.
+    """The HTML that Dash needs in a page.
 
     Attributes:
         config: data.
@@ -45,14 +45,14 @@ class DashParts:
 
 @dataclass(frozen=True, slots=True)
 class PageFrame:
-    """What stands around every page.
+    """The surroundings of every page.
 
     Attributes:
-        query: what the browser asked for, as it stands in the address after "?".
-        tabs: of all pages, HTML.
+        query: the query of the browser's request, the part after "?".
+        tabs: the tabs of all pages, HTML.
         runs: the list of runs, HTML.
-        assets: where `runs.js` and its siblings are.
-        is_file: the page becomes a file, without a server.
+        assets: the address of `runs.js` and its siblings.
+        is_file: the page becomes a standalone file.
         perfetto: origin of the Perfetto that the page offers to open; "" for none.
     """
 
@@ -66,7 +66,7 @@ class PageFrame:
 
     @property
     def import_map(self) -> str:
-        """Where the player's modules are."""
+        """The address of the player's modules."""
         return IMPORT_MAP
 
 
@@ -74,9 +74,9 @@ def render(title: str, frame: PageFrame, *, is_embedded: bool = False) -> str:
     """The page of a replay.
 
     Args:
-        title: of the browser's tab until the player knows better.
-        is_embedded: it stands in a frame of a page of ours: the ranks and the transport alone,
-            without the list of runs.
+        title: initial title of the browser's tab; the player replaces it.
+        is_embedded: it is in a frame of a page of ours: only the ranks and the transport, without
+            the list of runs.
     """
     query, assets = frame.query, frame.assets
     replay = f"/api/replay?{query}" if query else "/api/replay"
@@ -134,7 +134,7 @@ def _modules(frame: PageFrame, *, is_embedded: bool) -> tuple[str, ...]:
 
 
 def preview(title: str) -> str:
-    """What a search engine and a chat show of a page, HTML."""
+    """The metadata of a page for search engines and link previews, HTML."""
     about, title = escape(SITE("shell.about")), unescape(title)  # a template's is escaped already
     return (
         f'<meta name="description" content="{about}">\n'
@@ -157,7 +157,7 @@ def switch(query: str) -> str:
 
 
 def _perfetto(frame: PageFrame) -> str:
-    """The button, where one is wanted."""
+    """The button, if enabled."""
     if not frame.perfetto:
         return ""
     return (
@@ -186,10 +186,10 @@ def framing(policy: str) -> str:
 
 
 def content_security_policy(inline: list[str]) -> str:
-    """What the page may load: nothing from elsewhere, and no script that is not ours.
+    """The policy of a page: nothing from elsewhere, and only our own scripts.
 
     Args:
-        inline: what stands inside of script elements and runs; each is allowed by its hash.
+        inline: the contents of inline scripts that run; each is allowed by its hash.
     """
     hashes = " ".join(f"'{digest(script)}'" for script in inline)
     rules = (

@@ -1,6 +1,6 @@
-"""A button that opens a run in Perfetto, where whoever serves the pages wants one.
+"""A button that opens a run in Perfetto, if the server's owner enables it.
 
-The page fetches the run's file from this server and hands it to a tab that it opened itself; the
+The page fetches the run's file from this server and passes it to a tab that it opened itself; the
 server sends it to nobody.
 """
 
@@ -22,7 +22,9 @@ from zerosim.view.export.perfetto import perfetto_file
 AT = "PERFETTO"
 """In the application's configuration: the origin of the Perfetto to open; none by default."""
 OPENS = {"Cross-Origin-Opener-Policy": "same-origin-allow-popups"}
-"""Of a page with the button: it may talk to tabs that it opens itself, and to no other."""
+"""The policy of a page with the button: it may talk to tabs that it opens itself, and to no
+other.
+"""
 _MOST_BYTES = 128 * 1024 * 1024
 
 
@@ -30,7 +32,7 @@ def origin_of(address: str) -> str:
     """The origin of a Perfetto.
 
     Raises:
-        ConfigError: it is no https address, and no http address of this machine.
+        ConfigError: it is neither an https address, nor an http address of this machine.
     """
     try:
         parts = urlsplit(address)
@@ -53,7 +55,7 @@ def here(server: Flask | None = None) -> str:
 
 
 class PerfettoFiles(Results[Body]):
-    """Makes files for Perfetto and keeps the ones that were asked for last."""
+    """Creates files for Perfetto and caches the most recent ones."""
 
     def __init__(self) -> None:
         """Keep nothing as yet."""

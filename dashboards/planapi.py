@@ -1,10 +1,10 @@
-"""A layout of the page Plan as a simulated run: done dry by the machine that serves, for its own.
+"""A layout of the page Plan as a simulated run: a dry run on the serving machine, for itself.
 
     POST /api/plan/simulate {query}     the layout at an address of the page: its ticket
-    GET  /api/plan/simulate/TICKET      how far that is, and then where Replay shows it
+    GET  /api/plan/simulate/TICKET      its progress, and then its address in Replay
 
-No command is sent: the words are those of the plan that the address asks for. How large it may be
-`pages.plan` says, how long and what it may use `workbench`.
+No command is sent: the arguments are those of the plan at the address. `pages.plan` limits its
+size, `workbench` its time and resources.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _answered = answered(
 
 
 def simulates() -> bool:
-    """Whether who asks now can have the server simulate; who reads a file has none."""
+    """Whether this visitor can have the server simulate; the reader of a file cannot."""
     if not has_request_context() or ALONE in request.environ:
         return False
     return can_record() and is_from_here(request)

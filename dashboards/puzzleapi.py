@@ -6,7 +6,7 @@
     POST /api/puzzles/NAME/check           {program}: check it; this machine's browser alone
     GET  /api/puzzles/NAME/check/TICKET    how far that is, then the verdict
 
-A program is run for the machine that serves and for nobody else, as runs are recorded.
+A program is run for the serving machine and for no other, like recordings.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def make_puzzle_pages(
     """The pages, for a server to take in.
 
     Args:
-        frame: what stands around a page.
-        answer: a page of its HTML.
+        frame: the surroundings of a page.
+        answer: creates the response of a page from HTML.
     """
     pages = Blueprint("puzzles", __name__)
 
@@ -138,7 +138,7 @@ def _find(name: str) -> Puzzle:
 
 
 def _told(job: WorkbenchJob, tried: TrialResult) -> dict[str, Any]:
-    """A verdict, what was printed, where Replay shows it; of one that passes the solution."""
+    """A verdict, the output, its address in Replay; and the solution for a program that passes."""
     verdict = tried.verdict
     name = job.runs[0]
     at = ""

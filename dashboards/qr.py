@@ -11,7 +11,9 @@ _QUIET = 4
 
 
 def qr_svg(address: str) -> bytes:
-    """An SVG as large as where it stands; black on white in a dark theme, too, or few read it."""
+    """An SVG that fills its container; black on white in a dark theme, too, or few readers accept
+    it.
+    """
     drawn = io.BytesIO()
     code = segno.make(address, error="m", micro=False)
     code.save(drawn, kind="svg", border=_QUIET, light="white", xmldecl=False, omitsize=True)

@@ -1,4 +1,4 @@
-"""What is made of a trace, each made once, however many browsers ask for it at the same time."""
+"""Results of a trace, each computed once, for any number of concurrent browsers."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from zerosim.base.language import Language, spoken
 from zerosim.dashboards.entry import TraceEntry
 
 MAKERS = 2
-"""Results that are made at the same time: each may need memory of its own."""
+"""Maximum number of concurrent computations: each may need memory of its own."""
 
 T = TypeVar("T")
 Key = tuple[str, str, str, Language, int | None]
-"""Name, folder and signature of a trace, the language of what is made, an iteration."""
+"""Name, folder and signature of a trace, the language of the result, an iteration."""
 
 
 class Results(Generic[T]):
-    """Makes results and keeps the ones that were asked for last."""
+    """Computes results and caches the most recent ones."""
 
     def __init__(
         self,
@@ -31,9 +31,9 @@ class Results(Generic[T]):
         """Keep nothing as yet.
 
         Args:
-            make: a result of one iteration of a trace; None is the last complete one.
-            weigh: how much a result counts.
-            most: how much is kept; a result that weighs more is made each time.
+            make: computes a result of one iteration of a trace; None is the last complete one.
+            weigh: the weight of a result.
+            most: size of the cache; a result that weighs more is computed each time.
         """
         self._make, self._weigh, self._most = make, weigh, most
         self._lock = threading.Lock()
@@ -65,7 +65,7 @@ class Results(Generic[T]):
         try:
             with self._makers:
                 result = self._make(entry, key[-1])
-        except BaseException as error:  # noqa: BLE001 - all who wait for it are told
+        except BaseException as error:  # noqa: BLE001 - all waiters get the error
             with self._lock:
                 del self._under_way[key]
             future.set_exception(error)
@@ -76,7 +76,7 @@ class Results(Generic[T]):
             future.set_result(result)
 
     def _keep(self, key: Key, result: T) -> None:
-        # a trace that is still growing leaves results behind that nobody asks for any more
+        # a growing trace leaves results behind that are not requested any more
         for old in [k for k in self._kept if k[:2] == key[:2] and k[2] != key[2]]:
             self._drop(old)
         self._kept[key] = result

@@ -1,12 +1,12 @@
-"""The addresses of rooms, in which a lecturer shows what a class answers.
+"""The addresses of rooms, in which a lecturer shows the answers of a class.
 
     POST   /api/rooms                 a new room: its code and its key; the lecturer's machine alone
-    GET    /api/rooms/CODE            where the class is; with ?who= a student's page is counted
-    POST   /api/rooms/CODE/show       {key, lesson, question, reveal, solved}: where the class is
-    GET    /api/rooms/CODE/tally      ?key=: what is answered to it
+    GET    /api/rooms/CODE            the class's position; with ?who= a student's page is counted
+    POST   /api/rooms/CODE/show       {key, lesson, question, reveal, solved}: sets the position
+    GET    /api/rooms/CODE/tally      ?key=: the answers
     DELETE /api/rooms/CODE            {key}: forget the room
 
-The answers themselves come with those to a lesson's question.
+The answers themselves are sent like those to a lesson's question.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from zerosim.dashboards.roomstate import Pointed
 from zerosim.dashboards.tokens import read_code
 
 HERE = "OWN_URL"
-"""In the application's configuration: where a browser on this machine finds the page."""
+"""In the application's configuration: the page's address for a browser on this machine."""
 _CODE = r"/api/rooms/[A-Za-z0-9 -]{1,24}"
 WRITES = (
     Writable("POST", "/api/rooms"),
@@ -41,7 +41,7 @@ _answered = answered(_STATUS)
 
 
 def elsewhere() -> str:
-    """Why another machine opens no room, and where one is opened."""
+    """Why another machine cannot open a room, and which one can."""
     own = current_app.config.get(HERE, "localhost or 127.0.0.1")
     return f"a room is opened on the machine that serves: open this page there, at {own}"
 
@@ -64,7 +64,7 @@ def make_room_api(rooms: Rooms) -> Blueprint:
         try:
             at = rooms.look(code, request.args.get("who"))
             told = ["/".join(each) for each in rooms.solved(code)]
-        except NoRoomError:  # the question is whether there is one, so this is no failure
+        except NoRoomError:  # the request asks whether there is one, so this is not a failure
             return {"open": False}, HTTPStatus.OK
         answer = {"open": True, "code": read_code(code), **asdict(at), "title": "", "step": 0}
         answer["told"] = told
@@ -102,7 +102,7 @@ def _given(**kinds: type) -> dict[str, Any]:
     """The fields of the JSON that was sent.
 
     Raises:
-        ConfigError: one is missing or of another kind, or it is no JSON.
+        ConfigError: a field is missing or of another type, or it is not JSON.
     """
     found = given_object()
     for name, kind in kinds.items():

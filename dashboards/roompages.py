@@ -1,4 +1,4 @@
-"""The pages of rooms: the lecturer's, and where students type a code.
+"""The pages of rooms: the lecturer's, and the one where students type a code.
 
 GET /room               the lecturer's page; on the machine that serves alone
 GET /join               a field for a code
@@ -25,7 +25,7 @@ from zerosim.dashboards.tokens import read_code
 from zerosim.view.export import player
 
 ADDRESSES = "CLASS_ADDRESSES"
-"""In the application's configuration: what students type; nothing where they reach nobody."""
+"""In the application's configuration: addresses for students to type; empty if unreachable."""
 
 
 def make_room_pages(
@@ -34,8 +34,8 @@ def make_room_pages(
     """The pages, for a server to take in.
 
     Args:
-        frame: what stands around a page.
-        answer: a page of its HTML and its status.
+        frame: the surroundings of a page.
+        answer: creates the response of a page from HTML and status.
     """
     pages = Blueprint("roompages", __name__)
     pages.add_app_template_global(room.words, "room_words")

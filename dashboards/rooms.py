@@ -1,7 +1,7 @@
-"""Rooms: what the students of a class answer, for their lecturer to show.
+"""Rooms: the answers of a class's students, for their lecturer to show.
 
-No accounts: who has a room's code may answer, who has its key may look. A room lives in memory
-alone, for some hours; nothing of it is written or logged, and when it is closed it is forgotten.
+No accounts: the room's code permits answering, its key permits reading. A room is in memory alone,
+for some hours; nothing of it is written or logged, and it is forgotten when closed.
 """
 
 from __future__ import annotations
@@ -19,18 +19,20 @@ from zerosim.dashboards.tokens import is_same_key, is_who, new_code, new_key, re
 from zerosim.dashboards.votes import GivenAnswer, Tally, Vote, count, is_name, tidy
 
 PRESENT_S = 90.0
-"""So long after its last word a student's page counts: one in the background asks once a minute."""
+"""Time for which a student's page counts after its last request: one in the background polls once a
+minute.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class RoomLimits:
-    """Bounds of what is kept, so that nobody fills the lecturer's machine.
+    """Limits of stored data, so that nobody fills the lecturer's machine.
 
     Attributes:
-        rooms: at once.
-        students, questions: of a room.
-        student_answers, room_answers: in a minute.
-        life_s: of a room.
+        rooms: open at once.
+        students, questions: per room.
+        student_answers, room_answers: per minute.
+        life_s: lifetime of a room.
     """
 
     rooms: int = 8
@@ -42,11 +44,11 @@ class RoomLimits:
 
 
 class Noted(StrEnum):
-    """What became of an answer."""
+    """The outcome of an answer."""
 
     COUNTED = "counted"
     NO_ROOM = "no room"
-    """There is none of this code, or none any more."""
+    """There is no room of this code, or no longer."""
     FULL = "full"
     """As many students or questions as a room takes."""
     TOO_OFTEN = "too often"
@@ -55,23 +57,23 @@ class Noted(StrEnum):
 
 
 class NoRoomError(ConfigError):
-    """There is no such room, or none any more."""
+    """There is no such room, or no longer."""
 
 
 class WrongKeyError(ConfigError):
-    """The room is somebody else's."""
+    """The key does not belong to this room."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A new room: the code is for all, the key for who opened it."""
+    """A new room: the code is for all, the key for its owner."""
 
     code: str
     key: str
 
 
 class Rooms:
-    """All rooms of a server. May be used by many threads at once."""
+    """All rooms of a server. Thread-safe."""
 
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, limits: RoomLimits | None = None
@@ -90,7 +92,7 @@ class Rooms:
         """A new room.
 
         Raises:
-            ConfigError: as many are open as there may be.
+            ConfigError: the maximum number of rooms is open.
         """
         with self._at_now() as now:
             if len(self._rooms) >= self.limits.rooms:
@@ -106,13 +108,13 @@ class Rooms:
             return Opened(code, key)
 
     def look(self, code: str, who: object = "") -> Pointed:
-        """Where the class is.
+        """The position of the class.
 
         Args:
             who: the token of a student's page, which then counts as being in the room.
 
         Raises:
-            NoRoomError: there is none of this code.
+            NoRoomError: there is no room of this code.
         """
         with self._at_now() as now:
             room = self._find(code)
@@ -121,13 +123,13 @@ class Rooms:
             return room.pointed
 
     def show(self, code: str, key: str, pointed: Pointed) -> None:
-        """Point the class at a question, and reveal what is answered and right, or hide it.
+        """Point the class at a question, and reveal its answers and the right one, or hide them.
 
-        What is right was then told to the class, and hiding it on the wall takes nothing back.
+        The right answer was then shown to the class, and hiding it later does not undo that.
 
         Raises:
-            NoRoomError: there is none of this code.
-            WrongKeyError: the room is somebody else's.
+            NoRoomError: there is no room of this code.
+            WrongKeyError: the key does not belong to this room.
         """
         with self._at_now():
             room = self._own(code, key)
@@ -136,16 +138,16 @@ class Rooms:
                 room.solved[pointed.lesson, pointed.question] = None
 
     def solved(self, code: str) -> tuple[tuple[str, str], ...]:
-        """The questions, each with its lesson, of which the class was shown what is right.
+        """The questions, with their lessons, whose right answers were shown to the class.
 
         Raises:
-            NoRoomError: there is none of this code.
+            NoRoomError: there is no room of this code.
         """
         with self._at_now():
             return tuple(self._find(code).solved)
 
     def is_held(self, code: str, lesson_id: str, question_id: str) -> bool:
-        """Whether a room's students are not told yet if they are right: first the class answers."""
+        """Whether a room's students do not get feedback yet: first the class answers."""
         with self._at_now():
             room = self._rooms.get(read_code(code))
             return room is not None and (lesson_id, question_id) not in room.solved
@@ -164,8 +166,8 @@ class Rooms:
         """Count a student's answer: the first to a question stays, the latest takes its turn.
 
         Args:
-            code: of the room, as the student's page sent it.
-            who: likewise, a random token.
+            code: the code of the room, sent by the student's page.
+            who: a random token, sent by the student's page.
         """
         if not is_who(who) or not all(map(is_name, (lesson_id, question_id))):
             return Noted.REFUSED
@@ -192,11 +194,11 @@ class Rooms:
             return Noted.COUNTED
 
     def tally(self, code: str, key: str) -> Tally:
-        """What is answered to the question that the class is at.
+        """The answers to the class's current question.
 
         Raises:
-            NoRoomError: there is none of this code.
-            WrongKeyError: the room is somebody else's.
+            NoRoomError: there is no room of this code.
+            WrongKeyError: the key does not belong to this room.
         """
         with self._at_now() as now:
             room = self._own(code, key)
@@ -217,27 +219,27 @@ class Rooms:
         """Forget a room.
 
         Raises:
-            NoRoomError: there is none of this code.
-            WrongKeyError: the room is somebody else's.
+            NoRoomError: there is no room of this code.
+            WrongKeyError: the key does not belong to this room.
         """
         with self._at_now():
             self._own(code, key)
             del self._rooms[read_code(code)]
 
     def sweep(self) -> None:
-        """Forget the rooms whose time is over; every other call does so, too."""
+        """Forget expired rooms; every other call does so, too."""
         with self._at_now():
             pass
 
     @property
     def num_open(self) -> int:
-        """How many rooms there are now."""
+        """The number of open rooms."""
         with self._at_now():
             return len(self._rooms)
 
     @contextmanager
     def _at_now(self) -> Iterator[float]:
-        """Alone, with the time, and without the rooms whose time is over."""
+        """Exclusive access, with the time, and without expired rooms."""
         with self._lock:
             now = self._clock()
             for code in [code for code, room in self._rooms.items() if now >= room.end]:
@@ -257,7 +259,7 @@ class Rooms:
         return room
 
     def _admit(self, room: Room, who: str, now: float) -> Student | None:
-        """The student of a token; None if the room is full of others."""
+        """The student of a token; None if the room is full."""
         student = room.students.get(who)
         if student is not None:
             student.seen = now

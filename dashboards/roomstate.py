@@ -1,4 +1,4 @@
-"""What is kept of a room."""
+"""The state of a room."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ MINUTE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Pointed:
-    """Where the class is.
+    """The position of the class.
 
     Attributes:
-        lesson, question: ids; "" as long as the lecturer points at none.
-        reveal: the lecturer shows the answers.
-        solved: and what is right of them.
+        lesson, question: ids; "" before the lecturer chooses one.
+        reveal: whether the lecturer shows the answers.
+        solved: whether the right one is shown.
     """
 
     lesson: str = ""
@@ -27,13 +27,13 @@ class Pointed:
 
 @dataclass(slots=True)
 class Rate:
-    """How many there were in the present minute."""
+    """The number of events in the current minute."""
 
     begin: float = -MINUTE_S
     num: int = 0
 
     def is_over(self, most: int, now: float) -> bool:
-        """Whether as many as there may be were in this minute already."""
+        """Whether the limit of this minute is reached."""
         if now - self.begin >= MINUTE_S:
             self.begin, self.num = now, 0
         return self.num >= most
@@ -41,7 +41,7 @@ class Rate:
 
 @dataclass(slots=True)
 class Student:
-    """A student's page: when it was last heard of, in seconds, and what it sent."""
+    """A student's page: the time of its last request, in seconds, and its answers."""
 
     seen: float
     rate: Rate = field(default_factory=Rate)
@@ -50,7 +50,7 @@ class Student:
 
 @dataclass(slots=True, weakref_slot=True)
 class Room:
-    """A room: whose it is, when it ends, where the class is, and what it answered."""
+    """A room: its key, its expiry, the position of the class, and its answers."""
 
     key: str
     end: float
@@ -59,4 +59,4 @@ class Room:
     students: dict[str, Student] = field(default_factory=dict)
     votes: dict[tuple[str, str], dict[str, Vote]] = field(default_factory=dict)
     solved: dict[tuple[str, str], None] = field(default_factory=dict)
-    """Questions, by lesson, of which the class was shown what is right."""
+    """Questions, by lesson, whose right answers were shown to the class."""

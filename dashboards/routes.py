@@ -30,11 +30,11 @@ from zerosim.view.export import player
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What stands around every page.
+    """The surroundings of every page.
 
     Attributes:
-        assets: where `runs.js` and its siblings are.
-        policy: what a browser may do with a page.
+        assets: the address of `runs.js` and its siblings.
+        policy: the policy of a page.
     """
 
     library: Library
@@ -56,7 +56,7 @@ class Surroundings:
         return response
 
     def frame(self) -> page.PageFrame:
-        """Around the page that is asked for now."""
+        """The surroundings of the requested page."""
         query = request.query_string.decode("latin-1")
         return page.PageFrame(
             query=query,
@@ -72,7 +72,7 @@ class Surroundings:
         return render_template("runs.html", runs=site.runs_of(self.library, path, query))
 
     def refuse(self, error: Exception, title: str) -> Response:
-        """A page that says in one line why there is none."""
+        """A page with an error in one line."""
         missing = isinstance(error, NoSuchTraceError)
         status = HTTPStatus.NOT_FOUND if missing else HTTPStatus.UNPROCESSABLE_ENTITY
         problem = one_line(first_line(error))
@@ -106,7 +106,7 @@ def add_pages(
     assets: str,
     policy: str,
 ) -> Surroundings:
-    """Answer for every page, some of which Dash draws; the rest is that of `Surroundings`."""
+    """Handle every page; Dash draws some of them, `Surroundings` the rest."""
     around = Surroundings(library, assets, policy)
     teaching = partial(around.answer, policy=page.framing(policy))  # a replay in a frame, too
     server.register_blueprint(make_lesson_pages(classroom, around.frame, teaching))
@@ -145,7 +145,7 @@ def _add_compare(server: Flask, around: Surroundings) -> None:
             names = compare.chosen(around.library, asked)
         except ZerosimError as error:
             return around.refuse(error, SITE(compare.TITLE))
-        if names != tuple(asked):  # so that the address says what is looked at
+        if names != tuple(asked):  # so that the address names the displayed runs
             found = redirect(f"{compare.PATH}?{compare.query_of(names)}")
             found.headers["Cache-Control"] = "no-store"
             return found

@@ -32,24 +32,24 @@ from zerosim.debug import Steering
 from zerosim.lessons.course import course
 
 THREADS = 32
-"""Those who wait for a document that is being made each hold one."""
+"""Waiters for a document in progress each occupy one."""
 SWEEP_EVERY_S = 60
 _END_S = 5.0
-"""How long the end of the connections may take."""
+"""Timeout for closing the connections."""
 _LARGEST_REQUEST = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How many connections are kept, and for how long if nothing comes over them.
+    """The maximum number of connections, and their idle timeout.
 
-    Waitress takes no more while there are as many: those that begin a request and never end it
-    would keep all others out. A browser whose idle connection was closed opens another.
+    Waitress accepts no more at the maximum: requests that are begun and never finished would
+    exclude all others. A browser whose idle connection was closed opens another.
 
     Attributes:
-        most_connections: of all browsers and programs.
-        idle_s: a connection without a whole request is closed after so long.
-        look_every_s: how often they are looked at.
+        most_connections: over all clients.
+        idle_s: a connection without a complete request is closed after so long.
+        look_every_s: interval of that check.
     """
 
     most_connections: int = 1000
@@ -58,11 +58,11 @@ class Patience:
 
 
 class Server:
-    """Serves the traces of some folders until it is told to stop.
+    """Serves the traces of some folders until it is stopped.
 
     Attributes:
-        url: where a browser on this machine finds it.
-        public_url: where one on another machine may find it.
+        url: the address for a browser on this machine.
+        public_url: the address for a browser on another machine.
     """
 
     def __init__(
@@ -80,10 +80,10 @@ class Server:
 
         Args:
             port: 0 for any free one.
-            may_come: a folder need not be there as yet.
-            patience: with connections.
+            may_come: a folder need not exist yet.
+            patience: the limits of connections.
             perfetto: address of a Perfetto that pages offer to open; none by default.
-            steering: of ranks that are held, whose page it then has.
+            steering: access to paused ranks, which then have a page.
 
         Raises:
             ConfigError: a folder does not exist.
@@ -97,12 +97,12 @@ class Server:
         self.rooms = Rooms()
         self._ended = threading.Event()
         self._open: dict[int, Any] = {}
-        """What waitress reads and listens to, by file descriptor."""
+        """The sockets that waitress reads and listens on, by file descriptor."""
         self._answering = threading.Thread(target=self._answer, daemon=True)
         self.app = make_app(
             self.library, self.documents, hosts_of(host), self.rooms, self.classroom, steering
         )
-        # more requests than threads are no reason for a warning each: they wait their turn
+        # more requests than threads need no warning each: they are queued
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         self._socket = _take(host, port)
         number, port = self._socket.getsockname()[:2]
@@ -129,7 +129,7 @@ class Server:
         )
 
     def url_of(self, iteration: int) -> str:
-        """Where an iteration of the trace that is shown first is replayed."""
+        """The address of an iteration's replay for the default trace."""
         first = self.library.default()
         trace = "" if first is None else first.name
         return f"{self.url}{replay.address_of(trace)}&iteration={iteration}"
@@ -137,7 +137,7 @@ class Server:
     def run(self) -> None:
         """Answer until Ctrl-C.
 
-        This thread only waits for that: one that is in the middle of an answer can lose it.
+        This thread only waits for that: an unfinished response may be cut off.
         """
         self._answering.start()
         threading.Thread(target=self._sweep, daemon=True).start()
@@ -153,7 +153,7 @@ class Server:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nobody is answered any more."""
+        """Whether the server has stopped."""
         return self._ended.is_set()
 
     def _answer(self) -> None:
@@ -166,12 +166,12 @@ class Server:
             self._ended.set()
 
     def _sweep(self) -> None:
-        """Rooms are also forgotten in time if nobody asks for anything any more."""
+        """Rooms are also forgotten in time without further requests."""
         while not self._ended.wait(SWEEP_EVERY_S):
             self.rooms.sweep()
 
     def close(self) -> None:
-        """Give the port back, and end the connections."""
+        """Release the port, and close the connections."""
         self._ended.set()
         self.workbench.close()
         if self._answering.is_alive():
@@ -187,7 +187,7 @@ class Server:
 
 
 def warm(server: Server) -> None:
-    """Make what the first browser asks for before it asks, as long as one may ask."""
+    """Compute the first browser's responses in advance, while the server runs."""
     with server.app.test_client() as client:
         client.get(replay.PATH)
     entry = server.library.default()
@@ -195,7 +195,7 @@ def warm(server: Server) -> None:
     for one in sorted(beside, key=lambda sibling: sibling is not entry):  # Replay's comes first
         if server.has_ended:
             return
-        # who asks for what cannot be made is told why
+        # the client of a failing request gets the reason
         with suppress(TraceError, OSError):
             server.documents.get(one)
     with suppress(ZerosimError, OSError):
@@ -207,13 +207,15 @@ def warm(server: Server) -> None:
 
 
 def settle() -> None:
-    """What has been made by now stays: no collection in the midst of an answer looks at it."""
+    """Exclude existing objects from garbage collection: no collection interrupts a response for
+    them.
+    """
     gc.collect()
     gc.freeze()
 
 
 def _take(host: str, port: int) -> socket.socket:
-    """A socket on the port, which waitress then listens on.
+    """A socket on the port, on which waitress then listens.
 
     Raises:
         EnvironmentFault: see `Server`.
@@ -229,7 +231,7 @@ def _take(host: str, port: int) -> socket.socket:
     try:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         taken.bind(address)
-        # two that bind the same port are only told apart when they listen
+        # two binds of the same port only conflict when they listen
         taken.listen()
     except OSError as error:
         taken.close()

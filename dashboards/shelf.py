@@ -1,6 +1,6 @@
-"""Traces that are served beside the user's own: those of the lessons.
+"""Traces served besides the user's own: those of the lessons.
 
-They are found by name, never by a path, and stand in no list of runs as long as there are others.
+They are found by name, never by a path, and are in no list of runs while there are others.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from zerosim.dashboards.entry import TraceEntry, find_entry
 
 FRESH_S = 5.0
-"""So long the list is not looked at again: its traces are committed, and there are many."""
+"""Time before the list is checked again: its traces are committed, and there are many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Shelf:
         """Traces that stay.
 
         Args:
-            folders: by the name under which each is asked for.
+            folders: by name in requests.
             clock: in seconds.
         """
         self._clock = clock
@@ -47,7 +47,7 @@ class Shelf:
             self._put(name, folder, is_listed=True)
 
     def add(self, name: str, folder: Path) -> None:
-        """A trace that can be asked for and is not listed."""
+        """A trace that can be requested and is not listed."""
         self._put(name, folder, is_listed=False)
 
     def remove(self, name: str) -> None:
@@ -57,13 +57,13 @@ class Shelf:
             self._listed = None
 
     def find(self, name: str) -> TraceEntry | None:
-        """A trace as it stands now; None if there is none of this name."""
+        """The current state of a trace; None if there is none of this name."""
         with self._lock:
             place = self._places.get(name)
         return None if place is None else self._look(name, place)
 
     def entries(self) -> tuple[TraceEntry, ...]:
-        """The traces that stay, in their order; what was found is kept for a while."""
+        """The permanent traces, in order; the result is cached for a while."""
         with self._lock:
             now = self._clock()
             if self._listed is not None and now - self._looked_at < FRESH_S:

@@ -1,4 +1,4 @@
-"""What all pages have in common: their tabs, and the list of runs."""
+"""Common parts of all pages: their tabs, and the list of runs."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _WITHOUT_RUN = frozenset({lessons.PATH, plan.PATH, puzzles.PATH})
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """What the list of runs shows: a native disclosure with links (`templates/runs.html`).
+    """The contents of the list of runs: a native disclosure with links (`templates/runs.html`).
 
     Attributes:
         entries: all traces.
         shown: the name of the one on the page.
-        page: where the links lead.
+        page: the target of the links.
     """
 
     entries: Sequence[TraceEntry]
@@ -33,7 +33,7 @@ class Runs:
 
     @property
     def title(self) -> str:
-        """What the closed menu says."""
+        """The text of the closed menu."""
         if not self.entries:
             return SITE("runs.no_runs_yet")
         if self.shown and any(entry.name == self.shown for entry in self.entries):
@@ -41,7 +41,7 @@ class Runs:
         return SITE("runs.choose_a_run")
 
     def address_of(self, name: str) -> str:
-        """Where a trace is shown."""
+        """The address of a trace."""
         return f"{self.page}?trace={quote(name)}"
 
 
@@ -49,8 +49,8 @@ def tabs(current: str, name: str | None) -> str:
     """The tabs of all pages as HTML.
 
     Args:
-        current: address of the page that they stand on.
-        name: the trace that it shows; the other pages then show the same.
+        current: address of their page.
+        name: the displayed trace; the other pages then show the same.
     """
     query = "" if name is None else f"?trace={quote(name)}"
     links = "".join(
@@ -66,19 +66,19 @@ _CURRENT = ' aria-current="page"'
 
 
 def runs_of(library: Library, path: str | None, query: str | None) -> Runs:
-    """The list of runs beside the one that an address asks for.
+    """The list of runs beside the requested one.
 
     Args:
         library: all of them.
-        path: of the page: its runs lead to the same page.
-        query: what the address says after "?".
+        path: path of the page: its runs link to the same page.
+        query: the query of the address.
     """
     page = path if path and path in PAGES and path not in _WITHOUT_RUN else replay.PATH
     return Runs(library.entries(), asked_for(library, query), page)
 
 
 def asked_for(library: Library, query: str | None) -> str | None:
-    """The name of the trace that an address asks for; None if there is none at all."""
+    """The name of the requested trace; None if there is none at all."""
     asked = parse_qs((query or "").removeprefix("?")).get("trace")
     default = library.default()
     return asked[0] if asked else (None if default is None else default.name)

@@ -1,4 +1,4 @@
-"""What pages say themselves, in files of their own: a second language is a second set of them."""
+"""The texts of pages, in separate files: a second language is a second set of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zerosim.base.language import Words
 
 _FOLDER = Path(__file__).parent / "words"
 SITE = Words(_FOLDER / "site.toml")
-"""What pages say that have no file of their own."""
+"""The texts of pages without a file of their own."""
 
 
 def words(name: str) -> Mapping[str, Mapping[str, Any]]:
@@ -20,7 +20,7 @@ def words(name: str) -> Mapping[str, Mapping[str, Any]]:
 
 
 def tied(text: str) -> str:
-    """A sentence of which no line ends between a sign and its number, or that and its unit."""
+    """A sentence without line breaks between a sign and its number, or a number and its unit."""
     signed = re.sub(r"([+-]) (?=\d)", "\\1\N{NO-BREAK SPACE}", text)
     return re.sub(
         r"(?<=\d) (?=(?:\N{GREEK CAPITAL LETTER PSI}|[kMGT]?B)\b)", "\N{NO-BREAK SPACE}", signed

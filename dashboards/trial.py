@@ -1,7 +1,7 @@
 """A student's program that is checked for a page, as `zerosim puzzle NAME --check` checks it.
 
-The command runs in a process of its own, with the limits that it has anywhere else; what it says as
-JSON becomes the verdict, the end of what the program printed stands beside it.
+The command runs in a process of its own, with its usual limits; its JSON output becomes the
+verdict, with the end of the program's output beside it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from zerosim.base.language import spoken
 from zerosim.puzzles.puzzle import find_puzzle
 
 LONGEST_S = 240.0
-"""Of a check: the ranks' own limit is 180 s on a machine with much else to do."""
+"""Timeout of a check: the ranks' own limit is 180 s on a busy machine."""
 MOST_BYTES = 32 * 1024
-"""Of a program."""
+"""Maximum size of a program."""
 _MOST_PRINTED = 6_000
 _PROGRAM, _VERDICT, _PRINTED = "program.py", "verdict.json", "printed.txt"
 _OWN = "program"
@@ -31,11 +31,11 @@ _JUDGED = (0, 1)
 
 @dataclass(frozen=True, slots=True)
 class TrialResult:
-    """What became of a program.
+    """The outcome of a program.
 
     Attributes:
-        verdict: as `zerosim puzzle --check --json` prints it.
-        printed: the end of what the program printed.
+        verdict: as printed by `zerosim puzzle --check --json`.
+        printed: the end of the program's output.
     """
 
     verdict: Mapping[str, Any]
@@ -52,11 +52,11 @@ def judge(name: str, folder: Path) -> None:
     """Check the program of a folder.
 
     Args:
-        name: of the puzzle.
-        folder: the trace goes into a new one in it, of the puzzle's name.
+        name: name of the puzzle.
+        folder: the trace goes into a new folder in it, named after the puzzle.
 
     Raises:
-        RunError: it could not be checked; with what was said.
+        RunError: it could not be checked; with the output.
     """
     puzzle = find_puzzle(name)
     file = folder / _OWN / puzzle.file_name  # as the verdict names its lines
@@ -83,6 +83,6 @@ def judge(name: str, folder: Path) -> None:
 
 
 def read(folder: Path) -> TrialResult:
-    """What `judge` has left in a folder."""
+    """The result of `judge` in a folder."""
     verdict: Mapping[str, Any] = json.loads((folder / _VERDICT).read_bytes())
     return TrialResult(verdict, (folder / _PRINTED).read_text(encoding="utf-8"))

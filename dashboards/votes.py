@@ -1,4 +1,4 @@
-"""What a room keeps of an answer, and how answers are counted."""
+"""The stored part of an answer in a room, and the counting of answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class GivenAnswer:
-    """One answer: as it was given, whether it is right, and what was thought; "" if not known."""
+    """One answer: its text, whether it is right, and its mistake; "" if unknown."""
 
     text: str
     is_right: bool
@@ -23,7 +23,7 @@ class GivenAnswer:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Vote:
-    """A student's answers to a question: the prediction, and what came of it."""
+    """A student's answers to a question: the first one, and the current one."""
 
     first: GivenAnswer
     latest: GivenAnswer
@@ -31,7 +31,7 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """How many gave an answer first, and how many stay with it now."""
+    """How many gave an answer first, and how many have it now."""
 
     answer: GivenAnswer
     first: int
@@ -40,15 +40,15 @@ class Counted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """What a class answered to a question.
+    """The answers of a class to a question.
 
     Attributes:
-        lesson, question: ids; "" if the class is at none.
-        reveal: the lecturer shows the answers.
-        solved: and what is right of them.
-        num_students: whose page is in the room now.
-        num_answered: who answered this question.
-        left_s: until the room is forgotten.
+        lesson, question: ids; "" without a current one.
+        reveal: whether the lecturer shows the answers.
+        solved: whether the right one is shown.
+        num_students: number of students in the room now.
+        num_answered: number of students with an answer to this question.
+        left_s: time until the room is forgotten.
     """
 
     lesson: str
@@ -62,7 +62,7 @@ class Tally:
 
 
 def count(votes: Iterable[Vote]) -> tuple[Counted, ...]:
-    """Equal answers as one, in the order in which they first came."""
+    """Equal answers merged, in the order of their first occurrence."""
     kept = tuple(votes)
     first = Counter(vote.first for vote in kept)
     latest = Counter(vote.latest for vote in kept)

@@ -1,9 +1,9 @@
-"""Runs what a page asks for on this machine: one after another, with a deadline.
+"""Runs programs for pages on this machine: one after another, with a deadline.
 
-That is a lesson's runs, recorded anew, a student's program, which is checked, or a layout, which is
-simulated. Each is a process of its own, `python -m zerosim.dashboards.workbench`, so that it can be
-ended together with its ranks. What it writes lies in a temporary folder and can be asked for by
-name. A simulation also has so much memory and room for its files, and no more.
+These are a lesson's runs, recorded again, a student's program to check, or a layout to simulate.
+Each is a process of its own, `python -m zerosim.dashboards.workbench`, so that it can be ended
+together with its ranks. Its files are in a temporary folder, accessible by name. A simulation also
+has limits of memory and file size.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _GRACE_S = 5.0
 _LOOK_EVERY_S = 1.0
 _LONGEST_REASON = 400
 PLAN = "plan"
-"""The page whose layouts are simulated, and what the names of these runs begin with."""
+"""The page whose layouts are simulated, and the prefix of these runs' names."""
 MOST_MEMORY, LARGEST_FILE = 4 << 30, 256 << 20
-"""Bytes that a simulation's processes may each have, and of each file that they write."""
+"""Limit in bytes of the memory of each of a simulation's processes, and of each file."""
 
 
 class State(StrEnum):
-    """How far a recording is."""
+    """The state of a recording."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -58,15 +58,15 @@ class WorkbenchJob:
     """A recording, the check of a program, or a simulation.
 
     Attributes:
-        ticket: by which it is asked for.
-        page: of which it was asked: "lessons/zero3", "puzzles/zero-3", `PLAN`.
+        ticket: its id in requests.
+        page: the requesting page: "lessons/zero3", "puzzles/zero-3", `PLAN`.
         runs: by name; a puzzle's is that of the puzzle.
-        changes: options beside those of the runs' settings; of a layout all words of the command.
-        program: that is checked; None of all else.
-        tried: what became of the program; None before that.
+        changes: options besides those of the runs' settings; for a layout all words of the command.
+        program: the program to check; None for others.
+        tried: the outcome of the program; None before that.
         problem: why it failed, in one line.
-        seconds: since it began, or that it took.
-        folders: where each run's trace is.
+        seconds: time since its start, or its duration.
+        folders: the folder of each run's trace.
     """
 
     ticket: str
@@ -83,17 +83,17 @@ class WorkbenchJob:
 
     @property
     def seconds(self) -> float:
-        """How long it has been under way."""
+        """The time since its start."""
         end = self.ended or time.monotonic()
         return end - self.begun if self.begun else 0.0
 
     def name_of(self, run: str) -> str:
-        """How its trace of a run is asked for."""
+        """The name of its trace of a run in requests."""
         return name_of(run, self.ticket, self.page.partition("/")[0])
 
 
 class Workbench:
-    """What runs for the pages of one server."""
+    """Runs programs for the pages of one server."""
 
     def __init__(
         self,
@@ -105,9 +105,9 @@ class Workbench:
         """Record nothing as yet.
 
         Args:
-            shelf: where what is recorded can be found.
-            deadline_s: of one recording.
-            command: what runs; it is given a folder and a job as JSON.
+            shelf: makes the recordings available.
+            deadline_s: limit of one recording.
+            command: the command to run; it gets a folder and a job as JSON.
         """
         self._shelf = shelf
         self._deadline_s, self._command = deadline_s, tuple(command)
@@ -122,7 +122,7 @@ class Workbench:
     def submit(
         self, lesson_id: str, runs: Sequence[str], changes: Sequence[str] = ()
     ) -> WorkbenchJob:
-        """Record runs of a lesson as soon as it is their turn.
+        """Record runs of a lesson when it is their turn.
 
         Raises:
             ConfigError: too many wait already.
@@ -182,12 +182,12 @@ class Workbench:
         return job
 
     def find(self, ticket: str) -> WorkbenchJob | None:
-        """A recording; None if there is none, or none any more."""
+        """A recording; None if there is none, or no longer."""
         with self._lock:
             return self._jobs.get(ticket)
 
     def num_before(self, job: WorkbenchJob) -> int:
-        """How many are recorded before one that waits."""
+        """The number of recordings ahead of a queued one."""
         with self._lock:
             before = []
             for each in self._jobs.values():
@@ -197,7 +197,7 @@ class Workbench:
             return sum(each.state in (State.WAITING, State.RUNNING) for each in before)
 
     def state_of(self, job: WorkbenchJob) -> dict[str, Any]:
-        """How far something is, as JSON."""
+        """The progress of a recording, as JSON."""
         return {
             "ticket": job.ticket,
             "state": job.state.value,
@@ -207,7 +207,7 @@ class Workbench:
         }
 
     def close(self) -> None:
-        """End what is under way and remove what was recorded."""
+        """End the current recording and remove its files."""
         with self._lock:
             self._is_closed = True
             process, folder, thread = self._process, self._folder, self._thread
@@ -279,7 +279,7 @@ class Workbench:
 
 
 def name_of(run: str, ticket: str = "", pages: str = "lessons") -> str:
-    """How a run of the lessons or puzzles is asked for."""
+    """The name of a run of the lessons or puzzles in requests."""
     return f"{pages}/{ticket}/{run}" if ticket else f"{pages}/{run}"
 
 
@@ -318,10 +318,10 @@ def simulate(runs: Sequence[str], folder: Path, words: Sequence[str]) -> None:
     """Do a layout dry.
 
     Args:
-        words: of the command, without `zerosim` and where it writes.
+        words: the command's arguments, without `zerosim` and its output folder.
 
     Raises:
-        RunError: it failed; with what it said.
+        RunError: it failed; with its output.
     """
     (run,) = runs
     done = subprocess.run(  # noqa: S603 - our own program
@@ -338,7 +338,7 @@ def simulate(runs: Sequence[str], folder: Path, words: Sequence[str]) -> None:
 
 
 def _end_with_server(server: int) -> None:
-    """A server that was killed ends nothing: what it started sees that it is gone."""
+    """A killed server ends nothing: its children notice that it is gone."""
     while os.getppid() == server:
         time.sleep(_LOOK_EVERY_S)
     os.killpg(0, signal.SIGKILL)

@@ -1,17 +1,17 @@
 """The lessons: ZeRO taught with traces. Never imports torch or the engine.
 
 lessonNN_*.py    a lesson: percent-format Python that runs as a script and opens as a notebook
-lessonNN_*.toml  its questions, and what stands around its text
+lessonNN_*.toml  its questions, and the texts around it
 course       reads both: a lesson as steps of blocks
-questions    a question: how it is asked, checked and explained
-expressions  what a right answer is: an expression over traces and theory
-facts        the names that such expressions know
-recordings   the runs that the lessons look at, recorded and committed, or made anew
+questions    a question: its form, its check and its explanation
+expressions  the right answer: an expression over traces and theory
+facts        the names available in such expressions
+recordings   the runs of the lessons, recorded and committed, or recorded again
 views        figures: bars and tables, printed by a script and drawn by the page
-lab          what a lesson's own code calls
+lab          the functions called by a lesson's own code
 
 runs.toml            how each run is recorded
-misconceptions.toml  what students get wrong, by name, with a hint that leads on
-claims.toml          what is said of ZeRO on the web, each to be tested
-coverage.md          what is spoken of elsewhere, and where it is taught here; held by a test
+misconceptions.toml  common mistakes of students, by name, with a hint for each
+claims.toml          claims about ZeRO on the web, each to be tested
+coverage.md          topics of other courses, and where they are taught here; checked by a test
 """

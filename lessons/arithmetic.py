@@ -1,7 +1,7 @@
 """A number as a student writes it: 2.25, 9/4, 75%, 2+14/4, 9,921,024.
 
-Exact: what is written is a fraction until the end. Nothing is executed: a sum has its own short
-grammar, of + - * / ( ), and % behind what is so many hundredths.
+Exact: the value is a fraction until the end. Nothing is executed: sums have a grammar of their own,
+with + - * / ( ), and % for hundredths.
 
     sum = product {("+" | "-") product}      product = signed {("*" | "/") signed}
     signed = {"+" | "-"} part                part = (number | "(" sum ")") ["%"]
@@ -18,7 +18,7 @@ from zerosim.base.language import Words
 
 _WORDS = Words.beside(__file__)
 LONGEST = 100
-"""Characters of an answer, and so brackets in brackets."""
+"""Maximum length of an answer, and so the maximum nesting of brackets."""
 _LARGEST_EXPONENT = 400
 _TOKEN = re.compile(
     r"\s*((?:\d{1,3}(?:,\d{3})+(?![\d,])|\d+)(?:\.\d*)?(?:e[+-]?\d+)?"
@@ -29,14 +29,14 @@ _SIGNS = str.maketrans({"\u2212": "-", "\u00d7": "*", "\u00b7": "*", "\u00f7": "
 
 
 def read_number(given: object, unit: str = "") -> float:
-    """The value of what a student wrote.
+    """The value of a student's input.
 
     Args:
         given: a number or its text.
-        unit: of the question, such as "Ψ in a step"; behind the number it is left out.
+        unit: unit of the question, such as "Ψ in a step"; after the number it is ignored.
 
     Raises:
-        ConfigError: it is no number.
+        ConfigError: it is not a number.
     """
     text = str(given).strip()
     for name in (unit, unit.partition(" ")[0]):
@@ -62,7 +62,7 @@ class _Sum:
         """All of it.
 
         Raises:
-            ValueError: it is no sum.
+            ValueError: it is not a sum.
             ArithmeticError: it divides by zero.
         """
         value = self._sum()

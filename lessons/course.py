@@ -1,10 +1,10 @@
-"""A lesson as steps of blocks: what the page shows one after another, and what a script runs.
+"""A lesson as steps of blocks: shown one after another on the page, and run by a script.
 
 A lesson is a Python file in percent format. Cells that begin with `# %% [markdown]` are text; a
 heading of the second level begins a step. In the other cells a call of the lab with plain
-arguments, such as `lab.ask("sent")`, is a block of its own; what else it holds is shown as code. In
-another language its cells of text come from `LANGUAGE/lessonNN_name.md`, where a line `%% cell`
-stands before each, and the texts of its questions from a TOML file of the same name there.
+arguments, such as `lab.ask("sent")`, is a block of its own; the rest is shown as code. In another
+language the text cells come from `LANGUAGE/lessonNN_name.md`, where a line `%% cell` precedes each,
+and the texts of the questions from a TOML file of the same name there.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _TRANSLATED = "%% cell"
 _NEAR = 3
 _FILES = re.compile(r"lesson(\d\d)_\w+\.py")
 CALLS = frozenset({"ask", "record", "show", "replay", "graph", "reveal", "end"})
-"""What of the lab the page shows in a way of its own."""
+"""Calls of the lab with a display of their own on the page."""
 
 
 class LessonPath(StrEnum):
-    """A part of the course that is taken by itself; each builds on those before it."""
+    """A path of the course that can be taken by itself; each builds on the previous ones."""
 
     CORE = "core"
-    """What everyone needs."""
+    """For everyone."""
     PRACTICE = "practice"
-    """For those who train."""
+    """For practitioners of training."""
     DEPTH = "depth"
     """The rest of the field."""
 
@@ -72,7 +72,7 @@ Block = Text | Code | LabCall
 
 @dataclass(frozen=True, slots=True)
 class LessonStep:
-    """What is on the screen at once.
+    """A step: the contents of one screen.
 
     Attributes:
         title: without marks.
@@ -88,11 +88,11 @@ class Vary:
     """The one parameter that a student changes.
 
     Attributes:
-        what: in words.
-        option: of the command that records it.
-        values: that it may take.
-        run: that is recorded again.
-        ask: what to look at.
+        what: the varied quantity, in words.
+        option: the option of the recording command.
+        values: its values.
+        run: the run to record again.
+        ask: the quantity to look at.
     """
 
     what: str
@@ -107,16 +107,16 @@ class Lesson:
     """One lesson.
 
     Attributes:
-        number: its place in the course.
-        id: as in addresses.
-        minutes: that it takes in a class.
-        part: the path through the course that it belongs to.
-        able: what a student can do after it, to follow "you can".
-        knows: what one will know after it.
-        needs: lessons before it, by id.
-        figures: each number that the text states, and the expression that it is.
-        questions: by id.
-        steps: the first is the introduction.
+        number: its number in the course.
+        id: its id in addresses.
+        minutes: its duration in a class.
+        part: its path.
+        able: the skill after it, to follow "you can".
+        knows: the knowledge after it.
+        needs: ids of prerequisite lessons.
+        figures: each number in the text, with its expression.
+        questions: questions by id.
+        steps: steps; the first is the introduction.
     """
 
     number: int
@@ -184,7 +184,7 @@ def read_lesson(path: Path) -> Lesson:
     """A lesson from its two files.
 
     Raises:
-        ConfigError: they do not say what they must, or ask what no question is.
+        ConfigError: a required field is missing, or a referenced question does not exist.
     """
     found = _FILES.fullmatch(path.name)
     assert found is not None, path
@@ -219,12 +219,12 @@ def read_lesson(path: Path) -> Lesson:
 
 
 def cells_of(path: Path) -> list[tuple[bool, str]]:
-    """The cells of a lesson's file in order: whether each is text, and what it says.
+    """The cells of a lesson's file in order: whether each is text, and its contents.
 
     Text is in the language that is spoken.
 
     Raises:
-        KeyError: there are not as many in that language.
+        KeyError: that language has a different number of cells.
     """
     cells = list(_cells(path.read_text(encoding="utf-8")))
     other = sibling(path.with_suffix(".md"))
@@ -239,7 +239,7 @@ def cells_of(path: Path) -> list[tuple[bool, str]]:
 
 
 def _translated(text: str) -> list[str]:
-    """The cells of text of a lesson in another language."""
+    """The text cells of a lesson in another language."""
     return [one.strip() for one in re.split(rf"(?m)^{_TRANSLATED}$", text)[1:]]
 
 
@@ -249,7 +249,7 @@ def _steps(cells: Iterable[tuple[bool, str]]) -> tuple[str, tuple[LessonStep, ..
     heading = ""
     for is_text, cell in cells:
         if not is_text:
-            blocks += _blocks(cell) if title else ()  # before the title stands what a script needs
+            blocks += _blocks(cell) if title else ()  # earlier code is for the script
             continue
         for part in re.split(r"(?m)^(?=#{1,2} )", cell):
             first, _, rest = part.strip().partition("\n")
@@ -267,7 +267,7 @@ def _steps(cells: Iterable[tuple[bool, str]]) -> tuple[str, tuple[LessonStep, ..
 
 
 def _cells(source: str) -> Iterator[tuple[bool, str]]:
-    """Each cell, and whether it is text; what stands before the first is for the script alone."""
+    """Each cell, and whether it is text; the part before the first is for the script alone."""
     is_text, lines, begun = False, [], False
     for line in [*source.splitlines(), "# %%"]:
         mark = _CELL.match(line)
@@ -296,7 +296,7 @@ def _blocks(cell: str) -> Iterator[Block]:
 
 
 def _call_of(statement: ast.stmt) -> LabCall | None:
-    """A call of the lab whose arguments are plain."""
+    """A call of the lab with plain arguments."""
     if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
         return None
     call = statement.value

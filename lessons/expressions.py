@@ -1,4 +1,4 @@
-"""What a right answer is: an expression over traces and theory, such as `sent('ring/stage-3')`."""
+"""Right answers: expressions over traces and theory, such as `sent('ring/stage-3')`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from zerosim.base.language import typeset
 from zerosim.lessons.syntax import parse
 
 MOST_KEPT = 1000
-"""Expressions whose tree is kept: there are some hundreds, and a class asks for the same."""
+"""Size of the cache of parsed expressions: there are some hundreds, and a class requests the
+same.
+"""
 
 
 def evaluate(expression: str, names: Mapping[str, Callable[..., Any]]) -> Any:
@@ -25,7 +27,7 @@ def evaluate(expression: str, names: Mapping[str, Callable[..., Any]]) -> Any:
         names: the functions that it may call.
 
     Raises:
-        ConfigError: it is no expression, or asks for a name that there is not.
+        ConfigError: it is not an expression, or uses an unknown name.
     """
     try:
         tree = _tree(expression)

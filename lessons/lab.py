@@ -1,7 +1,7 @@
-"""What a lesson's own code calls: ask, record, show, replay, graph, reveal.
+"""The functions called by a lesson's own code: ask, record, show, replay, graph, reveal.
 
-The same calls make the page: `course` reads them. Run as a script, a lesson says all of it in the
-terminal: `python lessons/lesson05_zero3.py`, with `--recorded` from the committed traces, with
+The same calls make the page: `course` reads them. Run as a script, a lesson prints everything to
+the terminal: `python lessons/lesson05_zero3.py`, with `--recorded` from the committed traces, with
 `--vary VALUE` with its parameter changed, with `--language zh` in Chinese.
 """
 
@@ -69,7 +69,7 @@ class Lab:
         self._folder = Path(tempfile.mkdtemp(prefix="zerosim-lesson-"))
         self.recordings = LessonRecordings()
         self.facts = Facts(self.recordings)
-        # a notebook shows the text by itself
+        # a notebook displays the text itself
         self._unsaid = iter(() if in_notebook else self._blocks())
         title = _WORDS("lab.title", number=self.lesson.number, title=self.lesson.title)
         self.console.rule(title)
@@ -90,13 +90,13 @@ class Lab:
         return given
 
     def _blocks(self) -> Iterator[tuple[str, Block]]:
-        """All blocks, each with the heading above it, which only the first of a step has."""
+        """All blocks, each with its heading, which only the first of a step has."""
         for number, step in enumerate(self.lesson.steps):
             for place, block in enumerate(step.blocks):
                 yield step.title if number and not place else "", block
 
     def _say_until(self, name: str, *args: str) -> None:
-        """Print the text that stands above a call."""
+        """Print the text before a call."""
         for title, block in self._unsaid:
             if title:
                 self.console.print(f"\n[bold underline]{title}[/bold underline]")
@@ -106,7 +106,7 @@ class Lab:
                 return
 
     def ask(self, question_id: str) -> None:
-        """Ask for a prediction; where nobody can answer, only the question is printed."""
+        """Ask for a prediction; without a user, only print the question."""
         self._say_until("ask", question_id)
         question = self.lesson.questions[question_id]
         names = self.facts.names()
@@ -120,7 +120,7 @@ class Lab:
         while said is None:
             key = "lab.answer_in" if question.unit else "lab.answer"
             given = input(_WORDS(key, unit=question.unit)).strip()
-            if not given:  # who only wants to look presses enter
+            if not given:  # pressing enter skips the question
                 return
             try:
                 parsed = given.split() if question.kind is QuestionKind.ORDER else given
@@ -160,14 +160,14 @@ class Lab:
         print_view(self.console, view(self.facts, name, *runs))
 
     def replay(self, run: str, at: str = "") -> None:
-        """Say how to watch a run, step by step."""
+        """Print how to watch a run, step by step."""
         self._say_until("replay", run)
         folder = self._shown(self.recordings.folder(run).parent)
         said = _WORDS("lab.watch_at" if at else "lab.watch", run=run, at=at)
         self.console.print(f"\n{said}\n  zerosim serve {folder}", soft_wrap=True)
 
     def graph(self, run: str) -> None:
-        """Say how to look at a run's events, by rank and time."""
+        """Print how to inspect a run's events, by rank and time."""
         self._say_until("graph", run)
         folder = self._shown(self.recordings.folder(run))
         said = _WORDS("lab.graph", run=run)
@@ -184,7 +184,7 @@ class Lab:
         self.console.print(f"\n[bold]{_WORDS('lab.right_answer')}[/bold]", Markdown(words))
 
     def end(self) -> None:
-        """Say what to take away, and what to try and read next."""
+        """Print the key points, exercises and reading."""
         self._say_until("end")
         vary = self.lesson.vary
         self.console.rule(_WORDS("lab.take_away"))
@@ -196,14 +196,14 @@ class Lab:
 
 
 def _language(arguments: Sequence[str]) -> Language:
-    """What the command line says, or the environment."""
+    """The options of the command line, or of the environment."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--language")
     return chosen(parser.parse_known_args(arguments)[0].language)
 
 
 def print_view(console: Console, shown: View) -> None:
-    """A figure in a terminal; of a drawing what it shows, in rows."""
+    """A figure in a terminal; for a drawing its contents, in rows."""
     if isinstance(shown, Drawing):
         shown = shown.table
     console.print(f"\n[bold]{shown.title}[/bold]")
@@ -245,4 +245,4 @@ def _end_clearly(
         return
     sys.stderr.write(f"zerosim: {error}\n")
     sys.stderr.flush()
-    os._exit(error.exit_code)  # an excepthook cannot choose another way
+    os._exit(error.exit_code)  # an excepthook cannot set the exit code otherwise

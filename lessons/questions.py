@@ -1,4 +1,4 @@
-"""A question: how it is asked, what is right, and what a wrong answer shows.
+"""A question: its form, the right answer, and the feedback on a wrong one.
 
 The right answer is an expression over traces and theory; so is each wrong answer that is known by
 name.
@@ -26,11 +26,11 @@ _WORDS = Words(HERE / "words.toml")
 
 
 class AnswerError(ConfigError):
-    """It is no answer to this question, neither right nor wrong."""
+    """The input is not an answer to this question, neither right nor wrong."""
 
 
 class QuestionKind(StrEnum):
-    """How a question is answered."""
+    """The form of a question."""
 
     NUMBER = "number"
     CHOICE = "choice"
@@ -47,8 +47,8 @@ class Misconception:
     """A wrong idea that has a name.
 
     Attributes:
-        name: the idea as one who has it would say it.
-        hint: leads on without telling the answer.
+        name: the mistaken idea, in the student's words.
+        hint: a hint without the answer.
     """
 
     id: str
@@ -58,7 +58,7 @@ class Misconception:
 
 @dataclass(frozen=True, slots=True)
 class WrongAnswer:
-    """A wrong answer that tells what was thought.
+    """A wrong answer that reveals a misconception.
 
     Attributes:
         when: expression of the answer.
@@ -73,7 +73,7 @@ class WrongAnswer:
 
 @dataclass(frozen=True, slots=True)
 class AnswerOption:
-    """What can be chosen, put in order, clicked or marked."""
+    """The options to choose from, to order, to click or to mark."""
 
     key: str
     label: str
@@ -84,14 +84,14 @@ class Question:
     """One question as its data file has it.
 
     Attributes:
-        unit: of a number; "" for none.
+        unit: unit of a number; "" for none.
         answer: expression of the right answer: a number, a key, or keys in order.
-        tolerance: relative, of a number: how close is right.
-        options: of a choice or an order; of the others `asked` works them out.
+        tolerance: relative tolerance of a number.
+        options: options of a choice or an order; for other forms `asked` computes them.
         targets: expression of the options of "click" and "mark": pairs of key and label.
-        hint: for a wrong answer that nobody has a name for.
+        hint: hint for a wrong answer without a known misconception.
         explain: why the right answer is right, with the values in place of their names.
-        values: expressions by the names that `ask` and `explain` use.
+        values: expressions by the names in `ask` and `explain`.
     """
 
     id: str
@@ -110,12 +110,12 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """What is said of an answer.
+    """The feedback on an answer.
 
     Attributes:
-        headline: in few words.
-        words: what leads on; of a right answer, why it is right.
-        is_right: it is the right one.
+        headline: a few words.
+        words: a hint; for a right answer, the explanation.
+        is_right: whether it is the right one.
         misconception: its id; "" if none was recognised.
     """
 
@@ -144,14 +144,14 @@ def parse_question(name: str, plain: Mapping[str, Any]) -> Question:
 
 
 def options_of(question: Question, names: Names) -> tuple[AnswerOption, ...]:
-    """What can be chosen; nothing of a number."""
+    """The options; empty for a number."""
     if not question.targets:
         return question.options
     return tuple(AnswerOption(str(key), label) for key, label in evaluate(question.targets, names))
 
 
 def offered(question: Question, names: Names) -> tuple[AnswerOption, ...]:
-    """The options as they are shown: where their order is the answer, in one that tells nothing."""
+    """The options in display order: if their order is the answer, in an uninformative one."""
 
     def draw(option: AnswerOption) -> str:
         return hashlib.sha256(f"{question.id}:{option.key}".encode()).hexdigest()
@@ -166,13 +166,13 @@ def right_answer(question: Question, names: Names) -> Answer:
 
 
 def read_answer(question: Question, given: object, names: Names) -> Answer:
-    """What a person answered.
+    """Parse an answer.
 
     Args:
         given: a number or its text; a key; keys in order.
 
     Raises:
-        AnswerError: it is no answer to this question.
+        AnswerError: it is not an answer to this question.
     """
     if question.kind is QuestionKind.NUMBER:
         try:
@@ -198,10 +198,10 @@ def _no_answer(key: str, answer: Sequence[str], keys: Sequence[str]) -> AnswerEr
 
 
 def check(question: Question, given: object, names: Names) -> Feedback:
-    """Say whether an answer is right, and if not, what leads on.
+    """Return whether an answer is right, with a hint if it is not.
 
     Raises:
-        AnswerError: it is no answer to this question.
+        AnswerError: it is not an answer to this question.
     """
     answer = read_answer(question, given, names)
     if _same(question, answer, right_answer(question, names)):

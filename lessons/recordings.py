@@ -1,8 +1,8 @@
 """The runs that lessons look at: recorded once and committed, or recorded anew.
 
-A run is named "SETTING/stage-N", or "SETTING/ddp" after who trains where that is not zerosim's
-engine: `runs.toml` says what `zerosim run` or `zerosim profiles` is told in each setting. The
-committed traces stand in for runs where there is no PyTorch, as on a student's tablet.
+The name of a run is "SETTING/stage-N", or "SETTING/ddp" for another implementation than zerosim's
+engine; `runs.toml` has the options of `zerosim run` or `zerosim profiles` in each setting. The
+committed traces replace recordings if there is no PyTorch, as on a student's tablet.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ COMMITTED = HERE / "traces"
 DEADLINE_S = 120
 _STAGE = "stage-"
 _IMPLEMENTATIONS = "implementations"
-"""In a setting whose runs are of `zerosim profiles`."""
+"""In a setting with runs of `zerosim profiles`."""
 _SAYS = "says"
-"""In a setting whose ranks are held: what is said to `zerosim debug`."""
+"""In a setting with paused ranks: the commands for `zerosim debug`."""
 SESSION = "session.txt"
-"""Beside the trace of such a run: what was said, and what was answered."""
+"""Beside the trace of such a run: the commands and the replies."""
 _SIGN = "(zerosim) "
 _LET_GO = "the gates are open"
 _DISK = "disk"
@@ -47,22 +47,22 @@ _RESUME = "--resume"
 
 @in_each_language
 def settings() -> Mapping[str, Mapping[str, Any]]:
-    """What `runs.toml` says of each setting.
+    """The contents of `runs.toml` for each setting.
 
-    `options` of the command, without what is to be run and its folder. Of `zerosim run` the
-    `stages` whose traces are committed, and `program`, if there is one, which `torchrun` starts in
-    its place; of `zerosim profiles` the `implementations` whose traces are. `before` is a program
-    that torchrun starts first and that is killed, with the same disk; a run that `fails` is one
-    that has no room on its device, or a rank at fault. `says` are the commands for whoever holds
-    the ranks, by the part of the session. A `dry` setting is of `zerosim simulate`. A `given` one
-    was recorded once on a machine with a GPU: nothing records it anew.
-    Figures call a run by its `title`, with its stage where that has the brace.
+    `options` of the command, without the run's name and folder. For `zerosim run`, the `stages`
+    with committed traces, and `program`, if there is one, which `torchrun` starts instead; for
+    `zerosim profiles`, the `implementations` with committed traces. `before` is a program that
+    torchrun starts first and that is killed, with the same disk; a run that `fails` runs out of
+    device memory, or has a culprit. `says` are the debugger's commands, by the part of the session.
+    A `dry` setting is one of `zerosim simulate`. A `given` one was recorded once on a machine with
+    a GPU: it cannot be recorded again.
+    Figures name a run by its `title`, with its stage in place of the brace.
     """
     return overlaid(HERE / "runs.toml")
 
 
 def committed() -> tuple[str, ...]:
-    """The runs whose traces are committed, by name."""
+    """The runs with committed traces, by name."""
     return tuple(
         f"{name}/{trace}"
         for name, entry in settings().items()
@@ -81,19 +81,19 @@ def is_given(run: str) -> bool:
 
 
 def record(runs: Sequence[str], folder: Path, changes: Sequence[str] = ()) -> dict[str, Path]:
-    """Train and trace for real, all runs of a setting with one command; a program trains one.
+    """Train and trace all runs of a setting with one command; a program trains one.
 
     Args:
-        runs: by name.
-        folder: where the traces go: `folder/SETTING/stage-N`, or `folder/SETTING/ddp`.
+        runs: names of the runs.
+        folder: folder of the traces: `folder/SETTING/stage-N`, or `folder/SETTING/ddp`.
         changes: an option and its value, in place of the setting's own, as ("--ranks", "2").
 
     Returns:
-        Where each trace is.
+        The folder of each trace.
 
     Raises:
-        ConfigError: there is no such run, or nothing can record it anew.
-        RunError: the command failed; with what it said.
+        ConfigError: there is no such run, or it cannot be recorded again.
+        RunError: the command failed; with its output.
     """
     for run in filter(is_given, runs):
         raise ConfigError(
@@ -122,7 +122,7 @@ def record(runs: Sequence[str], folder: Path, changes: Sequence[str] = ()) -> di
         expected: tuple[int, ...] = (0, ClaimFailed.exit_code)  # a claim that fails is a lesson too
         if settings()[setting].get("fails"):
             expected = (RunError.exit_code,)
-            for said_to_a_programmer in out.rglob("*.error.txt"):  # the trace says it too
+            for said_to_a_programmer in out.rglob("*.error.txt"):  # the trace has it too
                 said_to_a_programmer.unlink()
         if done.returncode not in expected:
             answer = (done.stderr or done.stdout).strip()
@@ -131,7 +131,7 @@ def record(runs: Sequence[str], folder: Path, changes: Sequence[str] = ()) -> di
 
 
 def _at_once(runs: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    """By setting the names that one command records."""
+    """By setting, the names that one command records."""
     names: dict[str, list[str]] = defaultdict(list)
     for run in runs:
         setting, name = _split(run)
@@ -144,16 +144,16 @@ def _at_once(runs: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _said(setting: str) -> list[str]:
-    """What is said to those who hold the ranks of a setting; nothing if nobody does."""
+    """The debugger's commands for the ranks of a setting; empty without a debugger."""
     parts: Mapping[str, list[str]] = settings()[setting].get(_SAYS, {})
     return [one for part in parts.values() for one in part]
 
 
 def session_of(run: str, folder: Path) -> Mapping[str, list[tuple[str, list[str]]]]:
-    """By the part of a session each command and what was answered to it, in order.
+    """By the part of a session, each command and its reply, in order.
 
     Args:
-        folder: where the run's trace is.
+        folder: the folder of the run's trace.
     """
     lines = (folder / SESSION).read_text(encoding="utf-8").splitlines()
     answers: list[tuple[str, list[str]]] = []
@@ -175,12 +175,12 @@ def _start(words: Sequence[str], said: str = "") -> subprocess.CompletedProcess[
         text=True,
         input=said,
         timeout=DEADLINE_S,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},  # torchrun has a remark where it is not set
+        env=os.environ | {"OMP_NUM_THREADS": "1"},  # torchrun prints a remark if it is not set
     )
 
 
 def _run_until_killed(program: str, options: Sequence[str], disk: Path) -> None:
-    """Leave on a disk what a run leaves that is killed.
+    """Leave on a disk the state of a killed run.
 
     Raises:
         RunError: it was not.
@@ -216,17 +216,17 @@ def command_of(run: str, changes: Sequence[str] = ()) -> str:
 
 
 def is_profiled(run: str) -> bool:
-    """True if somebody else than zerosim's engine trains."""
+    """True for an implementation other than zerosim's engine."""
     return _is_profiled(_split(run)[0])
 
 
 def name_in(run: str) -> str:
-    """What a run is called in its setting: "stage-2", "ddp"."""
+    """The name of a run in its setting: "stage-2", "ddp"."""
     return _split(run)[1]
 
 
 def title_of(run: str) -> str:
-    """What `runs.toml` calls a run; "" if its stage says all."""
+    """The run's name in `runs.toml`; "" if its stage identifies it."""
     setting, name = _split(run)
     title = str(settings()[setting].get("title", ""))
     return title.format(stage=name.removeprefix(_STAGE))
@@ -245,14 +245,14 @@ def _command(setting: str) -> list[str]:
 
 
 def _chosen(setting: str, names: Sequence[str]) -> list[str]:
-    """The option that says which runs of a setting."""
+    """The option that selects runs of a setting."""
     if _is_profiled(setting):
         return ["--only", ",".join(names)]
     return ["--stage", ",".join(name.removeprefix(_STAGE) for name in names)]
 
 
 def _options(setting: str, changes: Sequence[str]) -> list[str]:
-    """What the command is told; a change stands where the option stood that it replaces."""
+    """The command's arguments; a change is in the position of the option that it replaces."""
     options: list[str] = settings()[setting]["options"].split()
     if changes and changes[0] in options:
         place = options.index(changes[0])
@@ -262,7 +262,7 @@ def _options(setting: str, changes: Sequence[str]) -> list[str]:
 
 
 def _starts(setting: str, options: Sequence[str]) -> list[str]:
-    """The module that starts the ranks of a setting, and what it is told."""
+    """The module that starts the ranks of a setting, and its arguments."""
     program = settings()[setting].get("program")
     if program is None:
         return ["zerosim"]
@@ -297,7 +297,7 @@ class LessonRecordings:
     """Runs by their names; each is read once.
 
     Attributes:
-        fresh: runs recorded anew, and where.
+        fresh: runs recorded again, with their folders.
     """
 
     def __init__(self, fresh: Mapping[str, Path] | None = None) -> None:
@@ -305,7 +305,7 @@ class LessonRecordings:
         self._runs: dict[Path, Run] = {}
 
     def folder(self, run: str) -> Path:
-        """Where a run's trace is.
+        """The folder of a run's trace.
 
         Raises:
             ConfigError: there is no such run.

@@ -1,17 +1,17 @@
-"""zerosim: run ZeRO for real, record what it sends, prove it.
+"""zerosim: run ZeRO, record its communication, and verify it against theory.
 
-    run = zerosim.run(stage=3, ranks=2)     # train, record, read
-    run = zerosim.load("traces/mine")       # read what was recorded; without PyTorch, too
-    run = zerosim.load(zerosim.EXAMPLE)     # a run of ZeRO-3 that comes with zerosim
-    run.traffic(by="phase")                 # a table; docs/api.md has all of them
-    run.verify()                            # theory, trace and kernel against each other
-    run.replay()                            # the player, in a notebook's cell
+    run = zerosim.run(stage=3, ranks=2)     # train, trace, load
+    run = zerosim.load("traces/mine")       # load a trace; does not need PyTorch
+    run = zerosim.load(zerosim.EXAMPLE)     # the ZeRO-3 trace shipped with zerosim
+    run.traffic(by="phase")                 # a table; docs/api.md lists all of them
+    run.verify()                            # compare theory, trace and kernel counters
+    run.replay()                            # the player, in a notebook cell
 
-    with zerosim.trace("traces/mine"):      # in a program of your own, on each rank
+    with zerosim.trace("traces/mine"):      # in your own program, on each rank
         ...
     engine = zerosim.initialize(model, zerosim.EngineConfig(stage=3))
 
-Names that need torch are loaded when they are first used.
+Names that need torch are imported on first use.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 EXAMPLE = Path(__file__).parent / "lessons" / "traces" / "ring" / "stage-3"
-"""The trace of a small run of ZeRO-3 on four ranks: `zerosim.load(zerosim.EXAMPLE)` reads it."""
+"""The trace of a small ZeRO-3 run on four ranks: `zerosim.load(zerosim.EXAMPLE)` loads it."""
 
 _MODULES = {
     "DeepSpeedEngine": "zerosim.train.deepspeed.engine",
@@ -65,12 +65,12 @@ _MODULES = {
 
 
 _DEEPSPEED = "zerosim.systems.deepspeed.explanation"
-"""Has what `zerosim.deepspeed` offers: `explain`."""
+"""The module behind `zerosim.deepspeed`, with its function `explain`."""
 _PUBLIC_PACKAGES = {"deepspeed": _DEEPSPEED, "trace": "zerosim.trace"}
 
 
 class _Elsewhere(ModuleType):
-    """What `import zerosim.deepspeed` finds."""
+    """The module that `import zerosim.deepspeed` returns."""
 
     def __getattr__(self, name: str) -> Any:
         from importlib import import_module
@@ -86,11 +86,11 @@ _DEEPSPEEDS = {
     "PipelineModule": "give a model that one rank can compute",
     "init_inference": "zerosim trains only",
 }
-"""What a loop written for DeepSpeed may look for in vain, and what to do instead."""
+"""DeepSpeed names that zerosim does not have, and the alternative to each."""
 
 
 def __dir__() -> list[str]:
-    """What `help` and completion show; without torch, the names that need none."""
+    """Names for `help` and completion; without torch, only those that do not need it."""
     from importlib.util import find_spec
 
     has_torch = find_spec("torch") is not None

@@ -1,5 +1,5 @@
-// Starts Dash when the page is painted, so that nothing of it delays the first view. What the
-// server wrote stands until Dash has drawn the same.
+// Starts Dash once the page is painted, so that it does not delay the first view. The server's HTML stays
+// until Dash has drawn the same.
 /* global document, getComputedStyle, requestAnimationFrame, setTimeout, MutationObserver */
 
 const written = document.getElementById("written");
@@ -21,7 +21,7 @@ function start() {
       document.body.append(script);
       last = script;
     } else {
-      // What has no address would not wait for those that have one.
+      // Scripts without an address would not wait for those with one.
       last.addEventListener("load", () => document.body.append(script));
     }
   }

@@ -1,5 +1,5 @@
-// The page of held ranks: asks where they are, does what the terminal can, and shows Replay of what
-// happened. A command is sent as one types it.
+// The page of paused ranks: polls their positions, offers the terminal's commands, and shows Replay of past
+// steps. A command is sent as typed.
 /* global document, fetch, location, setTimeout, crypto, URLSearchParams, HTMLButtonElement, HTMLElement */
 
 import { named, say } from "#player/words.js";
@@ -20,13 +20,13 @@ const tabs = [...document.querySelectorAll("[role=tab]")];
 let version = -1;
 let refused = "";
 const shown = { ranks: "", stops: "" };
-/** What is looked at on all ranks: a role and a unit; "" for nothing. */
+/** The inspected role and unit, on all ranks; "" for none. */
 let looked = "";
-/** Of where the ranks are, and of what the open view shows: an older answer is not put over a newer one. */
+/** For the ranks' positions, and for the open view: an older response does not replace a newer one. */
 const looks = turns();
 const inspections = turns();
 
-/** Gives turns; each says, when its answer has come, whether that of a later one has not come before. */
+/** Numbers requests; each tells, on its response, whether no later one has been answered before. */
 function turns() {
   let last = 0;
   let newest = 0;
@@ -42,7 +42,7 @@ function turns() {
 
 // ------------------------------------------------------------------------------ commands
 
-/** Send a command; its reply, or what is wrong. @param {string} what */
+/** Send a command; returns its reply, or the error. @param {string} what */
 async function send(what) {
   const answer = await fetch("/api/debug", {
     method: "POST",
@@ -53,14 +53,14 @@ async function send(what) {
   return answer?.ok ? body : { error: body?.error ?? ENDED, lines: [], table: null };
 }
 
-/** A step, or what says how ranks go. @param {string} what */
+/** A step, or a command that controls how ranks run. @param {string} what */
 async function act(what) {
   const alone = whom.value !== "" && what !== "pause" && what !== "detach";
   refused = (await send(alone ? `only ${whom.value} ${what}` : what)).error ?? "";
   await look();
 }
 
-/** Say what came of a command beside its field; true if it was done. */
+/** Show the outcome of a command beside its field; true if it succeeded. */
 async function tell(/** @type {string} */ what, /** @type {HTMLElement} */ where) {
   const reply = await send(what);
   where.textContent = reply.error ?? reply.lines.map((/** @type {string} */ one) => one.trim()).join("\n");
@@ -120,7 +120,7 @@ function disable(when) {
   }
 }
 
-/** What asks needs ranks that stand; what changes how they go, the page that steers. */
+/** Queries need paused ranks; control needs the controlling page. */
 function mayLook(/** @type {boolean} */ asks, /** @type {boolean} */ changes) {
   for (const one of document.querySelectorAll("#view-holds :is(button, select, input), #held-stack")) {
     /** @type {any} */ (one).disabled = !asks || (one.id === "held-sum" && !changes);
@@ -131,7 +131,7 @@ function mayLook(/** @type {boolean} */ asks, /** @type {boolean} */ changes) {
   whom.disabled = !changes;
 }
 
-/** Replay is of what this host records. @param {number[]} ranks that record on others */
+/** Replay shows the recordings of this host. @param {number[]} ranks that record on others */
 function showElsewhere(ranks) {
   const where = at("held-elsewhere");
   where.hidden = !ranks.length;
@@ -193,7 +193,7 @@ function showStops(/** @type {Record<string, string>} */ stops) {
 
 // ------------------------------------------------------------------------------- looking
 
-/** Bring the view that is open up to where the ranks stand now. */
+/** Update the open view to the ranks' current positions. */
 async function inspect() {
   const isInTime = inspections();
   const open = tabs.find((tab) => tab.getAttribute("aria-selected") === "true")?.id;
@@ -212,7 +212,7 @@ async function inspect() {
   }
 }
 
-/** What is looked at, on all ranks. @param {() => boolean} isInTime */
+/** The inspected tensors, on all ranks. @param {() => boolean} isInTime */
 async function across(isInTime) {
   at("held-across").hidden = looked === "";
   if (looked !== "") {

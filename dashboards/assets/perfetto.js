@@ -17,7 +17,7 @@ function make(tag, text, attributes = {}) {
   return element;
 }
 
-/** Asks the tab until it answers; Perfetto says PONG when it can take a file. @param {Window} tab */
+/** Pings the tab until it answers; Perfetto sends PONG when it can take a file. @param {Window} tab */
 function ready(tab) {
   return new Promise((resolve, reject) => {
     const asking = setInterval(() => tab.postMessage("PING", origin), ASK_EVERY_MS);
@@ -37,7 +37,7 @@ function ready(tab) {
   });
 }
 
-/** The run's file; the trace and nothing else of the address says which. */
+/** The run's file; only the trace in the address selects it. */
 async function file() {
   const trace = new URLSearchParams(location.search).get("trace");
   const answer = await fetch(`/api/perfetto${trace === null ? "" : `?${new URLSearchParams({ trace })}`}`);

@@ -1,4 +1,4 @@
-// The list of runs: asked for again every few seconds, and closed as a menu closes.
+// The list of runs: polled every few seconds, and closed like a menu.
 /* global document, fetch, location, setTimeout, DOMParser, HTMLElement, Node, URLSearchParams */
 
 const LOOK_EVERY_MS = 3000;
@@ -17,7 +17,7 @@ async function look() {
   }
 }
 
-/** What stands there now, unless nobody would see a difference. */
+/** The current contents, unless they are the same. */
 function replace(/** @type {Element} */ here, /** @type {Element} */ there) {
   const focused = document.activeElement;
   const address = here.contains(focused) ? focused.getAttribute("href") : null;

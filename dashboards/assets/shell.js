@@ -1,4 +1,4 @@
-// What every page beside Replay does: light or dark, large or not, kept in the fragment as there.
+// Common to every page other than Replay: light or dark, large or not, kept in the fragment as there.
 /* global document, history, location, Element, URLSearchParams */
 
 import { switchLanguage, watchLanguage } from "#player/language.js";

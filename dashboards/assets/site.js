@@ -1,4 +1,4 @@
-// The search of a published site: its index is a script beside the pages, loaded when somebody types.
+// The search of a published site: its index is a script beside the pages, loaded on first input.
 /* global document, self */
 
 const here = document.currentScript;

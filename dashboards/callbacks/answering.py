@@ -1,4 +1,4 @@
-"""What the pages that Dash draws have in common: an address says all that they show."""
+"""Shared by the pages that Dash draws: an address determines all their contents."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def register_page(
 ) -> None:
     """Answer for a page's links and for two fields that are typed in.
 
-    Enter in one of them asks for both: were a field asked for as it is left, the answer would take
-    the place of what is being typed in the other, and of the focus.
+    Enter in one of them submits both: if each field were submitted on its own, the response would
+    replace the text being typed in the other, and the focus.
 
     Args:
         body, address, fields: the components' names.
-        follow: what the body has at an address' query.
-        answer: the query for what was typed in the fields at another.
+        follow: the body for an address' query.
+        answer: the query for the text of the fields at another query.
     """
     app.callback([Output(body, "children")], Input(address, "search"), prevent_initial_call=True)(
         lambda search: [follow(search)]

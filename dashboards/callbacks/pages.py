@@ -18,19 +18,19 @@ class DashPages:
     """Verify, and Plan.
 
     Attributes:
-        verify, plan: what each shows at an address.
+        verify, plan: the contents of each at an address.
     """
 
     def __init__(self, library: Library, parts: Callable[[], DashParts]) -> None:
-        """Of the library's traces; `parts` as of a page."""
+        """For the library's traces; `parts` as for a page."""
         self.verify = verifying.VerifyPage(library, parts)
         self.plan = planning.PlanPage(parts)
 
     def layout(self, path: str, query: str) -> Component:
-        """Of the page at an address; what is none of these is Verify's."""
+        """For the page at an address; any other address is Verify's."""
         return (self.plan if path == plan.PATH else self.verify).layout(query)
 
     def register(self, app: Dash) -> None:
-        """Answer for the controls of all."""
+        """Handle the controls of all."""
         verifying.register(app, self.verify)
         planning.register(app, self.plan)

@@ -1,4 +1,4 @@
-"""The Plan page is a function of its address: controls lead there, and the page follows it."""
+"""The Plan page is a function of its address: controls link to it, and the page follows it."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ ADDRESS = "plan-address"
 
 
 class PlanPage:
-    """What the page shows at an address.
+    """The contents of the page at an address.
 
     Attributes:
-        parts: what a page needs for Dash to begin in it.
+        parts: the data of a page with which Dash starts.
     """
 
     def __init__(self, parts: Callable[[], DashParts]) -> None:
@@ -39,7 +39,7 @@ class PlanPage:
         self.parts = parts
 
     def body(self, query: Mapping[str, str]) -> list[Component]:
-        """All that stands below the tabs, as the server writes it."""
+        """Everything below the tabs, as written by the server."""
         return body(plan.view(query), simulates=simulates())
 
     def layout(self, search: str) -> Component:
@@ -48,7 +48,7 @@ class PlanPage:
         return html.Div([place, html.Div(self.follow(search), id=BODY)])
 
     def follow(self, search: object) -> list[Component]:
-        """The page at another address of its own; its tables come when they are unfolded."""
+        """The page at another of its addresses; its tables are loaded when they are unfolded."""
         return body(plan.view(query_of(search)), folded=True, simulates=simulates())
 
     def unfold(self, name: str, clicks: object, search: object) -> list[list[Component]]:
@@ -59,7 +59,7 @@ class PlanPage:
 
 
 def answer_typed(gpus: object, tokens: object, search: object) -> str:
-    """The address that asks for the numbers that were typed."""
+    """The address for the numbers that were typed."""
     query = query_of(search)
     if not isinstance(gpus, str) or not isinstance(tokens, str):
         raise PreventUpdate

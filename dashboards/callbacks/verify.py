@@ -28,20 +28,20 @@ MOST_REPORTS = 64
 
 
 class VerifyPage:
-    """What the page shows at an address.
+    """The contents of the page at an address.
 
     Attributes:
-        parts: what a page needs for Dash to begin in it.
+        parts: the data of a page with which Dash starts.
     """
 
     def __init__(self, library: Library, parts: Callable[[], DashParts]) -> None:
-        """Of the library's traces."""
+        """For the library's traces."""
         self.parts = parts
         self._library = library
         self._reports = Results(verify.make_reports, lambda _: 1, MOST_REPORTS)
 
     def body(self, query: Mapping[str, str]) -> list[Component]:
-        """All that stands below the tabs.
+        """Everything below the tabs.
 
         Raises:
             ZerosimError: there is no such trace or iteration, or it cannot be shown.
@@ -56,7 +56,7 @@ class VerifyPage:
         return html.Div([place, html.Div(self.follow(search), id=BODY)])
 
     def follow(self, search: object) -> list[Component]:
-        """The page at another address of its own, or why there is none."""
+        """The page at another of its addresses, or an error."""
         try:
             return self.body(query_of(search))
         except (ZerosimError, OSError) as error:
@@ -66,14 +66,14 @@ class VerifyPage:
 
 
 def query_of(search: object) -> MultiDict[str, str]:
-    """What an address says after "?"."""
+    """The part of an address after "?"."""
     if not isinstance(search, str):
         raise PreventUpdate  # no page of ours has such an address
     return MultiDict(parse_qsl(search.removeprefix("?"), keep_blank_values=True))
 
 
 def answer_question(psi: object, count: object, search: object) -> str:
-    """The address that asks for the reader's own numbers."""
+    """The address for the user's own numbers."""
     query = query_of(search)
     if not isinstance(psi, str) or not isinstance(count, str):
         raise PreventUpdate
@@ -85,7 +85,7 @@ def answer_question(psi: object, count: object, search: object) -> str:
         known = asked.pop(name, None)
         if given != before:
             asked[name] = given.replace(",", "").strip()
-        elif known is not None:  # what was not touched is not asked for
+        elif known is not None:  # unchanged values are omitted
             asked[name] = known
     return f"?{urlencode(asked)}"
 

@@ -1,1 +1,1 @@
-"""Parts of pages that Dash renders: pure functions of what they show."""
+"""Parts of pages that Dash renders: pure functions of their contents."""

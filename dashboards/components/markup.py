@@ -1,4 +1,4 @@
-"""Dash components as HTML, so that a page is there before Dash is."""
+"""Dash components as HTML, so that a page is visible before Dash runs."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _NOT_SEEN = (dcc.Location,)
 
 
 def to_html(part: Any, *, alone: bool = False) -> str:
-    """What a browser shows of a component that Dash has not drawn as yet; of a graph its place.
+    """The HTML of a component that Dash has not drawn yet; for a graph, its placeholder.
 
     Args:
         part: a component, a text, a number, None, or a list of these.
-        alone: Dash will not come: a graph's place has its figure as JSON, no field is in use.
+        alone: Dash will not run: a graph's placeholder has its figure as JSON, fields are disabled.
     """
     if part is None or isinstance(part, _NOT_SEEN):
         return ""

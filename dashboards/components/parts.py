@@ -1,4 +1,4 @@
-"""What pages are made of, as Dash components: cards, tables, charts, choices, fields."""
+"""Parts of pages as Dash components: cards, tables, charts, choices, fields."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _GRAPH: dcc.Graph.Config = {"displayModeBar": False, "responsive": False}
 
 
 def problem(line: str, hint: str) -> list[Component]:
-    """In place of a page that cannot be shown."""
+    """Replaces a page that cannot be shown."""
     return [
         html.Section(
             [html.H1(SITE("problem.this_cannot_be_shown")), html.P(line), html.P(hint)],
@@ -24,12 +24,12 @@ def problem(line: str, hint: str) -> list[Component]:
 
 
 def aria(**states: str) -> dict[str, Any]:
-    """What a screen reader is told."""
+    """Text for screen readers."""
     return {f"aria-{name}": value for name, value in states.items()}
 
 
 def card(name: str, title: str, parts: Iterable[Any], beside: str = "") -> Component:
-    """A part of the page with a title, and on its right what it is measured in."""
+    """A part of the page with a title, and its unit on the right."""
     head: Component = html.H2(title, id=f"{name}-title")
     if beside:
         head = html.Div([head, html.P(beside, className="figure")], className="heading")
@@ -37,7 +37,7 @@ def card(name: str, title: str, parts: Iterable[Any], beside: str = "") -> Compo
 
 
 def table_of(label: str, parts: Sequence[Any], look: str = "") -> Component:
-    """A table that scrolls within its card where there is no room for it."""
+    """A table that scrolls within its card if there is no room."""
     rows = html.Table(list(parts), className=look)
     return html.Div(rows, className="wide", tabIndex=0, role="group", **aria(label=label))
 
@@ -57,7 +57,7 @@ def cells_of(words: Sequence[Any], numbers: Sequence[str]) -> list[Component]:
 
 
 def graph(name: str, figure: Any) -> Component:
-    """A chart; its title and its text alternative stand beside it in the page.
+    """A chart; its title and its text alternative are beside it in the page.
 
     `assets/dash.js` fits it to its place: Dash would draw a new one twice more for that.
     """
@@ -75,6 +75,6 @@ def link(words: str, address: str, *, is_chosen: bool) -> Component:
 
 
 def field(label: str, name: str, given: str, value: str) -> Component:
-    """What is typed counts when Enter is pressed, in it or in another field of the page."""
+    """Text counts when Enter is pressed, in it or in another field of the page."""
     typed = dcc.Input(id=name, name=given, value=value, inputMode="numeric")
     return html.Label([label, typed])

@@ -1,4 +1,4 @@
-"""The Plan page as Dash components: a pure function of what it shows."""
+"""The Plan page as Dash components: a pure function of its contents."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ BODY = "planner"
 
 
 def body(view: PlanView, *, folded: bool = False, simulates: bool = False) -> list[Component]:
-    """All that stands below the tabs.
+    """Everything below the tabs.
 
     Args:
-        simulates: whether who looks at it can have the server simulate.
-        folded: tables that nobody has unfolded are left out; `listed` has them. They are most of
-            the page's parts, and Dash takes longer for each than the server.
+        simulates: whether this visitor can have the server simulate.
+        folded: omit tables that are folded; `listed` has them. They are most of the page's parts,
+            and Dash takes longer for each than the server.
     """
     shown = view.shown
     if shown is None:
@@ -86,12 +86,12 @@ def unfolding(name: str) -> str:
 
 
 def unfolded(name: str) -> str:
-    """Where it is then."""
+    """Its address then."""
     return f"{name}-listed"
 
 
 def listed(name: str, view: PlanView) -> list[Component]:
-    """One of `TABLES`; nothing where there is no plan."""
+    """One of `TABLES`; empty if there is no plan."""
     return [] if view.shown is None else [_LISTED[name](view.shown)]
 
 
@@ -202,7 +202,7 @@ def _scaling_listed(shown: Shown) -> Component:
 
 
 def _leading(name: str, address: str) -> Component:
-    """The head of a row that leads to its layout; nowhere if there is no address."""
+    """The head of a row that links to its layout; plain without an address."""
     return html.Th(dcc.Link(name, href=address) if address else name, scope="row")
 
 
@@ -212,7 +212,7 @@ _LISTED: dict[str, Callable[[Shown], Component]] = {
     "scaling": _scaling_listed,
 }
 TABLES = tuple(_LISTED)
-"""By the names of their cards."""
+"""By the titles of their cards."""
 
 
 def _grid(shown: Shown) -> Component:
@@ -304,7 +304,7 @@ def _fastest(shown: Shown) -> Component:
 
 
 def _simulated(shown: Shown, simulates: bool) -> list[Component]:
-    """What has the server simulate the layout, or why it does not."""
+    """The button that has the server simulate the layout, or the reason for its absence."""
     if shown.too_large:
         return [html.P(SITE("plan.not_simulated_here", why=shown.too_large), className="small")]
     if not simulates:

@@ -1,4 +1,4 @@
-"""The Verify page as Dash components: a pure function of what it shows."""
+"""The Verify page as Dash components: a pure function of its contents."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _COLUMNS = ("theory", "trace", "wire")
 
 
 def body(view: VerifyView, title: str) -> list[Component]:
-    """All that stands below the tabs.
+    """Everything below the tabs.
 
     Args:
         title: of the run.

@@ -1,4 +1,4 @@
-"""What a class answered, as bars: by value, or by what could be chosen."""
+"""The answers of a class, as bars: by value, or by option."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zerosim.lessons.arithmetic import read_number
 from zerosim.lessons.questions import AnswerOption, QuestionKind
 
 MOST_BARS = 8
-"""More cannot be read from the last row; what is rare is counted together."""
+"""Maximum number of bars readable from the last row; rare answers are merged."""
 _DIGITS = 4
 
 
@@ -42,10 +42,10 @@ class Thought:
 def bars(
     kind: QuestionKind, options: Sequence[AnswerOption], right: str, answers: Sequence[Counted]
 ) -> tuple[AnswerBar, ...]:
-    """The answers in the order of a ruler, or of the options.
+    """The answers in numeric order, or in the order of the options.
 
     Args:
-        right: the right answer's text; its bar is there also when nobody has it.
+        right: the right answer's text; its bar is present even without answers.
     """
     if kind is QuestionKind.NUMBER:
         return _shortened(_numbers(answers))
@@ -73,7 +73,7 @@ def thoughts(answers: Iterable[Counted], names: Mapping[str, str]) -> tuple[Thou
 
 
 def _numbers(answers: Sequence[Counted]) -> list[AnswerBar]:
-    """By value; all that count as right are one."""
+    """By value; all values that count as right are one."""
     found = _sums(answers, lambda one: "=" if one.answer.is_right else _rounded(one.answer.text))
     places: dict[str, float] = {}
     labels: dict[str, str] = {}
@@ -99,7 +99,7 @@ def _sums(answers: Iterable[Counted], key: Callable[[Counted], str]) -> dict[str
 
 
 def _shortened(found: Iterable[AnswerBar]) -> tuple[AnswerBar, ...]:
-    """The most frequent and the right one, in the order as given; the rest as one."""
+    """The most frequent and the right one, in the given order; the rest as one."""
     every = tuple(found)
     if len(every) <= MOST_BARS:
         return every

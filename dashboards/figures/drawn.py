@@ -1,4 +1,4 @@
-"""A lesson's drawing as SVG stands in a page: its colours' classes, and which words have room."""
+"""A lesson's drawing as inline SVG: classes of its colours, and labels where there is room."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from zerosim.lessons.views.model import Arrow, Box, Drawing, FigureTable, Note, 
 from zerosim.lessons.views.wording import part_name
 
 _LETTER = 11.5
-"""Of the widest text that there is, that of a projector."""
+"""Width of the widest text, that of a projector."""
 _LINE = 22.0
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnBox:
-    """A box: `look` is its class in the style sheet, `label` "" where it has no room."""
+    """A box: `look` is its class in the style sheet, `label` "" if it has no room."""
 
     box: Box
     look: str
@@ -38,7 +38,7 @@ class Drawn:
 
 
 def drawn(shown: Drawing) -> Drawn:
-    """Give what is drawn its colours."""
+    """Set the colours of a drawing."""
     looks = {name: look_of(name, number) for number, name in enumerate(shown.legend)}
     return Drawn(
         title=shown.title,

@@ -1,4 +1,4 @@
-"""Where the bars of a lesson's figure stand: parts beside each other, and the mark of a law.
+"""Geometry of a lesson's bars: parts side by side, and the mark of a law.
 
 Numbers in, places in percent of the width out.
 """
@@ -13,12 +13,12 @@ from zerosim.lessons.views import Bars
 from zerosim.lessons.views.model import width_of
 
 _ROOM = 1.04
-"""Of the axis beyond the longest bar, so that a mark at its end is seen."""
+"""Margin of the axis beyond the longest bar, so that a mark at its end is visible."""
 _MOST_TICKS = 6
 _SHORT = 2
-"""Letters of a unit that stands at each tick; a longer one stands beside each bar alone."""
+"""Maximum length of a unit shown at each tick; a longer one is only beside each bar."""
 _LETTER = 1.45
-"""Percent of the width that a letter of a part's name needs, to stand inside of it on a wall."""
+"""Percent of the width per letter of a part's name, to fit inside it on a projector."""
 _KNOWN = re.compile(
     r"forward|backward|update|gathered|buffer|activation|parameter|gradient|master|momentum|variance|other$"
 )
@@ -39,7 +39,7 @@ class DrawnPart:
 
 @dataclass(frozen=True, slots=True)
 class DrawnBar:
-    """A bar. `law` is where its law is marked, None if it has none."""
+    """A bar. `law` is the position of its law's mark, None if it has none."""
 
     label: str
     text: str
@@ -53,8 +53,8 @@ class Stacked:
     """A figure.
 
     Attributes:
-        law: what the marks are, in words; "" if there are none.
-        ticks: of the axis: place and text.
+        law: meaning of the marks, in words; "" if there are none.
+        ticks: ticks of the axis: position and text.
         legend: each part's name and look, once.
     """
 
@@ -116,7 +116,7 @@ def _step(longest: float) -> float:
 
 
 def _text(value: float, unit: str) -> str:
-    """A value with its unit, as short as it may be said."""
+    """A value with its unit, as short as possible."""
     number = f"{value:,.0f}" if value >= 1000 else f"{value:.3f}".rstrip("0").rstrip(".")
     if unit == "\N{GREEK CAPITAL LETTER PSI}":
         return "0" if value == 0 else unit if value == 1 else f"{number}{unit}"
@@ -127,7 +127,7 @@ def look_of(name: str, number: int = 0) -> str:
     """A colour's class: each name means one colour everywhere, and a rank's means that rank.
 
     Args:
-        number: of the colour of a name that is not known.
+        number: colour index for an unknown name.
     """
     if rank := _RANK.search(name):
         return f"shard-{int(rank[1]) % _HUES}"

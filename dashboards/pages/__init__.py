@@ -1,1 +1,1 @@
-"""One page a module: its address, its title, what it consists of."""
+"""One page per module: its address, its title, its contents."""

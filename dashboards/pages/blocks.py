@@ -1,4 +1,4 @@
-"""What a lesson's page is made of: steps, and the blocks of each."""
+"""The parts of a lesson's page: steps, and the blocks of each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zerosim.lessons.views import FigureTable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LessonBlock:
-    """What all blocks have.
+    """The common fields of all blocks.
 
     Attributes:
         id: its step and its place in it, "2.0"; unique in its lesson.
@@ -24,7 +24,7 @@ class LessonBlock:
     after: tuple[str, ...] = ()
     kind: str = field(init=False, default="")
     is_seen: bool = field(init=False, default=False)
-    """It stands on the right, with what is looked at."""
+    """Whether it is on the right, beside the view."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class CodeBlock(LessonBlock):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskBlock(LessonBlock):
-    """A question. `options` are shuffled where their order is the answer."""
+    """A question. `options` are shuffled if their order is the answer."""
 
     question: str
     how: QuestionKind
@@ -68,7 +68,7 @@ class RunBlock(LessonBlock):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayBlock(LessonBlock):
-    """Where to watch. `problem` says why it cannot be."""
+    """The view to watch. `problem` is the reason if there is none."""
 
     run: str
     at: str
@@ -79,7 +79,7 @@ class ReplayBlock(LessonBlock):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphBlock(LessonBlock):
-    """Where a run's events stand by rank and time."""
+    """A run's events by rank and time."""
 
     run: str
     address: str
@@ -88,7 +88,7 @@ class GraphBlock(LessonBlock):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FigureBlock(LessonBlock):
-    """A figure: bars, a drawing or a table; `problem` says why there is none."""
+    """A figure: bars, a drawing or a table; `problem` is the reason if there is none."""
 
     bars: Stacked | None = None
     drawing: Drawn | None = None
@@ -100,7 +100,7 @@ class FigureBlock(LessonBlock):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevealBlock(LessonBlock):
-    """The answer to a question of another step, which is `step`."""
+    """The answer to a question of another step, `step`."""
 
     question: str
     step: int
@@ -109,7 +109,7 @@ class RevealBlock(LessonBlock):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndBlock(LessonBlock):
-    """What to take away, to try and to read."""
+    """Key points, exercises and reading."""
 
     takeaway: str
     vary: str

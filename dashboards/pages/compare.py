@@ -1,4 +1,4 @@
-"""Compare: what does a stage buy, and cost? Which runs are looked at; the player shows them."""
+"""Compare: the benefit and cost of a stage. This module chooses the runs; the player shows them."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class RunChoice:
 
 @dataclass(frozen=True, slots=True)
 class CompareView:
-    """What the page is made of.
+    """The contents of the page.
 
     Attributes:
-        names: of the runs, in the order in which they are shown.
+        names: names of the runs, in display order.
         choices: all runs that can be shown.
     """
 
@@ -49,26 +49,26 @@ class CompareView:
 
     @property
     def query(self) -> str:
-        """The runs as an address asks for them."""
+        """The runs as the query of an address."""
         return query_of(self.names)
 
     @property
     def replays(self) -> tuple[str, ...]:
-        """Where the runs' documents are."""
+        """The address of the runs' documents."""
         return tuple(f"/api/replay?{query_of([name])}" for name in self.names)
 
 
 def query_of(names: Sequence[str]) -> str:
-    """Runs as an address asks for them."""
+    """The query for runs."""
     return urlencode([("trace", name) for name in names])
 
 
 def chosen(library: Library, asked: Sequence[str]) -> tuple[str, ...]:
-    """The runs to look at: those that are asked for, or one and what stands beside it.
+    """The runs to compare: the requested ones, or one and those beside it.
 
     Raises:
         TraceError: there is no such run, or it cannot be shown.
-        ConfigError: nothing stands beside it.
+        ConfigError: there is no run beside it.
     """
     names = tuple(dict.fromkeys(asked))
     found = [library.find(name) for name in names]
@@ -86,7 +86,7 @@ def chosen(library: Library, asked: Sequence[str]) -> tuple[str, ...]:
 def siblings(first: TraceEntry, entries: Sequence[TraceEntry]) -> tuple[TraceEntry, ...]:
     """A run and up to three others, of its model if there are any, by stage.
 
-    The folder that it lies in comes first; there as many ranks, whole runs and other stages.
+    Its own folder comes first; then runs with equally many ranks, complete runs and other stages.
     """
     others = [one for one in entries if one.name != first.name and not one.problem]
     beside = [one for one in others if one.model == first.model] or others
@@ -111,8 +111,8 @@ def siblings(first: TraceEntry, entries: Sequence[TraceEntry]) -> tuple[TraceEnt
 
 
 def view(names: Sequence[str], entries: Sequence[TraceEntry]) -> CompareView:
-    """What the page is made of, for runs that `chosen` gave."""
-    models = {entry.model for entry in entries if entry.name in names} | {""}  # not told
+    """The contents of the page, for runs from `chosen`."""
+    models = {entry.model for entry in entries if entry.name in names} | {""}  # unknown
     return CompareView(
         names=tuple(names),
         choices=tuple(

@@ -1,4 +1,4 @@
-"""Graph: who waits for whom? The event graph of one iteration; the page's modules draw it."""
+"""Graph: the dependencies between events of one iteration; the page's modules draw them."""
 
 PATH = "/graph"
 TITLE = "pages.graph"

@@ -1,7 +1,8 @@
 """A lesson as the page has it: its steps, made of blocks with this run's numbers.
 
-What comes after questions stays out of the page until they are settled, answered rightly or shown:
-its place is kept by a cover, and `rest_of` gives it. A right answer is never in a page.
+Steps after questions are not in the page until these are settled, by a right answer or its
+disclosure: a cover takes their place, and `rest_of` returns them. A right answer is never in a
+page.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from zerosim.lessons.views import Bars, Drawing, view
 from zerosim.view.replay.places import names_hop
 
 Place = Callable[[str, str], int]
-"""The step at which a run's replay stands, of the run and where in words."""
+"""The default step of a run's replay, by run and position in words."""
 
 
 class Writer:
@@ -55,15 +56,15 @@ class Writer:
 
         Args:
             place: see `Place`.
-            trace_of: how a run's trace is asked for.
-            changes: options with which the runs were recorded.
+            trace_of: maps a run to the name of its trace in requests.
+            changes: options of the recorded runs.
         """
         self.lesson, self.facts, self._place, self._trace_of = lesson, facts, place, trace_of
         self._changes = tuple(changes)
         self._asked_in: dict[str, int] = {}
 
     def steps(self) -> tuple[StepPage, ...]:
-        """All of the lesson; its end is a step of its own, which nothing covers."""
+        """The whole lesson; its end is a step of its own, which is never covered."""
         steps = []
         end: tuple[AnyBlock, ...] = ()
         for number, step in enumerate(self.lesson.steps):
@@ -175,7 +176,7 @@ class Writer:
         )
 
     def _address(self, path: str, run: str) -> str:
-        """A page of a run as it stands in a lesson."""
+        """A page of a run, embedded in a lesson."""
         return f"{path}?{urlencode({'trace': self._trace_of(run), EMBED: 1}, safe='/')}"
 
     def _end(self, name: str) -> EndBlock:
@@ -195,7 +196,7 @@ class Writer:
 
 
 def rest_of(steps: Sequence[StepPage], settled: Collection[str]) -> tuple[AnyBlock, ...]:
-    """What questions covered that are settled now."""
+    """The steps covered by questions that are settled now."""
     return tuple(
         block
         for step in steps
@@ -205,5 +206,5 @@ def rest_of(steps: Sequence[StepPage], settled: Collection[str]) -> tuple[AnyBlo
 
 
 def _asked_by(block: Block) -> str:
-    """The question that a block asks; "" if it asks none."""
+    """The question of a block; "" if it has none."""
     return block.args[0] if isinstance(block, LabCall) and block.name == "ask" else ""

@@ -1,4 +1,4 @@
-"""Lessons: teach me. The course, and what all pages of lessons say."""
+"""Lessons: the course, and texts common to all pages of lessons."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ TITLE = "pages.lessons"
 NOTES = f"{PATH}/notes"
 """For lecturers."""
 EMBED = "embed"
-"""In the query of a replay or graph that stands in a lesson."""
+"""In the query of a replay or graph embedded in a lesson."""
 SLIDES = "slides"
-"""In the query of a lesson that becomes a file: one idea on each, for a wall."""
+"""In the query of a lesson that becomes a file: slides for a projector."""
 CLAIMS = "claims"
-"""In the id of a lesson that tests what is said of ZeRO."""
+"""In the id of a lesson that tests a claim about ZeRO."""
 
 
 def words() -> Mapping[str, Mapping[str, Any]]:
-    """What these pages say themselves."""
+    """The texts of these pages."""
     return texts.words("lessons")
 
 
@@ -64,7 +64,7 @@ def cards(lessons: Sequence[Lesson]) -> tuple[Card, ...]:
 
 
 def able_after(lesson: Lesson) -> str:
-    """What a student can do after a lesson, as a sentence of HTML."""
+    """The learning goals of a lesson, as a sentence of HTML."""
     return to_inline_html(typeset(words()["course"]["able"].format(able=lesson.able)))
 
 
@@ -73,7 +73,7 @@ class PathCards:
     """A path through the course.
 
     Attributes:
-        minutes: of all its lessons.
+        minutes: duration of all its lessons.
     """
 
     path: LessonPath
@@ -96,12 +96,12 @@ def paths(lessons: Sequence[Lesson]) -> tuple[PathCards, ...]:
 
 
 def address_of(lesson: Lesson) -> str:
-    """Where a lesson is."""
+    """The address of a lesson."""
     return f"{PATH}/{quote(lesson.id)}"
 
 
 def notes() -> str:
-    """What a lecturer needs: plans, what students get wrong, and what to do about it."""
+    """The lecturer's notes: plans, common mistakes, and responses to them."""
     path = HERE / "instructor.md"
     spoken_in = sibling(path)
     return _html_of(spoken_in if spoken_in.exists() else path)

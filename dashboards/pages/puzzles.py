@@ -1,6 +1,6 @@
-"""Puzzles: write it yourself. The list of all, and what the page of one shows.
+"""Puzzles: the list of all, and the contents of one's page.
 
-What is promised comes from `zerosim.puzzles.promised`: the judge's own formulas, no PyTorch.
+The promise comes from `zerosim.puzzles.promised`: the judge's own formulas, without PyTorch.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ TITLE = "pages.puzzles"
 
 
 def words() -> Mapping[str, Mapping[str, Any]]:
-    """What these pages say themselves."""
+    """The texts of these pages."""
     return texts.words("puzzles")
 
 
 @dataclass(frozen=True, slots=True)
 class Promised:
-    """One line of what a right program does.
+    """One line about a correct program.
 
     Attributes:
-        words: what it asks.
-        bound: in numbers; None where it is no number.
+        words: the requirement.
+        bound: in numbers; None if it has none.
     """
 
     words: str
@@ -43,7 +43,7 @@ class PuzzlePage:
 
     Attributes:
         paragraphs: the task in words, without its title.
-        promised: what the judge looks at beside that the program runs.
+        promised: the checks besides that the program runs.
         next: the puzzle after it; None after the last.
     """
 
@@ -54,17 +54,17 @@ class PuzzlePage:
 
     @property
     def command(self) -> str:
-        """What prints the task and writes its file, as a person types it."""
+        """The command that prints the task and writes its file."""
         return f"zerosim puzzle {self.puzzle.name}"
 
     @property
     def check(self) -> str:
-        """What checks a program, likewise."""
+        """The command that checks a program."""
         return f"{self.command} --check {self.puzzle.file_name}"
 
 
 def page_of(puzzle: Puzzle) -> PuzzlePage:
-    """What the page of a puzzle shows."""
+    """The contents of a puzzle's page."""
     bounds = {one.check: one for one in bounds_of(puzzle)}
     promised = [
         Promised(check_words(check, puzzle.promise), bounds.get(check))
@@ -80,7 +80,7 @@ def page_of(puzzle: Puzzle) -> PuzzlePage:
 
 
 def address_of(puzzle: Puzzle) -> str:
-    """Where a puzzle is."""
+    """The address of a puzzle."""
     return f"{PATH}/{quote(puzzle.name)}"
 
 

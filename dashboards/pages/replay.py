@@ -1,4 +1,4 @@
-"""Replay: what happens, step by step? The player fills it."""
+"""Replay: an iteration step by step. The player fills the page."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ TITLE = "pages.replay"
 
 
 def address_of(name: str) -> str:
-    """Where a trace is replayed."""
+    """The address of a trace's replay."""
     return f"{PATH}?trace={quote(name)}"

@@ -1,4 +1,4 @@
-"""Room: what does the class think? The lecturer's page, and what it knows of questions."""
+"""Room: the answers of a class. The lecturer's page, and its knowledge of questions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Asked:
     """A question as the lecturer's page shows it.
 
     Attributes:
-        right: the right answer's key; "" where keys are not what is answered.
+        right: the right answer's key; "" if answers are not keys.
     """
 
     words: str
@@ -51,12 +51,12 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class RoomView:
-    """What the lecturer's page shows before a room is open.
+    """The contents of the lecturer's page before a room is open.
 
     Attributes:
-        addresses: what students type.
-        is_public: whether they reach anybody there.
-        hours: that a room lives.
+        addresses: addresses for students to type.
+        is_public: whether students can reach them.
+        hours: lifetime of a room.
         picks: see `picks`.
     """
 
@@ -78,17 +78,17 @@ def view(public: Sequence[str], own: str, life_s: float) -> RoomView:
 
 
 def words() -> Mapping[str, Mapping[str, Any]]:
-    """What these pages say."""
+    """The texts of these pages."""
     return texts.words("rooms")
 
 
 def lesson_address(lesson_id: str) -> str:
-    """Where a lesson is; the first one, if the class is at none."""
+    """The address of a lesson; by default the first one."""
     return f"{lessons.PATH}/{quote(lesson_id or course()[0].id)}"
 
 
 def address_in(lesson_id: str, question_id: str, code: str) -> str:
-    """Where who joins a room comes: to the step that asks what the class is asked."""
+    """The page of a student who joins a room: the step with the class's question."""
     step = f"#step={step_of(find_lesson(lesson_id), question_id)}" if question_id else ""
     return f"{lesson_address(lesson_id)}?room={quote(code)}{step}"
 
@@ -103,7 +103,7 @@ def _bare(address: str) -> str:
 
 
 def picks() -> list[dict[str, Any]]:
-    """The lessons that ask something."""
+    """The lessons with questions."""
     return [
         {"id": one.id, "title": title_of(one), "questions": list(asked_in(one))}
         for one in course()
@@ -117,12 +117,12 @@ def title_of(lesson: Lesson) -> str:
 
 
 def asked_in(lesson: Lesson) -> tuple[str, ...]:
-    """The ids of a lesson's questions, in the order in which they are asked."""
+    """The ids of a lesson's questions, in order."""
     return tuple(dict.fromkeys(call.args[0] for call in lesson.calls("ask")))
 
 
 def step_of(lesson: Lesson, question_id: str) -> int:
-    """The step that asks a question, from 1."""
+    """The step of a question, from 1."""
     return next(
         number
         for number, step in enumerate(lesson.steps, 1)

@@ -1,4 +1,4 @@
-"""A lesson as slides: one idea on each, and beside it what a lecturer may say.
+"""A lesson as slides: one idea per slide, with speaker notes.
 
 They are made of the lesson's own blocks: a paragraph is a slide, a prediction is one and its answer
 another, so is each replay and each figure; long tables go on on the next slide.
@@ -45,9 +45,9 @@ _PARAGRAPH = re.compile(
 _SENTENCE = re.compile(r"(.{25,}?[.?!](?=\s)|.{10,}?[。？！]”?)\s*(.+)", re.DOTALL)  # noqa: RUF001
 """The first one, unless it is a mere "Memory, now."."""
 _ROOM, _TITLE, _LINE, _PADDING = 29.0, 2.1, 1.55, 0.65
-"""In rem: what a table has on a slide, and what a line of its title and of a row takes of it."""
+"""In rem: the height for a table on a slide, and that of a line of its title and of a row."""
 _TITLE_LETTERS, _LETTERS, _GAP, _BRIEF = 60, 86, 2, 20
-"""On a line of a title, of a table, between two columns, in a cell that is one line."""
+"""Characters on a line of a title, of a table, between two columns, in a one-line cell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +55,13 @@ class Slide:
     """One idea.
 
     Attributes:
-        kind: title, idea, or that of the block which it shows; answer.
-        title: of the step that it belongs to.
-        lead: the sentence that is read first, HTML.
-        html: what follows it.
-        block: what is shown.
-        options: of an answer, each with whether it is right.
-        notes: for who speaks, each a paragraph of HTML.
+        kind: title, idea, or that of its block; answer.
+        title: the title of its step.
+        lead: the first sentence, HTML.
+        html: the rest.
+        block: the block to show.
+        options: for an answer, each with whether it is right.
+        notes: speaker notes, each a paragraph of HTML.
     """
 
     kind: str
@@ -75,7 +75,7 @@ class Slide:
 
 @dataclass(frozen=True, slots=True)
 class Deck:
-    """All slides of a lesson, made once."""
+    """All slides of a lesson, created once."""
 
     lesson: Lesson
     facts: Facts
@@ -95,14 +95,14 @@ class Deck:
         return (first, *(one for step in self.steps for one in self._of_step(step, revealed)))
 
     def _of_step(self, step: StepPage, revealed: set[str]) -> Iterator[Slide]:
-        """A question is answered where the lesson does that, or when its step is over."""
+        """A question is answered where the lesson does that, or at the end of its step."""
         open_ones = [
             block.question
             for block in step.blocks
             if isinstance(block, AskBlock) and block.question not in revealed
         ]
         for block in step.blocks:
-            if isinstance(block, TextBlock) and block.after:  # what follows from the answers
+            if isinstance(block, TextBlock) and block.after:  # conclusions from the answers
                 yield from map(self._answer, open_ones)
                 open_ones = []
             yield from self._of_block(step.title, block)
@@ -150,7 +150,7 @@ class Deck:
         )
 
     def _thoughts(self, question: Question) -> Iterator[str]:
-        """What leads on, of all and of those whose mistake has a name."""
+        """The follow-up texts: for all, and for answers with a known mistake."""
         yield to_inline_html(f"{self.said['hint']}: {question.hint}")
         known = misconceptions()
         hints = {wrong.misconception: wrong.hint for wrong in question.wrong}
@@ -168,7 +168,7 @@ def _ideas(title: str, html: str) -> Iterator[Slide]:
 
 
 def _sheets(block: FigureBlock) -> Iterator[FigureBlock]:
-    """A table that is too long for a slide goes on on the next."""
+    """A table that is too long for a slide continues on the next."""
     if block.table is None:
         yield block
         return
@@ -183,9 +183,9 @@ def _sheets(block: FigureBlock) -> Iterator[FigureBlock]:
 
 
 def _high(rows: Sequence[Sequence[str]]) -> float:
-    """How much rows take, in columns as a browser makes them for these.
+    """Heights of rows, with column widths as a browser would choose.
 
-    Each is as wide as its longest word at least; what is left goes to those whose cells are longer.
+    Each is at least as wide as its longest word; the rest is given to those with longer cells.
     """
     columns = list(zip(*rows, strict=True))
     least = [max(_wide(word) for cell in each for word in _words(cell)) for each in columns]
@@ -208,19 +208,19 @@ def _wide(text: str) -> int:
 
 
 def _words(cell: str) -> list[str]:
-    """What stands on one line; the template keeps what is brief together."""
+    """The texts on one line; the template keeps short ones together."""
     return [cell] if _wide(cell) <= _BRIEF else cell.split()
 
 
 def _num_lines(cell: str, width: int) -> int:
-    """Of a cell; a line ends between words, or between Chinese letters."""
+    """Lines of a cell; a line ends between words, or between Chinese characters."""
     return max(len(wrap(cell, width, break_long_words=False)), math.ceil(_wide(cell) / width), 1)
 
 
 def _options(
     question: Question, options: Iterable[AnswerOption], right: Answer
 ) -> Iterator[tuple[str, bool]]:
-    """What could be chosen, with what is right; what is put in order, in order."""
+    """The options, with the right ones marked; for an ordering, in order."""
     labels = {option.key: option.label for option in options}
     if question.kind is QuestionKind.ORDER and isinstance(right, tuple):
         yield from ((labels[key], True) for key in right)

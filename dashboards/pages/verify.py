@@ -1,7 +1,7 @@
-"""Verify: is the theory true? The three ledgers, the way from the law to the wire, each claim.
+"""Verify: the three ledgers, the derivation from the law to the wire, each claim.
 
-What the page says is worked out here from its address; `components.verify` makes Dash components of
-it. The numbers are those of `zerosim verify` and `zerosim memory`.
+The contents of the page are computed here from its address; `components.verify` converts them to
+Dash components. The numbers are those of `zerosim verify` and `zerosim memory`.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ NOT_RECORDED = "verify.not_recorded"
 NOT_PREDICTED = "verify.nothing_predicted"
 NO_PLAN = "verify.no_plan"
 NO_LAW = "verify.no_law"
-"""Keys of what stands in place of a number."""
+"""Keys of the texts in place of a number."""
 MOST_CHOICES = 16
-"""Ranks or iterations that stand beside each other."""
+"""Maximum number of ranks or iterations side by side."""
 LARGEST_PSI = 10**15
 LARGEST_N = 10**6
 DEFAULT_PSI, DEFAULT_N = 7_500_000_000, 64
@@ -57,7 +57,7 @@ DEFAULT_PSI, DEFAULT_N = 7_500_000_000, 64
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """What is verified of a trace. `memory` is None, with the reason, where it was not recorded."""
+    """The verification of a trace. `memory` is None, with the reason, if it was not recorded."""
 
     traffic: TrafficVerification
     memory: MemoryReport | None
@@ -83,7 +83,7 @@ def make_reports(entry: TraceEntry, iteration: int | None) -> Reports:
 
 @dataclass(frozen=True, slots=True)
 class ShownChoice:
-    """A rank or an iteration, and where the page shows it."""
+    """A rank or an iteration, and its address on the page."""
 
     value: int
     address: str
@@ -95,8 +95,8 @@ class LedgerLine:
     """A line of the ledgers, for one rank.
 
     Attributes:
-        look: of an outcome, where what was asked for or sent is more than framing away from theory.
-        repeats: whether the phase is the one above.
+        look: class of an outcome, if trace or wire differ from theory by more than framing.
+        repeats: whether the phase is that of the line above.
     """
 
     phase: str
@@ -111,7 +111,7 @@ class LedgerLine:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A line of the reader's own table: what a stage would keep and send."""
+    """A line of the user's own table: memory and traffic of a stage."""
 
     stage: str
     memory_law: str
@@ -122,7 +122,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class LawInputs:
-    """What the reader asks the table for, and what is wrong with it."""
+    """The inputs of the user's table, and their errors."""
 
     psi: str
     n: str
@@ -157,11 +157,11 @@ class VerifyView:
 
 
 def view(reports: Reports, query: Mapping[str, str]) -> VerifyView:
-    """What the page shows.
+    """The contents of the page.
 
     Args:
-        query: of the address: `rank`, `psi` and `n` of the reader's own table; what else it says
-            stays in the addresses of the choices.
+        query: of the address: `rank`, `psi` and `n` of the user's own table; other parameters stay
+            in the addresses of the choices.
     """
     report = reports.traffic.report
     known = [cell.rank for cell in report.rows[0].sent] if report.rows else [0]
@@ -261,7 +261,7 @@ def _look(report: Report, row: LedgerRow, place: int) -> str:
 
 
 def _has_no_plan(report: Report, row: LedgerRow | None = None) -> bool:
-    """Whether nobody planned a row, or any of them: what was called is no theory."""
+    """Whether a row, or any row, has no plan: recorded calls are not theory."""
     taken = {law.system for law in report.systems if law.is_likeness}
     systems = {one.system for one in report.rows if one.system}
     if row is not None:
@@ -319,12 +319,12 @@ def _spread(report: Report) -> str:
 
 
 def question(query: Mapping[str, str]) -> LawInputs:
-    """What an address asks the table for."""
+    """The inputs for the table in an address."""
     return _plan(query)[0]
 
 
 def _plan(query: Mapping[str, str]) -> tuple[LawInputs, tuple[Planned, ...]]:
-    """What each stage would keep and send with the reader's Psi and N, in mixed precision."""
+    """Memory and traffic of each stage with the user's Psi and N, in mixed precision."""
     psi_text = query.get("psi", format_exact(DEFAULT_PSI))
     n_text = query.get("n", format_exact(DEFAULT_N))
     try:

@@ -26,11 +26,11 @@ class PlaceRow:
     """A line of a table, for one rank.
 
     Attributes:
-        where: a link, on the first line of it.
+        where: a link, on its first line.
         what: a purpose, with the tiers of a copy.
-        counted: what the kernel counted.
-        is_off: whether theory, trace and counter differ by more than what has a name.
-        is_total: of all lines of a link.
+        counted: the kernel's count.
+        is_off: whether theory, trace and counter differ by more than named causes.
+        is_total: the sum over a link.
     """
 
     where: str
@@ -46,13 +46,13 @@ class PlaceRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacesSection:
-    """What the page shows of tiers and nodes; empty where all is on one device and one node.
+    """The page's data on tiers and nodes; empty if everything is on one device and one node.
 
     Attributes:
-        copies: a line for each reason, and the sum of each link.
-        links: likewise of messages between ranks.
-        interfaces: each node's network interface over the whole run, and what it is made of.
-        framing: bytes that files are beside their content, in the lines shown.
+        copies: one line per reason, and the sum of each link.
+        links: the same for messages between ranks.
+        interfaces: each node's network interface over the whole run, and its composition.
+        framing: overhead of files besides their contents, in the lines shown.
     """
 
     copies: tuple[PlaceRow, ...] = ()
@@ -62,7 +62,7 @@ class PlacesSection:
 
 
 def places_of(report: Report, place: int) -> PlacesSection:
-    """What one rank copied, and what it sent over which link.
+    """The copies of one rank, and its traffic by link.
 
     Args:
         place: of the rank among those of the report.

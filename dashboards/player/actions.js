@@ -1,4 +1,4 @@
-// What buttons and keys do, by name: `data-action` in player.html, `action` in keys.js.
+// The actions of buttons and keys, by name: `data-action` in player.html, `action` in keys.js.
 
 import { unitName } from "#player/breakpoints.js";
 import { openDialog } from "#player/dialogs.js";
@@ -17,7 +17,7 @@ const MOVES = /** @type {const} */ ([
 ]);
 
 /**
- * What every screen does.
+ * The actions of every screen.
  * @param {Screen} screen
  * @returns {Actions}
  */
@@ -58,7 +58,7 @@ export function commonActions(screen) {
 }
 
 /**
- * What the player does.
+ * The actions of the player.
  * @param {Player} player
  * @returns {Actions}
  */

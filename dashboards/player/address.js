@@ -1,5 +1,5 @@
-// The view's state in the URL's fragment: a link reproduces the screen. Which document is shown
-// stands in the query instead. What is not understood is ignored, what is out of range clamped.
+// The view's state in the URL's fragment: a link reproduces the screen. The document is named in the query
+// instead. Unknown parts are ignored, values out of range are clamped.
 
 import { SPEEDS } from "#player/clock.js";
 import { restOf } from "#player/beats.js";
@@ -29,7 +29,7 @@ import { formatBreakpoint, parseBreakpoint } from "#player/breakpoints.js";
  *  @typedef {Pick<import("#player/scene.d.ts").Track, "beatOf" | "beatMain">} Beats */
 
 /**
- * Read a fragment; only what it says is in the answer.
+ * Parse a fragment; the result has only what the fragment sets.
  * @param {string} hash with or without the "#"
  * @param {Ground} model
  * @returns {Partial<Place>}
@@ -98,7 +98,7 @@ function formatPosition(position, { beatOf, beatMain }) {
 }
 
 /**
- * Write a fragment; what is as usual is left out, except for the event.
+ * Write a fragment; defaults are omitted, except for the event.
  * @param {Place} place
  * @param {Ground} model
  * @returns {string} with the "#"

@@ -1,4 +1,4 @@
-// Beats: what is watched at once. Where each stands, how long it is shown, how a strip signs it.
+// Beats: the units of playback. The position of each, its duration, and its sign in a strip.
 
 import { SIGNS } from "#player/document.js";
 import { say } from "#player/words.js";
@@ -32,7 +32,7 @@ export const GLYPHS = {
   stand: "…",
 };
 
-/** What the signs mean, for the help. @type {Readonly<Record<Sign, string>>} */
+/** The meaning of the signs, for the help. @type {Readonly<Record<Sign, string>>} */
 export const MEANINGS = {
   gather: say("beats.gather_parameters"),
   compute: say("beats.compute"),
@@ -73,7 +73,7 @@ export function signsIn({ beats }) {
 }
 
 /**
- * Where beats stand: by beat its first step and the one that a still picture shows, by step its beat.
+ * Positions of beats: by beat its first step and the one of a still picture, by step its beat.
  * @param {ReplayDocument} doc
  */
 export function readBeats({ beats, steps }) {
@@ -114,12 +114,12 @@ export function paceOfBeats({ beats, steps }) {
   return pace;
 }
 
-/** A mark has nothing to show; what frees a unit is looked at longer. @param {Step} step */
+/** A mark has nothing to show; a step that frees a unit is shown longer. @param {Step} step */
 function weightOf({ kind, freed }) {
   return (kind === "mark" ? 0.25 : kind === "compute" ? 1.5 : 1) + (freed.length > 0 ? 1 : 0);
 }
 
-/** The next beat; from before what a beat is about, that. @param {Track} track @param {number} position */
+/** The next beat; from before a beat's main step, that step. @param {Track} track @param {number} position */
 export function nextBeat({ beatOf, beatMain, numSteps }, position) {
   const beat = beatOf[position];
   return position < beatMain[beat] ? beatMain[beat] : (beatMain[beat + 1] ?? numSteps - 1);
@@ -131,15 +131,15 @@ export function previousBeat({ beatOf, beatMain }, position) {
   return position > beatMain[beat] ? beatMain[beat] : beatMain[Math.max(0, beat - 1)];
 }
 
-/** What a still picture shows of the beat of a step.
+/** The step of a still picture of a step's beat.
  *  @param {Pick<Track, "beatOf" | "beatMain">} track @param {number} position */
 export function restOf({ beatOf, beatMain }, position) {
   return beatMain[beatOf[position]];
 }
 
 /**
- * Whether a step of a beat is about something else than the beat: what goes on beside it, as the gather of
- * the next unit while this one computes.
+ * Whether a step of a beat is concurrent with the beat's subject, as the gather of the next unit while this
+ * one computes.
  * @param {Pick<Model, "doc" | "beatOf">} model
  * @param {number} position
  */
@@ -156,12 +156,11 @@ export function isBeside({ doc, beatOf }, position) {
 }
 
 /**
- * The step that stands for a beat at one of its steps, and how far it has played: while something else goes
- * on, what was done last of what the beat is about, or its beginning. So the title, the picture and the
- * reason are always about the same.
+ * The step that represents a beat at one of its steps, and its progress: during a concurrent step, the beat's
+ * last own step, or its first. The title, the picture and the reason thus always agree.
  * @param {Pick<Model, "doc" | "beatOf">} model
  * @param {number} position
- * @param {number | null} tween null at rest: a step that is looked at is what it is
+ * @param {number | null} tween null at rest: then a step represents itself
  * @returns {{position: number, tween: number | null}}
  */
 export function subjectOf(model, position, tween) {
@@ -193,7 +192,7 @@ export function besideBeat(model, beat) {
  * Which hop a step is: "hop 2 of 3"; "" for what has none.
  * @param {Model} model
  * @param {number} position
- * @param {boolean} isAsked of how many is a question, and not said
+ * @param {boolean} isAsked a question asks for the number of hops, so it is not shown
  */
 export function hopOf({ doc }, position, isAsked = false) {
   const { hop, collective } = doc.steps[position];
@@ -207,7 +206,7 @@ export function spokenBeat({ doc }, beat) {
   return say("beats.beat_of", { beat: beat + 1, beats: doc.beats.length, title: doc.texts[doc.beats[beat].title] });
 }
 
-/** What goes on in a beat, in a sentence or two. @param {Model} model @param {number} beat */
+/** Concurrent actions of a beat, in a sentence or two. @param {Model} model @param {number} beat */
 export function sentenceOf({ doc }, beat) {
   const { what, meanwhile } = doc.beats[beat];
   return [doc.texts[what], doc.texts[meanwhile] ?? ""].filter(Boolean).join(" ");

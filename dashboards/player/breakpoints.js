@@ -1,4 +1,4 @@
-// Breakpoints: what to stop at, in words that fit into a URL.
+// Breakpoints: the steps to stop at, in words that fit into a URL.
 
 import { sentInStep, waitedIn } from "#player/frames.js";
 import { formatBytes } from "#player/format.js";
@@ -8,7 +8,7 @@ import { named, say } from "#player/words.js";
 /** @import { Step } from "#player/types.d.ts" */
 
 /**
- * Stops at the steps that agree with all that it says.
+ * Stops at the steps that match all of its fields.
  * @typedef {object} Breakpoint
  * @property {string} [kind] a kind of step ("transfer"), or an operation ("all-gather"), which
  *   stops at its first step only
@@ -18,11 +18,11 @@ import { named, say } from "#player/words.js";
  */
 
 export const STEP_KINDS = ["mark", "compute", "collective", "transfer", "copy", "wait"];
-/** The last one is not a step's own kind: it stops where somebody waits. */
+/** The last one is not a kind of step: it stops where a rank waits. */
 const WAIT = "wait";
 
 /**
- * The name of what a step concerns.
+ * The name of a step's subject.
  * @param {Model} model
  * @param {Step} step
  */

@@ -4,7 +4,7 @@
  *  belongs to, and its name or number there.
  *  @typedef {(value: unknown, path: string, key?: string | number) => void} Check */
 
-/** The document is not what the player reads; the message is one line for its reader. */
+/** The document is invalid for the player; the message is one line for the user. */
 export class DocumentError extends Error {
   name = "DocumentError";
 }

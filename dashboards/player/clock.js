@@ -1,5 +1,5 @@
-// The one clock: which step is shown, and how far it has played. It never asks what time it is:
-// `tick` is told, so that a test plays an iteration without waiting.
+// The only clock: the displayed step, and its progress. It never reads the time: `tick` receives it, so a
+// test plays an iteration without waiting.
 
 /** @import { Track } from "#player/scene.d.ts" */
 

@@ -1,4 +1,4 @@
-// The dialogs: breakpoints, help with its settings, and what the run was.
+// The dialogs: breakpoints, help with its settings, and the run's description.
 
 import { GLYPHS, MEANINGS, NAMES, signsIn } from "#player/beats.js";
 import { STEP_KINDS, describeBreakpoint, unitName } from "#player/breakpoints.js";
@@ -22,8 +22,8 @@ export function openDialog(root, name) {
 
 /**
  * @param {HTMLElement} root
- * @param {import("#player/actions.js").Actions} actions that the page has
- * @param {Readonly<Record<string, string>>} [words] what an action does here, where it is not as usual
+ * @param {import("#player/actions.js").Actions} actions of the page
+ * @param {Readonly<Record<string, string>>} [words] the meaning of an action here, if it is not the usual one
  */
 export function fillHelp(root, actions, words = {}) {
   const list = find(root, "#help-keys", HTMLElement);

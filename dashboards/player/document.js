@@ -1,5 +1,5 @@
 // Checks a replay document before anything is drawn: bad data gives one clear line, never half a
-// page. What the fields mean stands in types.d.ts.
+// page. types.d.ts has the meaning of the fields.
 
 import {
   DocumentError,
@@ -34,7 +34,7 @@ export const MAX_CELL_CODE = 7;
  * Check a parsed document.
  * @param {unknown} value
  * @returns {ReplayDocument}
- * @throws {DocumentError} naming the first field that is wrong, and what was expected
+ * @throws {DocumentError} naming the first invalid field, and the expected value
  */
 export function checkDocument(value) {
   record({ schema: oneOf([2]) })(value, "");
@@ -105,7 +105,7 @@ export const LINKS = ["within a node", "between nodes", "bus", "storage"];
 
 const phase = oneOf(["forward", "backward", "update", "setup", "outside"]);
 
-/** What can be checked without knowing how long the lists are. */
+/** Checks that do not need the lengths of the lists. */
 const outline = record({
   name: text,
   run: record({

@@ -1,4 +1,4 @@
-// Elements by name, and text into them. Whatever a trace says is text: never markup.
+// Elements by name, and text into them. Strings of a trace are text: never markup.
 
 /**
  * The one element that fits, of the class that is expected.
@@ -64,7 +64,7 @@ export function setPressed(root, selector, pressed) {
 }
 
 /**
- * What a page that is ready has for scripts, such as those that export it. Its root says that it is.
+ * The interface of a ready page for scripts, such as those that export it. Its root marks it as ready.
  * @param {"__player" | "__graph"} name of `window`
  * @param {object} value
  */
@@ -74,7 +74,7 @@ export function offer(name, value) {
 }
 
 /**
- * What takes a box to its top, without asking where it is: that would lay out the page at once.
+ * Scrolls a box to its top, without reading its position, which would force a layout.
  * @param {HTMLElement} box
  * @returns {() => void}
  */

@@ -1,4 +1,4 @@
-// The words of a moment: title, what happens, why, the formula and its three ledgers.
+// The words of a moment: title, event, reason, the formula and its three ledgers.
 
 import { besideBeat, hopOf, isBeside } from "#player/beats.js";
 import { find, make, returnsToTop, write } from "#player/dom.js";
@@ -36,7 +36,7 @@ export function createExplanation(root, model) {
   const isAsked = "embed" in document.documentElement.dataset; // beside a lesson's question of how many
   let shown = "";
 
-  /** What goes on beside the beat, in a lane of its own. @param {Scene} scene */
+  /** Concurrent actions of the beat, in a lane of their own. @param {Scene} scene */
   function writeLane({ hops, tour, now }) {
     const beat = model.beatOf[now.position];
     const beside = hops || doc.tour[tour] ? [] : besideBeat(model, beat);
@@ -47,7 +47,7 @@ export function createExplanation(root, model) {
     write(dots, beside.map((k) => (k < now.position ? "●" : k === now.position ? "◐" : "○")).join(""));
   }
 
-  /** What changes with the step or the selected rank. @param {Scene} scene */
+  /** The parts that change with the step or the selected rank. @param {Scene} scene */
   function explain({ position, rank, hops, tour }) {
     const step = doc.steps[position];
     const beat = model.beatOf[position];

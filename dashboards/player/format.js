@@ -80,7 +80,7 @@ export function formatDuration(ns) {
 }
 
 /**
- * A time of a run: where it is not one that a run took, it says so.
+ * A time of a run, marked if it is predicted.
  * @param {number} ns
  * @param {boolean} isPredicted
  */

@@ -1,5 +1,5 @@
-// The address of a page with a cursor: it says where the page stands, a moment later, since a
-// browser takes only so many new addresses a second; and the page goes where it is sent.
+// The address of a page with a cursor: it follows the page's place, a moment later, since a browser limits
+// address changes per second; and the page follows it.
 
 /** How long after the last change it is written. */
 const WAIT_MS = 300;
@@ -19,7 +19,7 @@ export class Fragment {
   constructor(format, follow) {
     this.format = format;
     this.timer = 0;
-    /** As it was read or written last; where it is another, somebody has sent us elsewhere. */
+    /** As last read or written; if it differs, the user navigated. */
     this.known = location.hash;
     addEventListener("hashchange", () => {
       this.read();

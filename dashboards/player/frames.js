@@ -1,4 +1,4 @@
-// What a moment looks like: the cells at a step, and the bytes that each rank has sent.
+// The data of a moment: the cells at a step, and the bytes that each rank has sent.
 
 import { NUMBERS_PER_WAIT } from "#player/document.js";
 
@@ -43,7 +43,7 @@ export class Cells {
   }
 
   /**
-   * The same without what this step gives back when it is over: another array.
+   * The same without the shards that this step frees at its end: another array.
    * @param {number} position
    * @returns {Uint8Array}
    */
@@ -60,7 +60,7 @@ export class Cells {
 }
 
 /**
- * Whether what a step frees is gone, while it plays.
+ * Whether the shards that a step frees are gone, while it plays.
  * @param {Model} model
  * @param {number} position
  * @param {number | null} tween

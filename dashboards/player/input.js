@@ -5,7 +5,7 @@ import { actionOf, focusOf } from "#player/keys.js";
 import { wantsStill, watchSystem } from "#player/theme.js";
 
 /** @import { Actions } from "#player/actions.js" */
-/** What is listened for: a page that shows a place.
+/** The listener: a page that shows a place.
  *  @typedef {object} Listener
  *  @property {HTMLElement} root
  *  @property {boolean | null} still no motion; null: as the system wants it
@@ -55,7 +55,7 @@ function closeOnBackdrop(root) {
 }
 
 /**
- * What was used with a pointer gives the keys back to the page: a presenter clicks, then types.
+ * An element used with a pointer returns the keys to the page: a presenter clicks, then types.
  * @param {HTMLElement} root
  */
 function releaseFocus(root) {

@@ -1,5 +1,5 @@
-// What is remembered of a reader, in this browser alone, one entry for each lesson or puzzle. A page
-// without storage works as well: it forgets when it is left.
+// The reader's stored progress, in this browser alone, one entry for each lesson or puzzle. A page without
+// storage works as well: it forgets on leaving.
 
 /**
  * Entries under one key of the browser's storage.

@@ -1,4 +1,4 @@
-// Which key does what. The help lists the same table; an element that needs a key itself keeps it.
+// The keys and their actions. The help lists the same table; an element that needs a key itself keeps it.
 
 import { say } from "#player/words.js";
 

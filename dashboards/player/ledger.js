@@ -1,4 +1,4 @@
-// Three ledgers of one collective for one rank: what theory, trace and wire say that it sent.
+// Three ledgers of one collective for one rank: its sent bytes by theory, trace and wire.
 
 import { formatBytes, formatExact } from "#player/format.js";
 import { say } from "#player/words.js";
@@ -31,8 +31,8 @@ export function readLedger(collective, rank) {
 }
 
 /**
- * What a rank copies in a step: theory, trace, and what the kernel counted of a disk. A bus has no
- * counter of a process.
+ * A rank's copies in a step: theory, trace, and the kernel's count for a disk. A bus has no counter per
+ * process.
  * @param {Step} step
  * @param {CopyLedger} ledger
  * @param {number} rank

@@ -1,4 +1,4 @@
-// What the textures of the cells mean: those that occur in this document, as the stage draws them.
+// The meaning of the cells' textures: those that occur in this document, as the stage draws them.
 
 import { make } from "#player/dom.js";
 import { palette } from "#player/colours.js";

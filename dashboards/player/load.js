@@ -1,10 +1,9 @@
-// Where the document comes from: the page itself, or the server that gave the page; and what stands
-// there instead when it does not come.
+// The source of the document: the page itself, or its server; and the message if it cannot be loaded.
 
 import { make } from "#player/dom.js";
 import { say } from "#player/words.js";
 
-/** The document cannot be had; `hint` says what to try. */
+/** The document cannot be loaded; `hint` has advice. */
 export class LoadError extends Error {
   /** @param {string} message @param {string} hint */
   constructor(message, hint) {

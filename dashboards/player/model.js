@@ -1,4 +1,4 @@
-// Reads a replay document into what is needed in every frame: typed arrays of times, cell changes
+// Reads a replay document into the forms needed in every frame: typed arrays of times, cell changes
 // with their inverses, and bytes sent before each step.
 
 import { paceOfBeats, readBeats } from "#player/beats.js";
@@ -106,7 +106,7 @@ function sumSent(doc) {
   return sentBefore;
 }
 
-/** What went over a link before each step. @param {ReplayDocument} doc @param {Link} link */
+/** Traffic over a link before each step. @param {ReplayDocument} doc @param {Link} link */
 function sumMoved({ ranks, steps, run }, link) {
   const numRanks = ranks.length;
   const moved = new Float64Array((steps.length + 1) * numRanks);
@@ -127,13 +127,13 @@ function sumMoved({ ranks, steps, run }, link) {
   return moved;
 }
 
-/** What a message goes over. @param {Run} run @param {number} from global rank @param {number} to
+/** The link of a message. @param {Run} run @param {number} from global rank @param {number} to
  *  @returns {Link} */
 export function linkBetween({ ranks_per_node: size }, from, to) {
   return Math.floor(from / size) === Math.floor(to / size) ? "within a node" : "between nodes";
 }
 
-/** What a copy goes over. @param {string} origin @param {string} target @returns {Link} */
+/** The link of a copy. @param {string} origin @param {string} target @returns {Link} */
 export function linkOfCopy(origin, target) {
   return origin === "disk" || target === "disk" ? "storage" : "bus";
 }

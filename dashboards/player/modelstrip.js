@@ -10,7 +10,7 @@ import { say } from "#player/words.js";
 /** More units than these have no room. */
 const MOST_UNITS = 16;
 
-/** What a strip calls a unit: the end of its name. @param {string} name */
+/** A unit's label in a strip: the end of its name. @param {string} name */
 function shortName(name) {
   return name.split(".").at(-1) ?? name;
 }

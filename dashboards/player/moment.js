@@ -1,4 +1,4 @@
-// A step in words and in rows: what the narration says, and the table shows.
+// A step in words and in rows: for the narration and for the table.
 
 import { isBeside, sentenceOf, spokenBeat } from "#player/beats.js";
 import { NUMBERS_PER_COPY, NUMBERS_PER_PACKET } from "#player/document.js";
@@ -10,7 +10,7 @@ import { say } from "#player/words.js";
 /** @import { ReplayDocument, Step, Tier } from "#player/types.d.ts" */
 
 /**
- * What one rank does in a step.
+ * The action of one rank in a step.
  * @typedef {object} Row
  * @property {number} rank the global rank
  * @property {string} doing
@@ -23,8 +23,7 @@ import { say } from "#player/words.js";
  */
 
 /**
- * What a moment is called and what happens then: of a stop of a tour, of a beat, or of a step while
- * hops are on.
+ * The title and event of a moment: of a stop of a tour, of a beat, or of a step while hops are on.
  * @param {Pick<import("#player/scene.d.ts").Scene, "model" | "position" | "hops" | "tour">} scene
  */
 export function wordsOf({ model, position, hops, tour }) {
@@ -41,7 +40,7 @@ export function wordsOf({ model, position, hops, tour }) {
 }
 
 /**
- * What is said aloud: of a beat, or of a step while hops are on.
+ * The spoken text: of a beat, or of a step while hops are on.
  * @param {Model} model
  * @param {number} position
  * @param {boolean} hops

@@ -1,4 +1,4 @@
-// What a verdict comes to: its sign and its look, the same as on the terminal and on every page.
+// The outcome of a verdict: its sign and its look, the same as on the terminal and on every page.
 
 import { make, write } from "#player/dom.js";
 import { named } from "#player/words.js";
@@ -19,7 +19,7 @@ export function lookOf(outcome) {
   return outcome === null ? "unknown" : LOOKS[outcome].look;
 }
 
-/** Make a sign say an outcome; nothing of what was not checked.
+/** Set a sign to an outcome; empty if not checked.
  *  @param {HTMLElement} mark @param {Outcome | null} outcome */
 export function fillMark(mark, outcome) {
   if (outcome !== null) {

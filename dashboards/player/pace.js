@@ -1,5 +1,5 @@
-// How long a step is shown by its own time: what one hop after the other is watched at, and the
-// moments of a comparison.
+// The display time of a step by its own duration: for playback hop by hop, and for the moments of a
+// comparison.
 
 /** Milliseconds on screen for one millisecond of the trace, at speed 1. */
 const STRETCH = 60;

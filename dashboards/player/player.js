@@ -149,7 +149,7 @@ export class Player extends Screen {
     this.change({ tour: stop });
   }
 
-  /** A fragment that says nothing is the first beat. */
+  /** An empty fragment is the first beat. */
   usual() {
     return { ...super.usual(), position: this.ground.beatMain?.[0] ?? 0 };
   }

@@ -1,6 +1,6 @@
-// Names on hover and focus. Drawings register here how what they show is found; nothing is computed
-// before somebody points at it, and nothing in a frame. A drawing can have the focus: arrows then
-// lead from one of its parts to the next.
+// Names on hover and focus. Drawings register here how their parts are found; nothing is computed before the
+// user points at it, and nothing in a frame. A drawing can have the focus: arrows then lead from one of its
+// parts to the next.
 
 import { make, write } from "#player/dom.js";
 import { pointIn } from "#player/draw/layer.js";
@@ -10,10 +10,10 @@ import { say } from "#player/words.js";
 /** @import { Box } from "#player/draw/layout.js" */
 /** @import { Named } from "#player/naming/names.js" */
 
-/** What stands at a place. @typedef {{box: Box, named: Named}} Region in CSS pixels of the drawing */
+/** The part at a position. @typedef {{box: Box, named: Named}} Region in CSS pixels of the drawing */
 
 /**
- * What a drawing registers.
+ * The registration of a drawing.
  * @typedef {object} Drawing
  * @property {(x: number, y: number) => Region | null} find
  * @property {() => [x: number, y: number][]} spots a point of each part that a keyboard leads to, in order
@@ -52,7 +52,7 @@ export class Regions {
     host.dataset.named = "";
     let spot = 0;
     let isFresh = true;
-    // A pointer names what is there and leaves the arrows to the page.
+    // A pointer names the part there and leaves the arrow keys to the page.
     host.addEventListener("mousedown", (event) => event.preventDefault());
     host.addEventListener("pointermove", (event) => {
       if (event.pointerType !== "touch" && event.buttons === 0) {
@@ -80,7 +80,7 @@ export class Regions {
     });
   }
 
-  /** Something else is shown, maybe: then what is pointed at is another thing. @param {number} position */
+  /** The scene may have changed: then the part under the pointer is another one. @param {number} position */
   refresh(position) {
     if (this.open && position !== this.position) {
       const { host, drawing, x, y, byKey } = this.open;
@@ -110,7 +110,7 @@ export class Regions {
     this.place(left + x, top + y);
   }
 
-  /** A line around what is named, by keyboard only: a pointer is there itself. @param {Box} box
+  /** A line around the named part, for the keyboard only. @param {Box} box
    *  @param {number} left @param {number} top @param {boolean} byKey */
   mark({ x, y, w, h }, left, top, byKey) {
     this.ring.hidden = !byKey;

@@ -1,6 +1,6 @@
 /**
- * What the player's modules hand each other: the model (a checked document, ready for drawing),
- * the scene (what one frame shows) and the views (what draws it). Ranks are positions in
+ * The types shared by the player's modules: the model (a checked document, ready for drawing), the scene (the
+ * contents of one frame) and the views (which draw it). Ranks are positions in
  * `doc.ranks`, never global ranks.
  */
 
@@ -37,7 +37,7 @@ export interface Track {
   numPackets: Int32Array;
 }
 
-/** A document that was checked, with what is read in every frame as typed arrays. */
+/** A checked document, with typed arrays of the data for every frame. */
 export interface Model extends Track {
   doc: ReplayDocument;
   numRanks: number;
@@ -62,7 +62,7 @@ export interface Model extends Track {
   tiers: Tier[];
 }
 
-/** What one frame shows. */
+/** The contents of one frame. */
 export interface Scene {
   model: Model;
   document: ReplayDocument;
@@ -80,7 +80,7 @@ export interface Scene {
   hops: boolean;
   /** The stop of a tour that is shown, from 0; -1 off tour. */
   tour: number;
-  /** Steps whose beats the strip marks: the tour's, or those that a search found. */
+  /** Steps with beats to mark in the strip: the tour's, or the results of a search. */
   marks: readonly number[];
   /** Bytes sent by rank: by all steps before, and by the played part of the current one. */
   sent: Float64Array;
@@ -94,7 +94,7 @@ export interface Scene {
   breakpoints: number[];
 }
 
-/** What a scrubber shows of a scene. */
+/** A scrubber's part of a scene. */
 export interface TrackScene extends Pick<Scene, "position" | "tween" | "theme" | "present" | "breakpoints"> {
   model: Track;
 }
@@ -107,7 +107,7 @@ export interface Hosts {
   memory: HTMLElement;
 }
 
-/** What a view asks for when someone points at it. */
+/** The requests of a view when the user points at it. */
 export interface ViewCallbacks {
   /** A moment on the timeline of one rank (a position in `ranks`). */
   onSeekTime(ns: number, rank: number): void;

@@ -1,4 +1,4 @@
-// What one frame shows: a moment of a document, seen in one way.
+// The contents of one frame: a moment of a document, in one view.
 
 import { Cells, isFreedAt, sentAt } from "#player/frames.js";
 import { subjectOf } from "#player/beats.js";

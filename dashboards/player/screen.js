@@ -1,5 +1,5 @@
-// What every page with a cursor does: one place, one clock, one frame. Whatever happens changes the
-// place and asks for a frame; the frame draws it. The address says where it stands.
+// Common to every page with a cursor: one place, one clock, one frame. Every event changes the place and
+// requests a frame; the frame draws it. The address follows the place.
 
 import { formatPlace, parsePlace } from "#player/address.js";
 import { Clock } from "#player/clock.js";
@@ -14,13 +14,13 @@ import { NO_STOP } from "#player/tour.js";
 /** While playing, a screen reader hears a step at most so often. */
 const NARRATION_MS = 2500;
 
-/** What the address says of the theme before anything else is known. */
+/** The theme in the address, before anything else is known. */
 export function themeOfAddress() {
   const theme = /[#&]theme=(light|dark)\b/.exec(location.hash)?.[1];
   return theme === "light" || theme === "dark" ? theme : storedTheme();
 }
 
-/** A page with a cursor; what it shows is for who extends it to draw. */
+/** A page with a cursor; subclasses draw its contents. */
 export class Screen {
   /**
    * @param {HTMLElement} root
@@ -64,7 +64,7 @@ export class Screen {
   /** The place at which the clock stands by now. @returns {Place} */
   stands() {
     const { position, playing } = this.clock;
-    // who goes elsewhere has left the tour
+    // navigation leaves the tour
     const left = playing || this.ground.stops?.[this.place.tour] !== position;
     return { ...this.place, position, tour: left ? NO_STOP : this.place.tour };
   }
@@ -79,7 +79,7 @@ export class Screen {
     return { theme: effectiveTheme(this.place.theme), present: this.place.mode === "present" };
   }
 
-  /** Show what the address says. */
+  /** Go to the place in the address. */
   follow() {
     const place = { ...this.usual(), ...parsePlace(this.fragment.read(), this.ground) };
     this.clock.seek(place.position);

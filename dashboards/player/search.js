@@ -8,7 +8,7 @@ import { say } from "#player/words.js";
 /** @import { Model } from "#player/scene.d.ts" */
 /** @import { Step } from "#player/types.d.ts" */
 
-/** @typedef {"bytes" | "time" | "wait"} Measure what a comparison is about */
+/** @typedef {"bytes" | "time" | "wait"} Measure the quantity of a comparison */
 /** @typedef {{measure: Measure, holds: (value: number) => boolean}} Comparison */
 /** @typedef {{words: string[], comparisons: Comparison[], rank: number | null, beat: number | null}} Query */
 /** @typedef {{step: number, beat: number}} Hit */
@@ -32,11 +32,11 @@ const WAITS = ["wait", "waits", "waited", "waiting", say("search.wait")];
 /** What says only which measure is meant. */
 const MEASURES = ["bytes", "payload", "took", "time"];
 
-/** What was asked for is not understood; the message is one line. */
+/** The query is not understood; the message is one line. */
 export class SearchError extends Error {}
 
 /**
- * Read what was typed.
+ * Parse the typed query.
  * @param {string} text
  * @returns {Query}
  * @throws {SearchError}
@@ -100,7 +100,7 @@ function readAmount(found, before) {
 }
 
 /**
- * The beats that agree with all that is asked, each with the first of its steps that does.
+ * The beats that match the whole query, each with its first matching step.
  * @param {Model} model
  * @param {Query} query
  * @returns {Hit[]}

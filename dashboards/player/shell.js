@@ -1,4 +1,4 @@
-// What stands around the replay: the run, its verdict, warnings, and the list of iterations.
+// The surroundings of the replay: the run, its verdict, warnings, and the list of iterations.
 
 import { iterationSearch } from "#player/address.js";
 import { fillSelect, find, make, write } from "#player/dom.js";

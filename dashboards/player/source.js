@@ -1,6 +1,6 @@
-// Source lines as links into an editor. A trace names a file by its last folder and its name, and a
-// reader says, for this browser alone, where such files lie and how an editor is addressed. The server
-// reads no source file: a trace could name any.
+// Source lines as links into an editor. A trace names a file by its last folder and its name, and the reader
+// configures, for this browser alone, where such files are and how an editor is addressed. The server reads
+// no source file: a trace could name any.
 
 import { find, make } from "#player/dom.js";
 import { say } from "#player/words.js";
@@ -17,7 +17,7 @@ import { say } from "#player/words.js";
 const STORE = "zerosim-editor";
 export const EDITOR = "vscode://file{file}:{line}";
 const SOURCE = /^([^:]+\.py):(\d{1,7}) in (.+)$/;
-/** What a script or a page could hide in. */
+/** URL schemes that could run a script or open a page. */
 const REFUSED = /^(javascript|data|vbscript|blob|about|filesystem):/i;
 const SCHEME = /^[a-z][a-z0-9+.-]*:/i;
 

@@ -1,4 +1,4 @@
-// Says aloud what a screen reader would read, on demand only; never by itself.
+// Speaks the text of a screen reader, on demand only.
 
 import { find, setPressed } from "#player/dom.js";
 import { language, say } from "#player/words.js";
@@ -27,13 +27,13 @@ export function spoken(text) {
 
 /**
  * @param {HTMLElement} root
- * @param {() => string} now what there is to say now
+ * @param {() => string} now returns the current text
  */
 export function createSpeech(root, now) {
   const button = find(root, "#say", HTMLButtonElement);
   const voice = globalThis.speechSynthesis;
   button.hidden = !voice;
-  /** What is being said; "" if nothing is. */
+  /** The text being spoken; "" if none. */
   let saying = "";
 
   /** @param {string} text */
@@ -67,7 +67,7 @@ export function createSpeech(root, now) {
     voice.speak(utterance);
   }
 
-  /** What is shown is another place: go on with that, if something is being said. @param {string} text */
+  /** The place has changed: continue with its text, if speaking. @param {string} text */
   function follow(text) {
     if (saying !== "" && spoken(text) !== saying) {
       stop();

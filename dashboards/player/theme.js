@@ -1,4 +1,4 @@
-// Light or dark, still or moving: what the system wants, unless the reader says otherwise.
+// Light or dark, still or moving: the system's setting, unless the reader changes it.
 
 /** @typedef {"light" | "dark"} Theme */
 
@@ -80,7 +80,7 @@ export function storeMore(more) {
   write(MORE_STORE, more ? "1" : "");
 }
 
-/** What was wished for; a page from a file may not remember. @param {string} name */
+/** The stored setting; a page from a file may have no storage. @param {string} name */
 function read(name) {
   try {
     return localStorage.getItem(name);

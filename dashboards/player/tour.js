@@ -1,5 +1,5 @@
-// A tour: ten to twelve stops, each a still picture with a few sentences. Where the next one is, and
-// what is said at it.
+// A tour: ten to twelve stops, each a still picture with a few sentences. The next stop, and the text of
+// each.
 
 import { say } from "#player/words.js";
 
@@ -8,7 +8,8 @@ import { say } from "#player/words.js";
 /** Not on a tour. */
 export const NO_STOP = -1;
 
-/** What arrows do on a tour: where each leads. @type {Readonly<Record<string, (stop: number, count: number) => number>>} */
+/** The arrow keys on a tour: the target of each. @type {Readonly<Record<string, (stop: number, count: number)
+ *  => number>>} */
 export const TOUR_MOVES = {
   first: () => 0,
   back: (stop) => Math.max(0, stop - 1),
@@ -22,7 +23,7 @@ export function tourSteps({ doc }) {
 }
 
 /**
- * How far a step is played at a stop: what is freed is gone when its step is over, so that is shown.
+ * The progress of a step at a stop: freed shards are gone at the end of their step, so that is shown.
  * @param {Model} model
  * @param {number} stop or `NO_STOP`
  * @param {number | null} tween that of the clock
@@ -36,7 +37,7 @@ export function nameOfStop({ doc }, stop) {
   return say("tour.stop_of", { stop: stop + 1, tour: doc.tour.length });
 }
 
-/** What a stop says. @param {Model} model @param {number} stop */
+/** The text of a stop. @param {Model} model @param {number} stop */
 export function narrateStop(model, stop) {
   const { title, text } = model.doc.tour[stop];
   const name = nameOfStop(model, stop);

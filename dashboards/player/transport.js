@@ -25,8 +25,8 @@ export const first = () => 0;
 export const last = (model) => model.numSteps - 1;
 
 /**
- * Past all that is left of this collective, and what goes on beside it: the first step after its
- * last hop that is not part of it. Elsewhere the next step.
+ * Past the rest of this collective, including concurrent steps: the first step after its last hop that is not
+ * part of it. Elsewhere the next step.
  * @param {Model} model
  * @param {number} position
  */
@@ -102,7 +102,7 @@ const MOVES = {
   first, back: previous, forward: next, last, nextHop: next, previousHop: previous, over, into, out, nextPhase, previousPhase,
 };
 
-/** Those that lead to what a beat is about, unless hops are on. */
+/** Those that lead to a beat's main step, unless hops are on. */
 const BY_BEAT = {
   first: (/** @type {Model} */ model) => model.beatMain[0],
   back: previousBeat,

@@ -1,7 +1,7 @@
 /**
  * A replay document: one iteration of one trace, as `zerosim.view.replay` writes it and the player
  * reads it. Ranks, units, texts, steps and collectives are referred to by position in their lists.
- * Times are nanoseconds since the iteration began; "-1" stands for what there is not.
+ * Times are nanoseconds since the iteration began; "-1" means missing.
  */
 
 /** "outside": the mark that ends an iteration, and all of a program that told of no phases. */
@@ -9,7 +9,7 @@ export type Phase = "forward" | "backward" | "update" | "setup" | "outside";
 export type StepKind = "mark" | "compute" | "collective" | "transfer" | "copy";
 /** Where bytes lie on a rank. */
 export type Tier = "device" | "host" | "disk";
-/** What bytes travel over: between device and host, to and from a disk, from rank to rank. */
+/** The links of bytes: between device and host, to and from a disk, from rank to rank. */
 export type Link = "bus" | "storage" | "within a node" | "between nodes";
 
 export interface ReplayDocument {
@@ -29,7 +29,7 @@ export interface ReplayDocument {
   /** Texts that steps refer to. Plain text: never markup. */
   texts: string[];
   steps: Step[];
-  /** The steps cut into what is watched at once: each step in one beat, in the order of the steps. */
+  /** The steps grouped into beats: each step in one beat, in the order of the steps. */
   beats: Beat[];
   /**
    * By rank, then by step: how far that rank's own clock was, ns. The steps are consistent cuts
@@ -48,7 +48,7 @@ export interface ReplayDocument {
   traffic: Traffic;
   /** Null where memory was not recorded. */
   memory: Memory | null;
-  /** What `zerosim verify` says of the whole trace in one sentence; null: nothing was predicted. */
+  /** The result of `zerosim verify` for the whole trace in one sentence; null: nothing was predicted. */
   verdict: { headline: string; outcome: Outcome | null };
   /** Ten to twelve places of the iteration, in the order in which a tour stops at them. */
   tour: Stop[];
@@ -126,7 +126,7 @@ export interface State {
 }
 
 /**
- * What a rank has of one shard of one unit.
+ * The state of one shard of one unit on a rank.
  *
  * 0 absent    nothing
  * 1 kept      solid: its own, kept from step to step
@@ -172,7 +172,7 @@ export interface Step {
   title: number;
   what: number;
   why: number;
-  /** Who waits meanwhile, for what and how long, in `texts`; -1 if nobody does. */
+  /** Concurrent waits with cause and duration, in `texts`; -1 if there are none. */
   waiting: number;
   /** Where the program asked for it, in `texts`; -1. */
   source: number;
@@ -186,24 +186,23 @@ export interface Step {
   packets: number[];
   /** Bytes that each rank sends where no messages were recorded (native calls); else empty. */
   sent: number[];
-  /** Who waits during this step, three numbers each: rank, start_ns, end_ns; never longer than what
-   *  it waits for goes on. */
+  /** Waits during this step, three numbers each: rank, start_ns, end_ns; never longer than their cause. */
   waits: number[];
-  /** What each rank copies between its tiers, four numbers each: rank, bytes, start_ns, end_ns. */
+  /** Copies of ranks between their tiers, four numbers each: rank, bytes, start_ns, end_ns. */
   copies: number[];
   /** The ledgers of a copy; null for all else. */
   copy: CopyLedger | null;
   /** Cells that change as this step begins, two numbers each: cell, new code. */
   cells: number[];
-  /** Units whose gathered parameters are given back when this step is over: positions in `units`.
+  /** Units with gathered parameters that are freed at the end of this step: positions in `units`.
    *  Those cells change as the next step begins. */
   freed: number[];
 }
 
 /**
- * What is done in a beat. A unit's parameters are gathered, it is computed, what was gathered is
- * freed; gradients are reduced, the optimizer updates, bytes are copied between tiers; pipelines
- * send, tensor parallel ranks combine; all agree on a number, or exchange what has no other name.
+ * The actions of a beat. A unit's parameters are gathered, it is computed, its gathered parameters are freed;
+ * gradients are reduced, the optimizer updates, bytes are copied between tiers; pipelines
+ * send, tensor parallel ranks combine; all agree on a number, or communicate for other purposes.
  */
 export type Sign =
   | "gather"
@@ -229,20 +228,20 @@ export interface Beat {
   main: number;
   /** At least one, in the order in which it is done. */
   signs: Sign[];
-  /** What a strip calls its unit: "3", "emb"; "" for several, and for none. */
+  /** Its unit's label in a strip: "3", "emb"; "" for several, and for none. */
   label: string;
   /** Positions in `units`; empty for a program that told of none. */
   units: number[];
   phase: Phase;
   micro_step: number;
-  /** Other units whose gathered parameters are given back meanwhile, as a strip calls them. */
+  /** Other units with gathered parameters freed meanwhile, by their labels in a strip. */
   freed: string[];
   /** Positions in `texts`: a headline, a sentence of about twenty words. */
   title: number;
   what: number;
-  /** What goes on beside it, in `texts`; -1. */
+  /** Concurrent actions, in `texts`; -1. */
   meanwhile: number;
-  /** Who waits in it, for what and how long, in `texts`; -1 if nobody does. */
+  /** Waits in it with cause and duration, in `texts`; -1 if there are none. */
   waiting: number;
   /** The module of which it goes through all units, one after the other: tile by tile; "" for any other. */
   within: string;
@@ -266,19 +265,19 @@ export interface Stop {
   text: string;
 }
 
-/** What a verdict comes to, as everywhere in zerosim. */
+/** The outcome of a verdict, as everywhere in zerosim. */
 export type Outcome = "as predicted" | "differs, every byte explained" | "unexplained";
 
 /** By rank; null where not known or not measured. */
 export interface CopyLedger {
-  /** What a rank copies, in symbols and with numbers; in `texts`. -1 where no law is known. */
+  /** A rank's copies, in symbols and with numbers; in `texts`. -1 if no law is known. */
   formula: number;
   filled: number;
   theory: (number | null)[];
   trace: (number | null)[];
-  /** What the kernel counted, of copies from and to a disk. */
+  /** The kernel's count, for copies from and to a disk. */
   counted: (number | null)[];
-  /** What a file is beside its content, part of `counted`; 0 on the bus. */
+  /** A file's overhead besides its contents, part of `counted`; 0 on the bus. */
   framing: (number | null)[];
 }
 
@@ -309,11 +308,11 @@ export interface Collective {
   theory: (number | null)[];
   trace: (number | null)[];
   wire: (number | null)[];
-  /** What the backend's algorithm adds to the trace, part of `wire`; null where not known. */
+  /** Bytes that the backend's algorithm adds to the trace, part of `wire`; null if unknown. */
   excess: (number | null)[];
   /** Whether it does so by carrying out more than was asked for. */
   is_more: boolean;
-  /** What the backend's protocol adds, part of `wire`; null where not known. */
+  /** Bytes that the backend's protocol adds, part of `wire`; null if unknown. */
   framing: (number | null)[];
 }
 
@@ -333,11 +332,11 @@ export interface Timeline {
 export interface Traffic {
   /** "2Ψ(N−1)/N"; "" without a law. */
   law: string;
-  /** What the law says a rank sends in the iteration; null without a law. */
+  /** Bytes that a rank sends in the iteration under the law; null without a law. */
   law_bytes: number | null;
   /** Bytes of all parameters in the compute dtype: one Ψ; 0 if unknown. */
   psi_bytes: number;
-  /** What each rank sent in the whole iteration, as `zerosim verify` says; null if not known. */
+  /** Bytes that each rank sent in the whole iteration, according to `zerosim verify`; null if unknown. */
   total: (number | null)[];
   /** The links that bytes go over, where there is more to tell apart than messages of one node. */
   links: LinkLaw[];
@@ -403,7 +402,7 @@ export interface Moment {
 export interface AlignedRun {
   /** The trace's name. */
   name: string;
-  /** What tells it from the others: "ZeRO-3", "ZeRO-3 · gloo". */
+  /** Its distinguishing title: "ZeRO-3", "ZeRO-3 · gloo". */
   title: string;
   /** Of its model states on a rank: "16Ψ/N"; "" and null without a law. */
   law: string;

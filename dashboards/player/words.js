@@ -1,4 +1,4 @@
-// What the player says, in the language of its page. The page holds the words as JSON
+// The player's texts, in the language of its page. The page has them as JSON
 // (dashboards/words/player.toml, by module); where there is no page, a test gives them.
 
 /** @typedef {string | {one: string, other: string}} Text one for a number, where its plural differs */
@@ -46,7 +46,7 @@ function missing(problem, instead) {
   return instead;
 }
 
-/** What a document calls a thing, as it is shown: a phase, a role, a tier, an operator. @param {string} word */
+/** The displayed name of a term in a document: a phase, a role, a tier, an operator. @param {string} word */
 export function named(word) {
   /** @type {any} */
   const names = held?.words?.names;

@@ -1,4 +1,4 @@
-"""Where each page of a site lies, and where a link of a page leads.
+"""The path of each page of a site, and the targets of its links.
 
 Both languages have the same pages at the same places; those in Chinese lie in the folder `zh`.
 """
@@ -20,19 +20,19 @@ from zerosim.puzzles.puzzle import puzzles
 FOLDERS = {Language.ENGLISH: "", Language.CHINESE: "zh/"}
 HOME, RUN_LIST = "index.html", "runs/index.html"
 OWN_RUNS = "lessons/"
-"""Before the name of a committed run, as the server asks for it."""
+"""Prefix of a committed run's name in requests."""
 _STEP = re.compile(r"step=(\d+)")
 _NOTES = "lessons/instructor.md"
 
 
 def document_page(file: str) -> str:
-    """Where a file of the book lies."""
+    """The path of a file of the book."""
     stem = Path(file).stem.removesuffix(".zh").lower()
     return HOME if file == FIRST else f"docs/{stem}.html"
 
 
 def run_page(name: str) -> str:
-    """Where the whole replay of a run lies."""
+    """The path of a run's whole replay."""
     return f"runs/{name.replace('/', '-')}.html"
 
 
@@ -46,7 +46,7 @@ def server_pages() -> dict[str, str]:
 
 
 def puzzle_files() -> dict[str, str]:
-    """What a student fills in, by its address: no page."""
+    """A student's form, by its address: not a page."""
     return {
         f"/puzzles/{one.name}/{one.file_name}": f"puzzles/{one.name}/{one.file_name}"
         for one in puzzles()
@@ -55,11 +55,11 @@ def puzzle_files() -> dict[str, str]:
 
 @dataclass(slots=True)
 class Links:
-    """Where links lead, from one page of one language.
+    """The targets of links, from one page in one language.
 
     Attributes:
-        page: where it lies, without the folder of its language.
-        resources: files of the checkout that pages point to, with where they lie; filled in.
+        page: its path, without the folder of its language.
+        resources: files of the checkout that pages link to, with their paths; filled in.
     """
 
     page: str
@@ -68,23 +68,23 @@ class Links:
 
     @property
     def place(self) -> str:
-        """Where the page lies in the site."""
+        """The path of the page in the site."""
         return FOLDERS[self.language] + self.page
 
     @property
     def root(self) -> str:
-        """The way to the site's folder, as "../"."""
+        """The relative path to the site's folder, as "../"."""
         return "../" * self.place.count("/")
 
     def way_to(self, page: str, language: Language | None = None) -> str:
-        """The way to another page, of this language if none is given."""
+        """The relative path to another page, by default in this language."""
         return self._way(FOLDERS[language or self.language] + page)
 
     def _way(self, place: str) -> str:
         return quote(posixpath.relpath(place, posixpath.dirname(self.place) or "."))
 
     def of_address(self, address: str, pages: Mapping[str, str]) -> str:
-        """Where an address of the server leads; "" if the site has no such page.
+        """The target of an address of the server; "" if the site has no such page.
 
         Args:
             pages: of `server_pages`, `puzzle_files` and runs.
@@ -94,7 +94,7 @@ class Links:
         anchor = f"#step-{step[1]}" if step else f"#{parts.fragment}" if parts.fragment else ""
         if parts.path == "/replay":
             name = parse_qs(parts.query).get("trace", [""])[0].removeprefix(OWN_RUNS)
-            name = f"ring/{name}" if name.startswith("stage-") else name  # as make demo names them
+            name = f"ring/{name}" if name.startswith("stage-") else name  # as named by make demo
             known = {one for names in RUNS for one in names}
             return self.way_to(run_page(name)) if name in known else ""
         found = pages.get(parts.path)
@@ -103,7 +103,9 @@ class Links:
         return self.way_to(found) + (anchor if found.startswith("lessons/") else "")
 
     def of_document(self, link: str, source: Document) -> str:
-        """Where a link of a document leads; what is no page of the site is put beside it."""
+        """The target of a document's link; a file that is not a page of the site is copied beside
+        it.
+        """
         parts = urlsplit(link)
         if parts.scheme or not parts.path:
             return link
@@ -121,7 +123,9 @@ class Links:
         return self._way(f"files/{file}") + anchor
 
     def _language_of(self, file: str, source: Document) -> Language:
-        """Of a page that a document names: its own, unless it names the other one's file."""
+        """The language of a page that a document links to: its own, unless it names the other one's
+        file.
+        """
         if file.endswith(".zh.md"):
             return Language.CHINESE
         is_other = source.language is Language.CHINESE and (

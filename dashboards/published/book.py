@@ -1,4 +1,4 @@
-"""What a site has: the documentation as a book, and the runs that are replayed."""
+"""The contents of a site: the documentation as a book, and the runs with a replay."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zerosim.dashboards.texts import words
 from zerosim.lessons.recordings import HERE
 
 ROOT = HERE.parent
-"""Of a checkout: an installed zerosim has no documentation."""
+"""The root of a checkout: an installed zerosim has no documentation."""
 FIRST = "README.md"
 PARTS: tuple[tuple[str, ...], ...] = (
     (FIRST, "docs/start.md"),
@@ -33,7 +33,7 @@ PARTS: tuple[tuple[str, ...], ...] = (
     ),
     ("CONTRIBUTING.md", "CHANGELOG.md"),
 )
-"""Files of each part of the book, in order: what is read first, guides, reference, explanation."""
+"""Files of each part of the book, in order: introduction, guides, reference, explanation."""
 RUNS: tuple[tuple[str, ...], ...] = (
     tuple(f"ring/stage-{stage}" for stage in range(4)),
     ("offload/stage-2", "infinity/stage-3", "plusplus/stage-3", "accumulate/stage-3"),
@@ -43,7 +43,7 @@ RUNS: tuple[tuple[str, ...], ...] = (
     ),
     ("parallel/tensor-parallel", "parallel/gpipe", "parallel/1f1b"),
 )
-"""Of the committed runs, those that have a page with the whole replay."""
+"""The committed runs with a page of their whole replay."""
 _TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
 
 
@@ -52,9 +52,9 @@ class Document:
     """A file of the book in one language.
 
     Attributes:
-        file: from the root of the checkout; of a page in two languages, the English one.
-        source: what is read.
-        language: that it is written in, whatever is spoken.
+        file: from the root of the checkout; for a page in two languages, the English one.
+        source: the file to read.
+        language: the language of the file, regardless of the current one.
     """
 
     file: str
@@ -80,7 +80,7 @@ class Document:
 
 
 def document(file: str) -> Document:
-    """A file in the language that is spoken, or in the other one if it is not there."""
+    """A file in the current language, or in the other one if missing."""
     english, chinese = ROOT / file, (ROOT / file).with_suffix(".zh.md")
     prefers_chinese = spoken() is Language.CHINESE or not english.exists()
     if prefers_chinese and chinese.exists():
@@ -104,10 +104,10 @@ def parts() -> Iterator[tuple[str, tuple[Document, ...]]]:
 
 
 def documents() -> tuple[Document, ...]:
-    """All of them, in the order in which they are read."""
+    """All of them, in reading order."""
     return tuple(one for _, files in parts() for one in files)
 
 
 def said() -> dict[str, str]:
-    """What a site says around its pages."""
+    """The texts of a site around its pages."""
     return dict(words("book"))  # type: ignore[arg-type]

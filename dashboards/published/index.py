@@ -1,4 +1,4 @@
-"""What a site's search looks through: each section of each page, in its plain words."""
+"""The search index of a site: each section of each page, as plain text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TAG = re.compile(r"<[^>]+>")
 
 
 def sections(page: str, html: str) -> Iterator[tuple[str, str, str]]:
-    """The sections of a page: where each is, what it is called, what it says."""
+    """The sections of a page: address, heading, text."""
     found = _MAIN.search(html)
     shown = _UNREAD.sub(" ", found[0] if found else "")
     headings = list(_HEADING.finditer(shown))
@@ -35,7 +35,7 @@ def index_script(pages: Iterable[tuple[str, str, str]]) -> str:
     """The index as a script, which a page may load from beside it.
 
     Args:
-        pages: where each lies in the folder of its language, its title, and its HTML.
+        pages: the path of each in the folder of its language, its title, and its HTML.
     """
     rows = [
         (at, title, "" if name == title else name, words)

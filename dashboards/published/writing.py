@@ -1,4 +1,4 @@
-"""Makes the files of a site."""
+"""Writes the files of a site."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _OWN_PARTS = Path(__file__).parents[1] / "assets"
 
 
 def write_site(folder: Path) -> tuple[int, int]:
-    """Write a site into a folder; one of ours that was there is replaced.
+    """Write a site into a folder; an earlier site is replaced.
 
     Returns:
         How many files it has, and how many bytes.
@@ -73,7 +73,7 @@ def write_site(folder: Path) -> tuple[int, int]:
 
 
 def site_files() -> dict[str, bytes]:
-    """All files of a site, by where they lie in it.
+    """All files of a site, by path.
 
     Raises:
         EnvironmentFault: the documentation is not here.
@@ -87,10 +87,10 @@ def site_files() -> dict[str, bytes]:
 
 
 class SitePages:
-    """The pages of one language, which is spoken while they are made."""
+    """The pages of one language, which is the current one while they are created."""
 
     def __init__(self, language: Language, away: StandalonePages) -> None:
-        """Of a checkout; `away` makes the pages, those of both languages."""
+        """For a checkout; `away` creates the pages of both languages."""
         self._language = language
         self._away = away
         self._said = said()
@@ -100,7 +100,7 @@ class SitePages:
         self._resources: dict[str, Path] = {}
 
     def files(self) -> dict[str, bytes]:
-        """The pages, what they share, and what they point to."""
+        """The pages, their shared resources, and the files that they link to."""
         folder = FOLDERS[self._language]
         pages = dict(self._all())
         while todo := [at for at in self._framed.values() if at not in pages]:  # frames
@@ -133,7 +133,7 @@ class SitePages:
             yield notebook_of(puzzle.name), by_name[puzzle.name].text()
 
     def _parts(self, pages: dict[str, str]) -> dict[str, bytes]:
-        """What pages share."""
+        """The shared resources of pages."""
         found = {shared.MODULES: shared.modules_script()}
         found |= {shared.style_name(one): self._away.get(one) for one in self._styles}
         found |= {
@@ -204,7 +204,7 @@ class SitePages:
         return page.replace(_HEAD, head, 1)
 
     def _frame(self, links: Links, address: str) -> str:
-        """The way to a page in a frame, which is made for all that show it."""
+        """The relative path to a page in a frame, which is created once for all pages with it."""
         name = re.sub(
             r"[^\w-]+", "-", address.replace(f"{OWN_RUNS}", "").replace(f"&{EMBED}=1", "")
         )
@@ -217,7 +217,7 @@ class SitePages:
         return f' {found[1]}="{escape(way)}"' if way else ""
 
     def _head(self, links: Links, page: str) -> str:
-        """What a search engine and a chat show of the page, and what its search needs."""
+        """The metadata of the page for search engines and previews, and for its own search."""
         parts_at = f"{links.root}{shared.FOLDER}"
         shown = "" if 'property="og:title"' in page else preview(unescape(_title(page)))
         return f"""
@@ -259,7 +259,7 @@ _NO_TABS = '<nav class="tabs"></nav>'
 
 
 def notebook_of(puzzle: str) -> str:
-    """Where a puzzle's notebook lies."""
+    """The path of a puzzle's notebook."""
     return f"puzzles/{puzzle}/{puzzle}.ipynb"
 
 

@@ -1,8 +1,8 @@
-"""What is said of ZeRO on the web, each claim tested against theory and a run.
+"""Claims about ZeRO on the web, each tested against theory and a run.
 
-`claims.toml` has what a claim says, what theory says and what a run measured, as expressions. The
-verdict is worked out from them: a claim that holds for some numbers of ranks, or under some of its
-conditions, is true only then. Where theory and a run disagree there is no verdict.
+`claims.toml` has the claimed, theoretical and measured values of each, as expressions. The verdict
+is computed from them: a claim that holds for some numbers of ranks, or under some of its
+conditions, is true only then. If theory and a run disagree, there is no verdict.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ MEASURED_WITHIN = 0.01
 
 
 class ClaimVerdict(StrEnum):
-    """Whether a claim holds."""
+    """The verdict on a claim."""
 
     TRUE = "true"
     FALSE = "false"
     ONLY_IF = "only-if"
-    """Under a condition that those who say it leave out."""
+    """Under a condition that the claim usually omits."""
     OPEN = "open"
     """Theory and the run do not agree."""
 
@@ -42,10 +42,10 @@ class Number:
     """One number of a claim: expressions, in which `n()` is the number of ranks.
 
     Attributes:
-        of: what it is.
-        says: what the claim says.
-        theory: what theory says.
-        measured: what a run measured with `ranks` ranks; "" if no run can.
+        of: its meaning.
+        says: the claimed value.
+        theory: the value of theory.
+        measured: the value measured in a run with `ranks` ranks; "" if no run can.
     """
 
     of: str
@@ -68,16 +68,16 @@ class Claim:
     """A sentence about ZeRO.
 
     Attributes:
-        said: in quotation, as it is found.
-        found: where, in our words.
+        said: quotation of the claim.
+        found: its place, in our words.
         link: an address of it; "" if it was not kept.
-        unit: of its numbers.
-        tolerance: relative; how far from theory a number may be to hold.
-        within: likewise, absolute: half of the last printed place.
-        over_ranks: it is said of any number of ranks: for which does it hold?
-        because: why the verdict is what it is.
-        values: expressions by the names that `because` uses; they may ask for condition(),
-            tolerance() and most_ranks().
+        unit: unit of its numbers.
+        tolerance: relative deviation from theory within which a number holds.
+        within: the same, absolute: half of the last printed digit.
+        over_ranks: it is about any number of ranks: for which does it hold?
+        because: the reason for the verdict.
+        values: expressions by the names in `because`; they may use condition(), tolerance() and
+            most_ranks().
     """
 
     id: str
@@ -94,14 +94,14 @@ class Claim:
 
     @property
     def found_in(self) -> str:
-        """Where it was found, with the address if there is one."""
+        """Its source, with the address if there is one."""
         key = "claims.found_at" if self.link else "claims.found"
         return _WORDS(key, where=self.found, link=self.link)
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimNumber:
-    """A number of a claim, worked out; `measured` is None where no run can tell."""
+    """A computed number of a claim; `measured` is None if no run can measure it."""
 
     of: str
     says: float
@@ -111,7 +111,7 @@ class ClaimNumber:
 
     @property
     def is_proved(self) -> bool:
-        """Theory and the run agree, as far as there is a run."""
+        """Whether theory and the run agree, if there is a run."""
         return self.measured is None or math.isclose(
             self.theory, self.measured, rel_tol=MEASURED_WITHIN, abs_tol=1e-9
         )
@@ -132,11 +132,11 @@ class WorkedCase:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What became of a claim.
+    """The verdict on a claim.
 
     Attributes:
-        condition: of a claim that is true only then, such as "N is 133 or more"; else "".
-        because: in this run's numbers.
+        condition: for a claim that is true only then, such as "N is 133 or more"; else "".
+        because: the reason in this run's numbers.
     """
 
     claim: Claim
@@ -160,7 +160,7 @@ def claims() -> Mapping[str, Claim]:
     """All claims, by id.
 
     Raises:
-        ConfigError: the file does not say what it must.
+        ConfigError: a required field is missing.
     """
     return {name: _parse(name, each) for name, each in overlaid(HERE / "claims.toml").items()}
 
@@ -169,7 +169,7 @@ def judge(claim: Claim, names: Names) -> Judgement:
     """Work a claim's verdict out.
 
     Args:
-        names: what its expressions may call.
+        names: the names available in its expressions.
     """
     tried = tuple(
         WorkedCase(case.when, tuple(_find(claim, number, names) for number in case.numbers))
@@ -203,7 +203,7 @@ def _verdict(num_holding: int, num_all: int) -> ClaimVerdict:
 
 
 def _words_of(ranks: Sequence[int]) -> str:
-    """For which numbers of ranks, in words."""
+    """The numbers of ranks for which it holds, in words."""
     first, last = ranks[0], ranks[-1]
     if len(ranks) != last - first + 1:
         return _WORDS("claims.one_of", numbers=enumerated(map(str, ranks)))
@@ -228,7 +228,7 @@ def _holds_for(claim: Claim, num_ranks: int, names: Names) -> bool:
 
 
 def _both(number: Number, num_ranks: int, names: Names) -> tuple[float, float]:
-    """What is said and what theory says, for a number of ranks."""
+    """The claimed and the theoretical value, for a number of ranks."""
     known = {**names, "n": lambda: num_ranks}
     return float(evaluate(number.says, known)), float(evaluate(number.theory, known))
 

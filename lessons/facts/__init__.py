@@ -1,7 +1,7 @@
-"""What an answer can be made of: the numbers of recorded runs, and of theory.
+"""The terms of an answer: the numbers of recorded runs, and of theory.
 
-Every public method of `Facts` is a name that an expression of a question may call. A run is named
-as in `lessons.recordings`. Bytes unless the name says otherwise; rank 0 unless a rank is given; the
+Every public method of `Facts` is a name that a question's expression may call. Runs are named as in
+`lessons.recordings`. Values are bytes unless the name says otherwise, of rank 0 by default, in the
 last complete iteration.
 """
 

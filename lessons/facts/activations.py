@@ -1,4 +1,4 @@
-"""Activations: what a block keeps for backward, measured, and by the law of Korthikanti et al.
+"""Activations: those that a block keeps for backward, measured, and by Korthikanti et al.'s law.
 
 Bytes of one rank, activations of two bytes.
 """
@@ -20,7 +20,7 @@ from zerosim.theory.saved import (
 from zerosim.theory.transformer import Computing, LayerCut
 
 THEIRS = KeptActivations(has_scores=True, has_dropout=True)
-"""As the paper's transformer keeps it: with scores of all pairs of tokens, and with dropout."""
+"""As in the paper's transformer: with scores of all pairs of tokens, and with dropout."""
 VARIANTS = {
     "none": (False, Recompute.NONE),
     "sequence": (True, Recompute.NONE),
@@ -28,7 +28,7 @@ VARIANTS = {
     "both": (True, Recompute.SELECTIVE),
     "full": (False, Recompute.FULL),
 }
-"""Beside tensor parallelism: whether the sequence is divided, and what is computed again."""
+"""Besides tensor parallelism: whether the sequence is sharded, and the recomputed part."""
 Sizes = tuple[int, int, int, int, int]
 """Layers, width, heads, sequences of a micro-batch, tokens of each."""
 
@@ -39,7 +39,7 @@ class ActivationFacts(MemoryFacts):
     # measured, of zerosim's own runs
 
     def kept_by(self, run: str, unit: str, rank: int = 0) -> int:
-        """What a rank keeps of a unit when backward begins."""
+        """Activations that a rank keeps of a unit at the start of backward."""
         return self.held_at(run, "backward", Role.ACTIVATIONS, unit, rank)
 
     def sbh(self, run: str) -> int:
@@ -48,13 +48,13 @@ class ActivationFacts(MemoryFacts):
         return computing.tokens * computing.shape.width
 
     def block_law(self, run: str) -> int:
-        """What the law says that a block of a run keeps: no dropout, no scores."""
+        """Activations of a run's block under the law: no dropout, no scores."""
         return block_bytes(self._computing(run), KeptActivations())
 
-    # laws, of models that nobody trains here
+    # laws, for models that are not trained here
 
     def kept_law(self, sizes: Sizes, tensor: int = 1, variant: str = "none") -> int:
-        """What all blocks of a GPT keep on a rank, by the law, in one of the `VARIANTS`."""
+        """Activations of all blocks of a GPT on a rank, by the law, in one of the `VARIANTS`."""
         layers, width, heads, batch, sequence = sizes
         is_cut, recompute = VARIANTS[variant]
         shape = GPTConfig(layers=layers, width=width, heads=heads, context=sequence)
@@ -72,7 +72,7 @@ class ActivationFacts(MemoryFacts):
         return sorted(VARIANTS, key=lambda each: self.kept_law(sizes, tensor, each))
 
     def block_parts(self, run: str) -> tuple[Saved, ...]:
-        """All that a block of a run's shape would keep, with dropout and with scores."""
+        """All activations of a block of a run's shape, with dropout and with scores."""
         return kept_in_block(self._computing(run), THEIRS)
 
     def block_with_all(self, run: str) -> int:

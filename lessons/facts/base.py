@@ -1,4 +1,4 @@
-"""What all facts rest on: each recording as a run that was read once, and what it is."""
+"""The basis of all facts: each recording as a run that was loaded once, and its description."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WORDS = Words(HERE / "words.toml")
 
 
 class Base:
-    """What a run is, and its reports."""
+    """The description of a run, and its reports."""
 
     def __init__(self, recordings: LessonRecordings) -> None:
         self._run = recordings.run
@@ -38,7 +38,7 @@ class Base:
         return self._run(run).replay().document
 
     def title(self, run: str) -> str:
-        """Its stage by name, such as "ZeRO-2"; who trains, if that is not zerosim's engine."""
+        """Its stage by name, such as "ZeRO-2"; or the implementation, if not zerosim's engine."""
         if is_profiled(run):
             return name_in(run)
         if own := title_of(run):
@@ -48,7 +48,7 @@ class Base:
         return term(STAGE_NAMES[stage])
 
     def ranks(self, run: str) -> list[tuple[str, str]]:
-        """What can be clicked: each rank."""
+        """The options to click: each rank."""
         return [(str(rank), _WORDS("facts.rank", rank=rank)) for rank in self._run(run).ranks]
 
     def num_ranks(self, run: str) -> int:
@@ -68,9 +68,9 @@ class Base:
         return self._report(run).num_parameters
 
     def model_psi(self, run: str) -> int:
-        """Number of parameters of the model that all runs of a setting train.
+        """Number of parameters of the model common to all runs of a setting.
 
-        Where a program knows of a part of it only, the setting's run of DDP says how many.
+        If a program only knows a part of it, the setting's DDP run has the number.
         """
         found = self.psi(run)
         if found:
@@ -85,11 +85,11 @@ class Base:
         return list(self._run(run).units)
 
     def dtype(self, run: str) -> str:
-        """What a run computes in, such as "bf16"."""
+        """The dtype in which a run computes, such as "bf16"."""
         return self._report(run).dtype
 
     def element_bytes(self, run: str) -> int:
-        """Bytes of a parameter as it is computed with."""
+        """Bytes of a parameter in the compute dtype."""
         return self._report(run).element_bytes
 
     def config(self, run: str, name: str) -> float:

@@ -1,4 +1,4 @@
-"""What became of the claims in `claims.toml`."""
+"""The verdicts on the claims in `claims.toml`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zerosim.lessons.recordings import LessonRecordings
 
 
 class Claims(Base):
-    """Facts of what is said on the web."""
+    """Facts about claims on the web."""
 
     def __init__(self, recordings: LessonRecordings) -> None:
         super().__init__(recordings)
@@ -24,7 +24,7 @@ class Claims(Base):
 
     @abstractmethod
     def names(self) -> Mapping[str, Callable[..., Any]]:
-        """What the claims' expressions may call."""
+        """The names available in the claims' expressions."""
 
     def judgement(self, claim: str) -> Judgement:
         """A claim's verdict, and the numbers behind it.
@@ -37,11 +37,11 @@ class Claims(Base):
         return self._judged(claim)
 
     def verdict(self, claim: str) -> str:
-        """One of "true", "false", "only-if", and "open" where theory and a run disagree."""
+        """One of "true", "false", "only-if", and "open" if theory and a run disagree."""
         return str(self.judgement(claim).verdict)
 
     def condition(self, claim: str) -> str:
-        """Under which a claim is true, if it is not always; else ""."""
+        """The condition under which a claim is true, if it is not always; else ""."""
         return self.judgement(claim).condition
 
     def said(self, claim: str) -> str:
@@ -49,5 +49,5 @@ class Claims(Base):
         return self.judgement(claim).claim.said
 
     def because(self, claim: str) -> str:
-        """Why the verdict is what it is."""
+        """The reason for the verdict."""
         return self.judgement(claim).because

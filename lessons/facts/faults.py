@@ -1,4 +1,4 @@
-"""Runs that go wrong and ranks that are held: what they left, and which rank is at fault."""
+"""Failing runs and paused ranks: their traces, and the culprit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WORDS = Words(HERE / "words.toml")
 
 
 class FaultFacts(Base):
-    """Facts of what went wrong, and of what was said to ranks that were held."""
+    """Facts about failures, and about the replies of paused ranks."""
 
     def __init__(self, recordings: LessonRecordings) -> None:
         super().__init__(recordings)
@@ -32,7 +32,7 @@ class FaultFacts(Base):
         return found[0]
 
     def culprit(self, run: str) -> str:
-        """The rank whose fault it is."""
+        """The culprit."""
         return str(self._finding(run).ranks[0])
 
     def wrong(self, run: str) -> str:
@@ -40,7 +40,7 @@ class FaultFacts(Base):
         return self._finding(run).wrong.value
 
     def told(self, run: str) -> list[tuple[str, str]]:
-        """What `zerosim diagnose` says, line by line, each with what it is."""
+        """The output of `zerosim diagnose`, line by line, each with its kind."""
         found = self._diagnosis(run)
         said = _WORDS.table["facts"]["told"]
         rows = [(said["who"], found.headline)]
@@ -50,7 +50,7 @@ class FaultFacts(Base):
         return rows + [(said["also"], one.sentence) for one in found.findings[1:]]
 
     def guilty_iteration(self, run: str) -> int:
-        """In which it is seen."""
+        """The iteration of the fault."""
         return self._finding(run).place.iteration
 
     def last_call(self, run: str, rank: int) -> str:
@@ -67,7 +67,7 @@ class FaultFacts(Base):
         )
 
     def first_calls(self, run: str, rank: int, iteration: int) -> list[str]:
-        """The units that a rank gathered first in the forward of an iteration, in its order."""
+        """The units that a rank gathered first in the forward of an iteration, in order."""
         called = [
             one
             for one in self._rank(run, rank).events
@@ -78,13 +78,13 @@ class FaultFacts(Base):
         return [one.unit for one in sorted(called, key=lambda one: one.sequence or 0)]
 
     def second_compute_ms(self, run: str) -> float:
-        """How long the slowest of all ranks but the one at fault computed."""
+        """Computing time of the slowest rank other than the culprit."""
         time = self._run(run).time(by=("rank",))
         own = [row["compute_ns"] for row in time if str(row["rank"]) != self.culprit(run)]
         return float(max(own)) / 1e6
 
     def ending(self, run: str, rank: int) -> str:
-        """How its trace ends, in words."""
+        """The end of its trace, in words."""
         trace = self._rank(run, rank)
         if trace.failure is not None and trace.failure.waiting_for:
             others = enumerated(map(str, sorted(trace.failure.waiting_for)))
@@ -102,28 +102,28 @@ class FaultFacts(Base):
     def _rank(self, run: str, rank: int) -> RankTrace:
         return next(one for one in self._run(run).trace.ranks if one.rank == rank)
 
-    # ranks that were held
+    # paused ranks
 
     def session(self, run: str, part: str) -> list[tuple[str, list[str]]]:
-        """A part of what was said to whoever held the ranks: commands, each with its answer."""
+        """A part of a debugger session: commands, each with its reply."""
         return session_of(run, self._folder(run))[part]
 
     def _answer(self, run: str, part: str, command: str) -> list[str]:
         return next(said for given, said in self.session(run, part) if given == command)
 
     def looked_at(self, run: str, command: str) -> list[int]:
-        """How many elements each rank has of what was looked at."""
+        """Number of elements that each rank has of the inspected tensor."""
         _, *rows = self._answer(run, "stand", command)
         return [int(row.split()[2]) for row in rows]
 
     def waited_in(self, run: str) -> str:
-        """Why the call was made in which the rank waited that was let go alone."""
+        """The purpose of the call in which the only released rank waited."""
         found = re.fullmatch(r"rank 1 waits for .*: .*, (.*)", self._answer_alone(run)[0])
         assert found is not None, run
         return found[1]
 
     def waited_for_unit(self, run: str) -> str:
-        """Whose call that was."""
+        """The unit of that call."""
         found = re.search(r": [a-z-]+ of (\S+), ", self._answer_alone(run)[0])
         assert found is not None, run
         return found[1]
@@ -132,25 +132,25 @@ class FaultFacts(Base):
         return self._answer(run, "alone", "only 1 phase")
 
     def stopped_before(self, run: str) -> str:
-        """Whose reduction the breakpoint stopped the ranks before."""
+        """The unit of the reduction at the breakpoint."""
         found = re.search(r"reduce-scatter of (\S+):", self._answer(run, "stops", "continue")[1])
         assert found is not None, run
         return found[1]
 
     def checked_sum(self, run: str) -> str:
-        """What the reduced gradient is: the ranks' own, added up ("sum") or their "mean"."""
+        """Whether the reduced gradient is the sum of the ranks' own ("sum") or their "mean"."""
         said = self._answer(run, "sum", "check sum")[0]
         found = re.search(r"the (sum|mean) of the ranks' own", said)
         assert found is not None, run
         return found[1]
 
     def sum_differs_by(self, run: str) -> float:
-        """By how much at most."""
+        """The maximum deviation."""
         found = re.search(r"but for (\S+) ", self._answer(run, "sum", "check sum")[0])
         assert found is not None, run
         return float(found[1])
 
     def whole_at_forward(self, run: str) -> int:
-        """How many things the watch on replicas compares as a forward begins."""
+        """Number of tensors that the watch on replicas compares when a forward begins."""
         said = [lines for given, lines in self.session(run, "watch") if given == "check"][-1]
         return sum("equal on all ranks" in line or " differ" in line for line in said)

@@ -1,4 +1,6 @@
-"""Which functions asked for what: DeepSpeed's and those of zerosim's engine, as calls name them."""
+"""The functions behind calls: DeepSpeed's and those of zerosim's engine, by their names in
+calls.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +12,21 @@ from zerosim.lessons.facts.base import Base
 from zerosim.schema.events import Event, Kind
 
 _FIRST = 0
-"""The iteration that is looked at: what an engine records in it, it repeats."""
+"""The iteration to inspect: an engine records in it, and repeats it."""
 _INNER = "<locals>."
 _ENTRIES = (
     *("deepspeed/__init__.py", "deepspeed/runtime/engine.py", "zerosim/train/deepspeed/"),
     *("zerosim/train/engine/engine.py", "zerosim/train/engine/hooks.py"),
-    # and where they were in older traces
+    # and their files in older traces
     *("zerosim/deepspeed/", "zerosim/engine/engine.py", "zerosim/engine/hooks.py"),
 )
-"""Files through which everything is asked for."""
+"""Files through which every call passes."""
 _AHEAD = "prefetch"
 
 
 @dataclass(frozen=True, slots=True)
 class CallSite:
-    """A function on the way to a call, and its line that went on.
+    """A function on the stack of a call, and its line.
 
     Attributes:
         file: from its package on.
@@ -48,13 +50,13 @@ class CallSite:
 
 @dataclass(frozen=True, slots=True)
 class AskedStep:
-    """What is asked for in one way, before the first iteration or in it.
+    """Calls with the same stack, before the first iteration or in it.
 
     Attributes:
         phase: "initialize" before it.
-        is_ahead: fetched before its use.
-        calls, elements: of all that were asked for so, on rank 0.
-        way: the functions between the program and the first of them, the outermost first.
+        is_ahead: prefetched.
+        calls, elements: of all such calls, on rank 0.
+        way: the functions between the program and the first of them, outermost first.
     """
 
     phase: str
@@ -73,10 +75,10 @@ class AskedStep:
 
 
 class Functions(Base):
-    """Facts of who asked."""
+    """Facts about callers."""
 
     def asked_steps(self, run: str) -> list[AskedStep]:
-        """What rank 0 asks for before the first iteration and in it, by the functions that ask."""
+        """Calls of rank 0 before the first iteration and in it, by calling functions."""
         found: dict[tuple[object, ...], AskedStep] = {}
         for event in self._asked(run):
             step = AskedStep(
@@ -97,7 +99,7 @@ class Functions(Base):
         return list(found.values())
 
     def way_of(self, run: str, phase: str, purpose: str, through: str = "") -> tuple[CallSite, ...]:
-        """The functions on the way to the first such call; of those through a function, if named.
+        """The functions on the stack of the first such call; of one through a function, if named.
 
         Raises:
             ConfigError: there is no such call.
@@ -112,7 +114,7 @@ class Functions(Base):
     def asked_through(
         self, run: str, function: str, phase: str = "", micro_step: int | None = None
     ) -> int:
-        """How many calls a function stands on the way to, in the first iteration or before it."""
+        """Number of calls with a function on their stack, in the first iteration or before it."""
         return sum(
             function in {one.short for one in _way(event)}
             and phase in {"", _phase(event)}
@@ -123,7 +125,7 @@ class Functions(Base):
     def first_asked(
         self, run: str, phase: str, purpose: str, op: str, micro_step: int | None = None
     ) -> int:
-        """How many such calls there are in the first iteration, or before it: "initialize"."""
+        """Number of such calls in the first iteration, or before it: "initialize"."""
         return sum(
             (_phase(event), event.purpose, event.op) == (phase, purpose, op)
             and micro_step in {None, event.micro_step}
@@ -131,14 +133,14 @@ class Functions(Base):
         )
 
     def ahead(self, run: str, phase: str, micro_step: int) -> int:
-        """How many of its gathers in the first iteration were asked for before their use."""
+        """Number of its gathers in the first iteration that were prefetched."""
         return sum(
             event.unit == _AHEAD and _phase(event) == phase and event.micro_step == micro_step
             for event in self._asked(run)
         )
 
     def in_their_order(self, run: str, phase: str, purpose: str, names: Sequence[str]) -> list[str]:
-        """Functions as they stand on the way to a call that all of them are on the way to."""
+        """Functions in the order of the stack of a call that has all of them."""
         for event in self._asked(run):
             found = [one.short for one in _way(event) if one.short in names]
             if (_phase(event), event.purpose) == (phase, purpose) and len(found) == len(names):
@@ -146,13 +148,13 @@ class Functions(Base):
         return []
 
     def not_asking(self, run: str, names: Sequence[str]) -> str:
-        """The one of these functions that no call was asked through; "" if that is not one."""
+        """The one of these functions that is on no call's stack; "" if that is not exactly one."""
         asking = {one.short for event in self._asked(run) for one in _way(event)}
         found = [name for name in names if name not in asking]
         return found[0] if len(found) == 1 else ""
 
     def parameters(self, run: str) -> int:
-        """How many parameters the model of a program has; a tied one is one."""
+        """Number of parameters of a program's model; a tied one counts once."""
         bundles = self._run(run).strategies[-1].bundles
         return len({one.name for bundle in bundles for one in bundle.parameters})
 

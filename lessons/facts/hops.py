@@ -1,4 +1,4 @@
-"""One collective of a ring, hop by hop: who sends which piece to whom.
+"""One collective of a ring, hop by hop: sender, receiver and piece of each message.
 
 A collective is named by its op and its unit; the first such of the iteration is meant. Ranks and
 shards count from 0, hops from 1. All of it is traced: these are the messages that were sent.
@@ -16,13 +16,13 @@ from zerosim.schema.events import Algorithm, Op
 from zerosim.theory import cost
 
 UNIT = "blocks.2"
-"""The unit that lessons look at unless they say otherwise: one in the middle."""
+"""The default unit of the lessons: one in the middle."""
 _PACKET = 6  # sender, receiver, shard, bytes, start, end
 
 
 @dataclass(frozen=True, slots=True)
 class HopMessage:
-    """What one rank sends to another in one hop."""
+    """A message from one rank to another in one hop."""
 
     hop: int
     source: int
@@ -35,7 +35,7 @@ class HopFacts(Base):
     """Facts of one collective."""
 
     def ops(self, run: str, unit: str = UNIT) -> list[str]:
-        """The kinds of collectives that a unit takes part in, in the order of a step."""
+        """The kinds of collectives of a unit, in the order of a step."""
         found = [e["op"] for e in self._document(run)["collectives"] if e["unit_name"] == unit]
         return list(dict.fromkeys(found))
 
@@ -48,11 +48,11 @@ class HopFacts(Base):
         return len({each.hop for each in self.messages(run, op, unit) if each.source == rank})
 
     def bytes_sent(self, run: str, op: str, unit: str = UNIT, rank: int = 0) -> int:
-        """What a rank sends in one collective."""
+        """Bytes that a rank sends in one collective."""
         return sum(each.bytes for each in self.messages(run, op, unit) if each.source == rank)
 
     def share_sent(self, run: str, op: str, unit: str = UNIT, rank: int = 0) -> float:
-        """What a rank sends in one collective, as a multiple of its payload."""
+        """The same as a multiple of the collective's payload."""
         payload: int = self._collective(run, op, unit)["payload_bytes"]
         return self.bytes_sent(run, op, unit, rank) / payload
 
@@ -61,14 +61,14 @@ class HopFacts(Base):
         return str(next(m.target for m in self.messages(run, op, unit) if m.shard == shard))
 
     def last_receiver(self, run: str, op: str, shard: int, unit: str = UNIT) -> str:
-        """The rank that receives a piece in its last hop: of a reduce-scatter, its owner."""
+        """The rank that receives a piece in its last hop: for a reduce-scatter, its owner."""
         return str([m.target for m in self.messages(run, op, unit) if m.shard == shard][-1])
 
     def messages(self, run: str, op: str, unit: str = UNIT) -> tuple[HopMessage, ...]:
         """All messages of a collective, hop by hop, then by sender.
 
         Raises:
-            ConfigError: there is no such collective, or its hops are not known.
+            ConfigError: there is no such collective, or its hops are unknown.
         """
         document = self._document(run)
         index = document["collectives"].index(self._collective(run, op, unit))
@@ -91,7 +91,7 @@ class HopFacts(Base):
         )
 
     def ring_share(self, op: str, num_ranks: int) -> float:
-        """By theory: what a rank of a ring sends, as a multiple of the payload."""
+        """By theory: traffic of a rank of a ring, as a multiple of the payload."""
         elements = num_ranks  # one a piece
         return cost(Algorithm.RING, Op(op), num_ranks, 0, elements, 1).sent_bytes / elements
 

@@ -1,7 +1,7 @@
-"""A model on a cluster: what each axis of a layout moves, and how long its step is predicted to be.
+"""A model on a cluster: traffic of each axis of a layout, and the predicted duration of its step.
 
-All facts are of one question, GPT-3 on 256 GPUs of a DGX A100 cluster; a grid is tensor x pipeline
-x data parallel.
+All facts are about one question, GPT-3 on 256 GPUs of a DGX A100 cluster; a grid is tensor x
+pipeline x data parallel.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class LayoutFacts(Base):
         return _question().node
 
     def cluster_sequences(self) -> int:
-        """Of one optimizer step."""
+        """Sequences of one optimizer step."""
         return _question().sequences
 
     def cluster_length(self) -> int:
@@ -47,7 +47,7 @@ class LayoutFacts(Base):
         return _question().sequence
 
     def cluster_memory_gb(self) -> float:
-        """Of one GPU."""
+        """Memory of one GPU."""
         return _question().memory_bytes / 1e9
 
     def cluster_layers(self) -> int:
@@ -59,7 +59,7 @@ class LayoutFacts(Base):
         return _question().shape.num_parameters
 
     def fastest(self, name: str) -> PredictedLayout:
-        """Of a kind, such as "ZeRO-3", the fastest layout that fits, or the smallest.
+        """The fastest layout of a kind, such as "ZeRO-3", that fits, or the smallest.
 
         Raises:
             ConfigError: there is no such kind.
@@ -89,21 +89,20 @@ class LayoutFacts(Base):
         return self.of_grid(tensor, pipeline).step_s
 
     def cause_s(self, tensor: int, pipeline: int, cause: str) -> float:
-        """How much of that goes to a cause, such as "waiting: between nodes", predicted."""
+        """The part of that for a cause, such as "waiting: between nodes", predicted."""
         return self.of_grid(tensor, pipeline).times.get(TimeCategory(cause), 0) / 1e9
 
     def fastest_grid(self, *grids: tuple[int, int]) -> str:
-        """Which of these is predicted to be the fastest, as "4x4"."""
+        """The fastest of these, predicted, as "4x4"."""
         tensor, pipeline = min(grids, key=lambda one: self.grid_s(*one))
         return f"{tensor}x{pipeline}"
 
     def axis_gb(self, axis: str, grid: Grid) -> float:
-        """What a GPU in the middle of a pipeline sends in a step for one axis, by theory.
+        """Traffic of a GPU in the middle of a pipeline in a step for one axis, by theory.
 
-        Of tensor parallel the all-reduces of its blocks, forward and backward, each as a ring
-        sends it; of the pipeline activations on and their gradients back; of data parallel a
-        reduce-scatter and an all-gather of its own parameters (ZeRO-1). bf16; nothing is computed
-        again. GB.
+        For tensor parallel, the all-reduces of its blocks, forward and backward, each as a ring;
+        for the pipeline, activations and their gradients; for data parallel, a reduce-scatter and
+        an all-gather of its own parameters (ZeRO-1). bf16, without recomputation. GB.
 
         Raises:
             ConfigError: there is no such axis.
@@ -124,31 +123,31 @@ class LayoutFacts(Base):
         return sum(_sent(op, data, own) for op in (Op.REDUCE_SCATTER, Op.ALL_GATHER)) / 1e9
 
     def most_first(self, grid: Grid) -> list[str]:
-        """The axes in order, the one for which a GPU sends most first."""
+        """The axes in order of a GPU's traffic, the largest first."""
         return sorted(AXES, key=lambda axis: -self.axis_gb(axis, grid))
 
     def micro_batches_of(self, grid: Grid, batch: int) -> int:
-        """m: micro-batches of so many sequences that go through a pipeline in a step."""
+        """m: micro-batches of so many sequences that pass through a pipeline in a step."""
         return _question().sequences // (grid[2] * batch)
 
     def bubble_of(self, grid: Grid, batch: int) -> float:
-        """Idle time of all the time of a pipeline, by theory."""
+        """Idle fraction of a pipeline's total time, by theory."""
         micro_batches = self.micro_batches_of(grid, batch)
         bubble = Bubble(num_ranks=grid[1], num_microbatches=micro_batches, stages_a_rank=1)
         return float(bubble.of_total)
 
     def largest_batch(self, grid: Grid, most: float) -> int:
-        """The largest micro-batch, a power of two, with no more of a bubble than that."""
+        """The largest micro-batch, a power of two, with at most that bubble."""
         sizes = [1 << power for power in range(self.micro_batches_of(grid, 1).bit_length())]
         return max(size for size in sizes if self.bubble_of(grid, size) <= most)
 
     def least_gpus(self) -> int:
-        """How many hold the model states of mixed precision Adam, if nothing else were there."""
+        """Number of GPUs that hold the model states of mixed-precision Adam, with nothing else."""
         states = 16 * self.cluster_psi()
         return -int(-states // _question().memory_bytes)
 
     def call_ms(self, run: str, purpose: str) -> float:
-        """How long a call takes in the mean, predicted; of rank 0."""
+        """Mean duration of a call, predicted; on rank 0."""
         table = self._run(run).events(kind="collective", purpose=purpose)
         spans = [int(row["duration_ns"] or 0) for row in table if row["rank"] == 0]
         return sum(spans) / len(spans) / NS_A_MS
@@ -165,6 +164,6 @@ def _plan() -> LayoutSearch:
 
 
 def _sent(op: Op, ranks: int, elements: int) -> int:
-    """What a rank of a ring sends for one call, bytes."""
+    """Bytes that a rank of a ring sends for one call."""
     padded = -(-elements // ranks) * ranks
     return cost(Algorithm.RING, op, ranks, 0, padded, _ELEMENT_BYTES).sent_bytes

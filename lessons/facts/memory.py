@@ -1,6 +1,6 @@
-"""What a rank holds: model states by law and measured, peaks, and what it has at which moment.
+"""Memory of a rank: model states by law and measured, peaks, and the memory at moments.
 
-Of rank 0 unless one is given.
+For rank 0 by default.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class MemoryFacts(Base):
         return float(stage_states(stage, num_ranks, 1, DType(dtype)).law_bytes()) * psi
 
     def role_states(self, stage: int, num_ranks: int, role: str) -> float:
-        """What one role has of it, for each parameter of the model."""
+        """Bytes of one role in it, per parameter of the model."""
         laws = stage_states(stage, num_ranks, num_ranks).role_laws()  # N elements divide by N
         return sum(float(one.bytes) for one in laws if one.role == role) / num_ranks
 
@@ -59,13 +59,13 @@ class MemoryFacts(Base):
         return self._memory(run).law
 
     def held(self, run: str, role: str = "", rank: int = 0) -> int:
-        """Model states of a rank when the update begins, measured."""
+        """Model states of a rank at the start of the update, measured."""
         return sum(
             row.measured_bytes[rank] for row in self._memory(run).rows if role in ("", row.role)
         )
 
     def peak(self, run: str, rank: int = 0, role: str = "") -> int:
-        """The most that a rank held, or what one role had of it.
+        """The peak of a rank, or of one role on it.
 
         Raises:
             ConfigError: memory was not recorded.
@@ -76,17 +76,17 @@ class MemoryFacts(Base):
         return sum(row["bytes"] for row in table if role in ("", row["role"]))
 
     def most_held(self, run: str) -> float:
-        """The most that a rank held: of all ranks the median, as some see late what is freed."""
+        """The median of all ranks' peaks, as some observe frees late."""
         return median(self.peak(run, rank) for rank in range(self.num_ranks(run)))
 
     def fullest_first(self, *runs: str) -> list[str]:
-        """Runs by name: the one whose ranks held the most comes first."""
+        """Runs by name: the one with the largest peaks first."""
         return [name_in(run) for run in sorted(runs, key=self.most_held, reverse=True)]
 
-    # moments: where a phase begins, or a unit's computation
+    # moments: the start of a phase, or of a unit's computation
 
     def moments(self, run: str, *phases: str) -> list[tuple[str, str]]:
-        """What can be marked: where each phase begins, and each unit's computation in `phases`.
+        """The options to mark: the start of each phase, and of each unit's computation in `phases`.
 
         Returns:
             Each moment's place and how it is called, in the program's order.
@@ -94,15 +94,15 @@ class MemoryFacts(Base):
         return [(each.at, each.label) for each in self._chosen(run, phases)]
 
     def label_of(self, run: str, at: str) -> str:
-        """How a moment is called."""
+        """The name of a moment."""
         return dict(self.moments(run, *_BEFORE_END))[at]
 
     def held_at(self, run: str, at: str, role: str = "", unit: str = "", rank: int = 0) -> int:
-        """What a rank holds when a moment begins: of all roles and units, or of one."""
+        """Memory of a rank at the start of a moment: of all roles and units, or of one."""
         return self._at(run, at, rank).bytes(role, unit)
 
     def fullest(self, run: str, *phases: str, rank: int = 0) -> str:
-        """The moment at which a rank holds the most."""
+        """The moment of a rank's peak."""
         return max(self._chosen(run, phases, rank), key=lambda each: each.bytes()).at
 
     def most(self, run: str, role: str = "", *phases: str, unit: str = "", rank: int = 0) -> int:
@@ -116,15 +116,15 @@ class MemoryFacts(Base):
         for unit in self._run(run).trace.manifest.units:
             whole = unit.padded_elements * self.element_bytes(run)
             size = found.bytes(Role.GRADIENTS, unit.name)
-            # more than a shard is whole, beside which the shard may be made already
+            # more than a shard is present, and the shard may exist already beside it
             total += min(size, whole) if size > whole // num_ranks else 0
         return total
 
     def gone_by(self, run: str, role: str, unit: str) -> str:
-        """The first moment at which the ranks have less for a unit than they have had at most.
+        """The first moment at which the ranks have less for a unit than their maximum.
 
-        Memory is looked at where that costs little, so a rank may notice a moment late; what one
-        of the ranks no longer has is gone on all of them, as they run the same program.
+        Memory is sampled where that is cheap, so a rank may observe a free a moment late; memory
+        freed on one rank is freed on all, as they run the same program.
         """
         places = [each.at for each in self._passed(run, 0)]
         found = [len(places) - 1]
@@ -135,7 +135,7 @@ class MemoryFacts(Base):
         return places[min(found)]
 
     def by_birth(self, run: str, *roles: str, rank: int = 0) -> list[str]:
-        """Roles in the order in which a rank first holds something for them at a phase's border."""
+        """Roles in the order in which a rank first has bytes for them at a phase border."""
         borders = self._chosen(run, (), rank)
 
         def birth(role: str) -> int:
@@ -144,7 +144,7 @@ class MemoryFacts(Base):
         return sorted(roles, key=birth)
 
     def units_at_once(self, run: str, rank: int = 0) -> int:
-        """The most units that are gathered, or on their way, where a computation begins."""
+        """Maximum number of units gathered, or in flight, at the start of a computation."""
         return max(
             len({unit for role, unit in passed.held if role is Role.GATHERED})
             for passed in self._passed(run, rank)
@@ -157,7 +157,7 @@ class MemoryFacts(Base):
         return next(each.at for each in chosen if each.time_ns > called)
 
     def calls_in_order(self, run: str, purpose: str, *units: str, rank: int = 0) -> list[str]:
-        """The units whose collectives of a purpose a rank calls, in that order; all, or some."""
+        """The units of a rank's collectives for a purpose, in order; all, or some."""
         calls = self._calls(run, purpose, rank)
         return [event.unit for event in calls if not units or event.unit in units]
 
@@ -166,7 +166,7 @@ class MemoryFacts(Base):
         return after_another([term(name) for name in names])
 
     def in_order(self, run: str, places: Mapping[str, str]) -> list[str]:
-        """Keys in the order in which a run comes to their places."""
+        """Keys in the order in which a run reaches their positions."""
         document = self._document(run)
         return sorted(places, key=lambda key: place(document, places[key]))
 

@@ -11,7 +11,7 @@ from zerosim.lessons.facts.base import Base
 from zerosim.schema.events import Metric
 
 _BITS = {DType.FP32: (8, 23), DType.BF16: (8, 7), DType.FP16: (5, 10)}
-"""Of exponent and fraction, beside one of the sign: IEEE 754, and the upper half of its fp32."""
+"""Bits of exponent and fraction, besides the sign: IEEE 754, and the upper half of its fp32."""
 
 
 class Scaling(Base):
@@ -33,11 +33,11 @@ class Scaling(Base):
         raise ConfigError(f"{run} reported no {name} in iteration {iteration}")
 
     def skipped(self, run: str) -> list[int]:
-        """The iterations whose update was left out because a gradient overflowed."""
+        """The iterations whose update was skipped because a gradient overflowed."""
         return [each.iteration for each in self._metrics(run) if each.name == "overflow"]
 
     def scale(self, run: str, iteration: int) -> float:
-        """What the loss of an iteration was multiplied with."""
+        """The loss scale of an iteration."""
         return self.metric(run, "loss scale", iteration)
 
     def updating_ranks(self, run: str, iteration: int) -> list[int]:
@@ -55,15 +55,15 @@ class Scaling(Base):
         return float(struct.unpack("<f", struct.pack("<I", bits))[0])
 
     def exponent_bits(self, dtype: str) -> int:
-        """What decides how large and how small a number can be."""
+        """Number of bits that determine the range."""
         return _BITS[DType(dtype)][0]
 
     def fraction_bits(self, dtype: str) -> int:
-        """What decides how many numbers lie between one and two."""
+        """Number of bits that determine the precision."""
         return _BITS[DType(dtype)][1]
 
     def spacing(self, dtype: str) -> float:
-        """How far the next number after one is."""
+        """Distance of one to the next number."""
         return float(2.0 ** -self.fraction_bits(dtype))
 
     def largest(self, dtype: str) -> float:
@@ -82,7 +82,7 @@ class Scaling(Base):
         return weight
 
     def updates_until_seen(self, update: float, dtype: str) -> int:
-        """Updates of an fp32 master of one until what is rounded from it is another number."""
+        """Updates of an fp32 master of one until its rounded value changes."""
         times = 1
         while self.rounded(self.updated(update, times, DType.FP32), dtype) == 1:
             times += 1

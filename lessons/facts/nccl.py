@@ -1,4 +1,4 @@
-"""What NCCL's sockets sent for one call, measured on an H100, and two clocks of the same calls."""
+"""Bytes of NCCL's sockets for one call, measured on an H100, and two clocks of the same calls."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ FRAMING = COMMITTED / "host-clock" / "nccl-calls.jsonl.gz"
 def measured_calls() -> tuple[dict[str, Any], ...]:
     """One row a call: operation, payload in bytes, ranks, forced protocol, bytes sent by each rank.
 
-    Of the kernel's counters of each rank's TCP connections (torch 2.11.0, NCCL 2.28.9), the least
-    of two readings.
+    From the kernel's counters of each rank's TCP connections (torch 2.11.0, NCCL 2.28.9), the
+    smaller of two readings.
     """
     with gzip.open(FRAMING, "rt", encoding="utf-8") as file:
         return tuple(json.loads(line) for line in file)
@@ -37,22 +37,22 @@ class NcclFacts(Traffic, Time):
         return [row["payload"] for row in _all_reduces("")]
 
     def nccl_sent(self, payload: int, protocol: str = "") -> int:
-        """What a rank of two sent for an all-reduce, counted by the kernel.
+        """Bytes that one of two ranks sent for an all-reduce, counted by the kernel.
 
         Args:
-            payload: bytes, one of those that were measured.
-            protocol: the one that NCCL was made to take; "" for its own choice.
+            payload: bytes, one of the measured sizes.
+            protocol: the protocol forced on NCCL; "" for its own choice.
         """
         (row,) = (row for row in _all_reduces(protocol) if row["payload"] == payload)
         found: int = row["sent"][0]
         return found
 
     def nccl_times(self, payload: int) -> float:
-        """What was sent, as a multiple of the payload, which is what a ring of two sends."""
+        """The same as a multiple of the payload, which is the traffic in a ring of two."""
         return self.nccl_sent(payload) / payload
 
     def nccl_protocol(self, payload: int) -> str:
-        """Which protocol NCCL's own model chooses for an all-reduce of two ranks."""
+        """The choice of protocol by NCCL's own model for an all-reduce of two ranks."""
         request = Request(
             op=Op.ALL_REDUCE, num_ranks=2, rank=0, num_elements=payload // 4, element_bytes=4
         )
@@ -61,11 +61,11 @@ class NcclFacts(Traffic, Time):
         return found.protocol.value
 
     def nccl_headers(self, run: str) -> int:
-        """Messages of an iteration, each with its header; of a run whose calls are all large."""
+        """Messages of an iteration, each with its header; for a run with large calls only."""
         return self.framing(run) // HEADER_BYTES
 
     def header_bytes(self) -> int:
-        """What NCCL's socket transport writes before each message."""
+        """Bytes that NCCL's socket transport writes before each message."""
         return HEADER_BYTES
 
     def largest_call(self, run: str) -> int:
@@ -73,7 +73,7 @@ class NcclFacts(Traffic, Time):
         return max(payload for _, payload in self.call_times(run))
 
     def took_to_call_ms(self, run: str, payload: int = 0) -> float:
-        """How long rank 0's calls of one payload took by a trace, the median; 0: the largest."""
+        """Median duration of rank 0's calls of one payload in a trace; 0: the largest."""
         wanted = payload or self.largest_call(run)
         return median(
             took
@@ -95,7 +95,7 @@ class NcclFacts(Traffic, Time):
         return found
 
     def told_batch(self, run: str) -> int:
-        """Sequences of a rank's micro-batch, as the run was told."""
+        """Sequences of a rank's micro-batch, as configured."""
         batch = self._run(run).trace.manifest.run["batch"]
         assert isinstance(batch, int), run
         return batch
@@ -105,12 +105,12 @@ class NcclFacts(Traffic, Time):
         return self._run(run).trace.manifest.machine.rpartition("-")[2].upper()
 
     def busy_share(self, run: str) -> float:
-        """Which part of the ranks' time their units compute."""
+        """The fraction of the ranks' time in which units compute."""
         return self.compute_ms(run) / self.wall_ms(run)
 
 
 def _all_reduces(protocol: str) -> list[dict[str, Any]]:
-    """Of two ranks, by payload; one row each."""
+    """For two ranks, by payload; one row each."""
     found = {
         row["payload"]: row
         for row in measured_calls()

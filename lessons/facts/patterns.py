@@ -1,8 +1,7 @@
-"""Patterns of messages: trees and rings by what their ranks send, by rounds and by size.
+"""Patterns of messages: trees and rings by traffic, by rounds and by size.
 
-What Gloo's native calls made ranks send is measured by the kernel around each call; how long
-something would take is predicted: rounds times a latency and bytes over a bandwidth (alpha and
-beta), and for NCCL by its own model.
+Traffic of Gloo's native calls is measured by the kernel around each call; durations are predicted:
+rounds times a latency and bytes over a bandwidth (alpha and beta), and for NCCL by its own model.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ class Patterns(Base):
     """Facts of collectives by themselves."""
 
     def kernel_share(self, run: str, op: str, rank: int = 0) -> float:
-        """What the kernel sent for a rank's one native call, in payloads, without headers.
+        """The kernel's count for a rank's one native call, in payloads, without headers.
 
         Raises:
             ConfigError: there is no such call, or it was not measured alone.
@@ -43,14 +42,14 @@ class Patterns(Base):
         return self._measured(run, op, 0)[1]
 
     def tree(self, num_ranks: int) -> list[list[tuple[int, int]]]:
-        """Who sends to whom in each round of a binomial tree, as Gloo builds it from rank 0."""
+        """Sender and receiver in each round of a binomial tree, as Gloo builds it from rank 0."""
         return [
             [(rank, rank + known) for rank in range(min(known, num_ranks - known))]
             for known in (1 << number for number in range(self.rounds("tree", num_ranks)))
         ]
 
     def rounds(self, algorithm: str, num_ranks: int) -> int:
-        """Messages of a broadcast that follow each other, by a "tree" or a "chain"."""
+        """Number of consecutive messages of a broadcast, by a "tree" or a "chain"."""
         return self._steps(algorithm, num_ranks).messages
 
     def broadcast_us(
@@ -81,7 +80,7 @@ class Patterns(Base):
         return steps(Op.BROADCAST, _ALGORITHMS[algorithm], num_ranks)
 
     def _measured(self, run: str, op: str, rank: int) -> tuple[int, int]:
-        """What the kernel sent in a rank's calls of an operation, and their payload."""
+        """The kernel's count for a rank's calls of an operation, and their payload."""
         table = self._run(run).traffic(rank=rank, op=op)
         sent, payload = table.total("wire_sent_bytes"), table.total("payload_bytes")
         if sent is None or not payload:

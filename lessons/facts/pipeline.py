@@ -1,8 +1,8 @@
-"""A pipeline's schedule, read from a trace: which rank computes which micro-batch after which.
+"""A pipeline's schedule, read from a trace: the order of micro-batches on each rank.
 
-What a rank does in which order is traced. How long it takes is not asked here: every forward and
-backward of a micro-batch is one slot, as in the law of the bubble, so that what is counted is the
-schedule and not this machine. Stages lie on the ranks in order, one on each.
+The order of a rank's actions is traced. Durations are not used: every forward and backward of a
+micro-batch is one slot, as in the law of the bubble, so the result is about the schedule and not
+about this machine. Stages are on the ranks in order, one on each.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class PipelineAction:
 
 
 Slots = tuple[Mapping[int, PipelineAction], ...]
-"""Of each rank: what it computes in which slot."""
+"""For each rank, the computation in each slot."""
 
 
 class Pipeline(Traffic):
@@ -51,7 +51,7 @@ class Pipeline(Traffic):
         return str(next(rank for rank in ranks if not self.sent_to(run, rank, rank + 1)))
 
     def slots(self, run: str) -> Slots:
-        """What each rank computes in which slot, as early as its inputs are there."""
+        """The computation of each rank in each slot, as early as its inputs permit."""
         return self._slots(run)
 
     def num_slots(self, run: str) -> int:
@@ -59,7 +59,7 @@ class Pipeline(Traffic):
         return 1 + max(slot for tasks in self._slots(run) for slot in tasks)
 
     def micro_batches(self, run: str) -> int:
-        """m: parts of a batch that go through the pipeline one after another."""
+        """m: parts of a batch that pass through the pipeline one after another."""
         return sum(task.phase is Phase.FORWARD for task in self._slots(run)[0].values())
 
     def idle(self, run: str, rank: int = 0) -> int:
@@ -67,7 +67,7 @@ class Pipeline(Traffic):
         return self.num_slots(run) - len(self._slots(run)[rank])
 
     def idle_of_total(self, run: str) -> float:
-        """Idle slots of all ranks, of all their slots."""
+        """Idle slots of all ranks as a fraction of all their slots."""
         ranks = range(self.num_ranks(run))
         return sum(self.idle(run, rank) for rank in ranks) / (self.num_slots(run) * len(ranks))
 
@@ -76,11 +76,11 @@ class Pipeline(Traffic):
         return float(self._bubble(run).of_total)
 
     def bubble_of_ideal(self, run: str) -> float:
-        """By theory, idle time over the time that the work alone takes."""
+        """By theory, idle time over the computing time."""
         return float(self._bubble(run).of_ideal)
 
     def under_way(self, run: str, rank: int = 0) -> int:
-        """The most micro-batches whose forward a stage has done and whose backward it has not."""
+        """Maximum number of micro-batches with a forward and without a backward on a stage."""
         most = now = 0
         for _, task in sorted(self._slots(run)[rank].items()):
             now += 1 if task.phase is Phase.FORWARD else -1
@@ -88,7 +88,7 @@ class Pipeline(Traffic):
         return most
 
     def _pipeline(self, run: str) -> Trace:
-        """A trace whose ranks hand on from one to the next."""
+        """A trace with ranks that pass data from one to the next."""
         for rank in range(self.num_ranks(run) - 1):
             if not self.sent_to(run, rank, rank + 1):
                 raise ConfigError(f"{run}: its ranks are not the stages of a pipeline")
@@ -103,7 +103,7 @@ class Pipeline(Traffic):
 
 
 def _in_slots(trace: Trace, iteration: int) -> Slots:
-    """Each task in the first slot in which its rank is free and its input is there."""
+    """Each task in the first slot in which its rank is free and its input present."""
     todo = [list(_tasks(trace, rank, iteration)) for rank in range(len(trace.ranks))]
     if not all(todo):
         raise ConfigError(f"{trace.folder}: what its ranks compute is not known")
@@ -142,7 +142,7 @@ def _has_input(
 
 
 def _tasks(trace: Trace, rank: int, iteration: int) -> Iterator[PipelineAction]:
-    """In the order in which a rank computes them: the first unit of a stage stands for all."""
+    """In the order of a rank's computations: the first unit of a stage represents all."""
     events = sorted(trace.ranks[rank].events, key=lambda event: event.id)
     units: dict[Phase, str] = {}
     counts: dict[Phase, int] = {}

@@ -16,10 +16,10 @@ _CHANGES = {
 
 
 class PredictionFacts(Base):
-    """Facts of time that nobody measured."""
+    """Facts about predicted times."""
 
     def tokens(self, run: str) -> int:
-        """Of a rank's micro-batch."""
+        """Sequences of a rank's micro-batch."""
         said = self._run(run).trace.manifest.run
         batch, length = said["batch"], said["context_length"]
         assert isinstance(batch, int), run
@@ -27,25 +27,25 @@ class PredictionFacts(Base):
         return batch * length
 
     def peak_teraflops(self, run: str) -> float:
-        """C: what a device of its machine computes at best."""
+        """C: peak FLOPs per second of a device."""
         return self._machine(run).flops_per_second / 1e12
 
     def device_gigabytes(self, run: str) -> float:
-        """What a device sends to other nodes in a second, GB."""
+        """Inter-node bandwidth of a device, GB/s."""
         return self._machine(run).link(Link.NETWORK).bytes_per_second / 1e9
 
     def node_gigabytes(self, run: str) -> float:
-        """W: what all devices of a node send to other nodes in a second, GB."""
+        """W: inter-node bandwidth of a node, GB/s."""
         size = self._machine(run).ranks_per_node
         assert size is not None, run
         return size * self.device_gigabytes(run)
 
     def hides_from(self, run: str) -> float:
-        """C / W: so many tokens on a device compute for as long as a gather takes."""
+        """C / W: number of tokens per device whose computation takes as long as a gather."""
         return 1e3 * self.peak_teraflops(run) / self.node_gigabytes(run)
 
     def would_take(self, run: str, change: str) -> float:
-        """Which part of its time a recorded step would take.
+        """The predicted time of a recorded step, as a fraction of the recorded one.
 
         Raises:
             ConfigError: there is no such change.

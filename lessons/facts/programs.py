@@ -1,4 +1,4 @@
-"""What programs say of themselves: blocks, divided modules, buckets."""
+"""Structure of programs as recorded: blocks, sharded modules, buckets."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ class Programs(Base):
     """Facts of implementations."""
 
     def blocks(self, run: str) -> list[str]:
-        """The units that are alike, in forward order: a transformer's layers."""
+        """The equal units, in forward order: a transformer's layers."""
         units = self._run(run).events(rank=0, phase="forward")["unit"]
         return list(dict.fromkeys(unit for unit in units if _BLOCK.fullmatch(unit)))
 
     def shape(self, run: str, module: str, end: str = "input") -> list[int]:
-        """What a divided module is given in one forward, whole: b, s, h; or its "output"."""
+        """The input of a sharded module in one forward, whole: b, s, h; or its "output"."""
         found = self._bundle(run, module).options[f"{end}_shape"]
         assert isinstance(found, Sequence), module
         return [int(size) for size in found]
 
     def cut(self, run: str, module: str) -> str:
-        """How tensor parallel divides a module: "column" or "row"."""
+        """How tensor parallelism shards a module: "column" or "row"."""
         return str(self._bundle(run, module).options["style"])
 
     def elements(self, run: str) -> list[int]:
-        """The size of each parameter that a program tells of."""
+        """The size of each recorded parameter."""
         return [one.elements for bundle in self._last(run) for one in bundle.parameters]
 
     def persistent(self, run: str) -> int:
-        """How many of them DeepSpeed keeps whole in stage 3."""
+        """Number of parameters that DeepSpeed keeps whole in stage 3."""
         return sum(len(_persistent(bundle)) for bundle in self._last(run))
 
     def kept_whole(self, run: str) -> float:
-        """Which part of the model's parameters DeepSpeed keeps whole in stage 3."""
+        """Fraction of the model's parameters that DeepSpeed keeps whole in stage 3."""
         kept = sum(
             one.elements
             for bundle in self._last(run)
@@ -49,7 +49,7 @@ class Programs(Base):
         return kept / self.model_psi(run)
 
     def share_of(self, run: str, bundle: str) -> float:
-        """Which part of the model's parameters communicates together under a name."""
+        """Fraction of the model's parameters in the unit of a name."""
         elements = sum(one.elements for one in self._bundle(run, bundle).parameters)
         return elements / self.model_psi(run)
 

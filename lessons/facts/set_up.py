@@ -1,7 +1,7 @@
-"""What ranks hold and send until the first step begins; and rank by rank, where they differ.
+"""Memory and traffic of ranks until the first step begins; and rank by rank, if they differ.
 
-What was alive at most is PyTorch's own record of what it allocated, between the first sample and
-the first forward. Of rank 0 unless one is given.
+The peak is from PyTorch's own record of allocations, between the first sample and the first
+forward. For rank 0 by default.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from zerosim.lessons.facts.base import Base
 from zerosim.schema.events import Event, Kind, Op
 
 _BEFORE = -1
-"""The iteration of what comes before the first."""
+"""The iteration number before the first."""
 
 
 class SetUp(Base):
-    """Facts of the time before training, and of ranks that do not hold or send alike."""
+    """Facts about the time before training, and about ranks with different memory or traffic."""
 
     def set_up_peak(self, run: str, rank: int = 0) -> int:
         """The most that PyTorch had allocated before the first step.
@@ -33,7 +33,7 @@ class SetUp(Base):
         return found
 
     def set_up_left(self, run: str, rank: int = 0) -> int:
-        """What PyTorch has allocated when the first step begins.
+        """PyTorch's allocations when the first step begins.
 
         Raises:
             ConfigError: it was not recorded.
@@ -54,11 +54,11 @@ class SetUp(Base):
         return sum(one.payload_bytes for one in self._before(run) if op in ("", one.op))
 
     def set_up_calls(self, run: str, op: str = "") -> int:
-        """How many there were."""
+        """Number of collectives called before the first step, without barriers."""
         return len([one for one in self._before(run) if op in ("", one.op)])
 
     def kinds_of_parts(self, run: str) -> int:
-        """How many different parts of the first layer the ranks have, by the sum of each."""
+        """Number of different parts of the first layer on the ranks, by the sum of each."""
         sums = {
             metric.value
             for rank in self._run(run).trace.ranks
@@ -70,17 +70,17 @@ class SetUp(Base):
         return len(sums)
 
     def least_allocated_first(self, *runs: str) -> list[str]:
-        """Settings by name: the one whose set-up took the least at a time comes first."""
+        """Settings by name: the one with the smallest set-up peak first."""
         return [run.partition("/")[0] for run in sorted(runs, key=self.set_up_peak)]
 
     def held_by_rank(self, run: str) -> list[int]:
-        """Model states of each rank when the update begins, measured."""
+        """Model states of each rank at the start of the update, measured."""
         count = self.num_ranks(run)
         rows = self._memory(run).rows
         return [sum(row.measured_bytes[rank] for row in rows) for rank in range(count)]
 
     def sent_by_rank(self, run: str, op: str = "", unit: str = "") -> list[int]:
-        """What each rank sends in a step: in all, by one operation, of one unit."""
+        """Bytes that each rank sends in a step: in all, by one operation, of one unit."""
         chosen = {"op": op, "unit": unit}
         given = {name: value for name, value in chosen.items() if value}
         return [
@@ -89,7 +89,7 @@ class SetUp(Base):
         ]
 
     def owned_units(self, run: str, rank: int = 0) -> list[str]:
-        """The units that a rank keeps whole, where units have owners in turn."""
+        """The units that a rank keeps whole, if units have owners in turn."""
         return self.units(run)[rank :: self.num_ranks(run)]
 
     def _before(self, run: str) -> list[Event]:

@@ -1,6 +1,6 @@
-"""Where a rank keeps what, and what it copies between its tiers.
+"""The tiers of a rank's states, and its copies between them.
 
-Tiers are "device", "host" and "disk", links "bus" and "storage"; of rank 0 unless one is given.
+Tiers are "device", "host" and "disk", links "bus" and "storage"; for rank 0 by default.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _EDGES = (
     ("master", "rounding", _FULL),
     ("rounding", "parameters", _HALF),
 )
-"""A step of mixed precision as a flow of data: from, to, bytes of each parameter (Ren et al.,
-arXiv 2101.06840, section 3.2)."""
+"""A mixed-precision step as a data flow: from, to, bytes per parameter (Ren et al., arXiv
+2101.06840, section 3.2)."""
 _MOVABLE = ("parameters", "gradients", "update", "moments", "master", "rounding")
 
 
@@ -44,7 +44,7 @@ class Tiers(Base):
         return sum(self._copied(run, link, purpose, phase, rank)["payload_bytes"])
 
     def num_copies(self, run: str, link: str, purpose: str = "", phase: str = "") -> int:
-        """How many copies the first rank makes over a link."""
+        """Number of copies of the first rank over a link."""
         return sum(self._copied(run, link, purpose, phase, 0)["copies"])
 
     def kernel_copied(self, run: str, link: str, rank: int = 0) -> int:
@@ -52,22 +52,22 @@ class Tiers(Base):
         return self._copied(run, link, "", "", rank).total("kernel_bytes") or 0
 
     def beside_content(self, run: str, rank: int = 0) -> int:
-        """What files on the disk are beside their content, of all that is read and written."""
+        """Overhead of files besides their contents, over all reads and writes."""
         rows = self._report(run).copies
         return sum(row.sent[rank].framing or 0 for row in rows if row.link is Link.STORAGE)
 
     def unexplained_on_disk(self, run: str) -> int:
-        """What the kernel counted and no cause names, of the rank where it is most."""
+        """The unexplained part of the kernel's count, on the rank with the largest."""
         return self._report(run).unexplained_disk or 0
 
     def copy_law(self, run: str, link: str) -> float:
-        """The law: bytes of each parameter over a link in a step; a rank copies its 1/N."""
+        """The law: bytes per parameter over a link in a step; a rank copies its 1/N."""
         step = workload_of(self._run(run).trace, self._report(run).iteration)
         assert step is not None, run
         return float(law(step, link=Link(link)).payloads * self.element_bytes(run))
 
     def of_each(self, num_bytes: float, run: str) -> float:
-        """What a rank copies or keeps, in bytes of each parameter that is its part: times N/Psi."""
+        """A rank's copies or states, in bytes per parameter of its part: times N/Psi."""
         return num_bytes * self.num_ranks(run) / self.psi(run)
 
     def copies(self, run: str) -> tuple[LedgerRow, ...]:
@@ -75,7 +75,7 @@ class Tiers(Base):
         return self._report(run).copies
 
     def fetched(self, run: str, unit: str, rank: int = 0, target: str = Tier.DEVICE) -> int:
-        """What a rank brings to its device of one unit's parameters in one forward."""
+        """Copies of one unit's parameters to a rank's device in one forward."""
         table = self._run(run).copies(
             ("unit", "target"), rank=rank, phase="forward", purpose=Purpose.FETCH_PARAMETERS
         )
@@ -88,12 +88,12 @@ class Tiers(Base):
         return max(self.fetched(run, unit, rank) for rank in range(self.num_ranks(run)))
 
     def cut_bytes(self, *on_host: str) -> int:
-        """Theory: bytes of each parameter between device and host if these are on the host."""
+        """Theory: bytes per parameter between device and host if these are on the host."""
         host = set(on_host)
         return sum(size for a, b, size in _EDGES if (a in host) is not (b in host))
 
     def cheapest_cut(self) -> list[str]:
-        """Theory: what is on the host in the cheapest cut that takes the update there."""
+        """Theory: the contents of the host in the cheapest partition with the update there."""
         ways = [
             {"update", *some}
             for count in range(len(_MOVABLE))
@@ -104,7 +104,7 @@ class Tiers(Base):
         return [each for each in _MOVABLE if each in most]
 
     def second_cheapest(self) -> int:
-        """Theory: bytes of each parameter in the cheapest way that cuts an edge of fp32."""
+        """Theory: bytes per parameter in the cheapest partition that cuts an fp32 edge."""
         return min(
             self.cut_bytes(*some)
             for count in range(1, len(_MOVABLE) + 1)
@@ -113,7 +113,7 @@ class Tiers(Base):
         )
 
     def kept_in(self, run: str, tier: str, role: str = "", rank: int = 0) -> int:
-        """Model states of a rank in one tier when the update begins, measured."""
+        """Model states of a rank in one tier at the start of the update, measured."""
         found = self._memory(run)
         rows = found.rows
         if tier != Tier.DEVICE:
@@ -154,7 +154,7 @@ class Tiers(Base):
         return max(unit.padded_elements for unit in units) * self.element_bytes(run)
 
     def scattered(self, run: str, rank: int = 0) -> AddressMap:
-        """What lay where when the free memory of `pieces` was in the smallest ones."""
+        """The address map with the most fragmented free memory of `pieces`."""
         return address_table(self._run(run).trace.ranks[rank])[-1].scattered
 
     def limit(self, run: str) -> int:
@@ -162,7 +162,7 @@ class Tiers(Base):
         return self.pieces(run).limit_bytes
 
     def pieces(self, run: str, rank: int = 0) -> AddressFigures:
-        """How full a device with a limit was in the last iteration, and how its rest lay."""
+        """The fill level and fragmentation of a device with a limit in the last iteration."""
         found = [one for one in self._memory(run).addresses if one.rank == rank]
         return found[-1]
 
@@ -171,7 +171,7 @@ class Tiers(Base):
         return float(self.pieces(run, rank).fragmentation)
 
     def free(self, run: str, rank: int = 0) -> int:
-        """What was free at that moment."""
+        """Free bytes at that moment."""
         return self.pieces(run, rank).free_bytes
 
     def largest_free(self, run: str, rank: int = 0) -> int:
@@ -184,7 +184,7 @@ class Tiers(Base):
         return "" if found is None else found.message
 
     def first_clause(self, message: str) -> str:
-        """What of a message stands before its first semicolon."""
+        """The part of a message before its first semicolon."""
         return message.partition(";")[0]
 
     def losses(self, run: str) -> dict[int, float]:
@@ -197,7 +197,7 @@ class Tiers(Base):
         return self.losses(run)[iteration]
 
     def first_iteration(self, run: str) -> int:
-        """Where a run begins: not at 0 if it goes on."""
+        """The first iteration of a run: not 0 if it resumes."""
         return min(self.losses(run))
 
     def _copied(self, run: str, link: str, purpose: str, phase: str, rank: int) -> Table:

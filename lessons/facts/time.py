@@ -1,6 +1,6 @@
-"""Where the time of an iteration went: exposed, hidden, waiting, and the critical path.
+"""Time of an iteration by cause: exposed, hidden, waiting, and the critical path.
 
-The numbers of `zerosim graph`, in milliseconds; of all ranks together unless one is given.
+The numbers of `zerosim graph`, in milliseconds; over all ranks by default.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ class Time(Base):
         return took / NS_A_MS
 
     def path_share(self, run: str, cause: str) -> float:
-        """Which part of the critical path one cause has."""
+        """The fraction of the critical path with one cause."""
         table = self._run(run).time()
         spent = {row["cause"]: row["duration_ns"] for row in table}
         return float(spent.get(cause, 0) / sum(spent.values()))
 
     def wall_ms(self, run: str, rank: Rank | None = None, phase: str = "") -> float:
-        """What all that follows sums to."""
+        """The sum of all that follow."""
         return self._spent(run, "wall", rank, phase) / NS_A_MS
 
     def compute_ms(self, run: str, rank: Rank | None = None, phase: str = "") -> float:
@@ -35,7 +35,7 @@ class Time(Base):
         return self._spent(run, "compute", rank, phase) / NS_A_MS
 
     def exposed_ms(self, run: str, rank: Rank | None = None, phase: str = "") -> float:
-        """The program was stalled while bytes moved, all ranks being there."""
+        """Stalls of the program during communication with all ranks present."""
         return self._spent(run, "exposed", rank, phase) / NS_A_MS
 
     def waiting_ms(self, run: str, rank: Rank | None = None, phase: str = "") -> float:
@@ -51,12 +51,12 @@ class Time(Base):
         return self._spent(run, "hidden", rank, phase) / NS_A_MS
 
     def overlap(self, run: str, phase: str = "") -> float:
-        """Which part of the communication is hidden; 0 if there was none."""
+        """The hidden fraction of the communication; 0 if there was none."""
         hidden, exposed = (self._spent(run, part, None, phase) for part in ("hidden", "exposed"))
         return hidden / (hidden + exposed) if hidden + exposed else 0.0
 
     def path_rank(self, run: str) -> str:
-        """The rank whose own time takes the largest part of the critical path."""
+        """The rank with the largest part of the critical path."""
         path = self._run(run).graph_report().path
         assert path is not None, run
         own = path.by_rank()
@@ -71,12 +71,12 @@ class Time(Base):
         return str(max(self._run(run).ranks, key=lambda rank: self.waited_ms(run, rank)))
 
     def waited_ms(self, run: str, straggler: Rank) -> float:
-        """How long all others together waited for one rank."""
+        """Time for which all others together waited for one rank."""
         budgets = self._run(run).graph_report().budgets
         return budgets.waited_for(int(straggler)) / NS_A_MS
 
     def stands_longer(self, one: str, other: str) -> str:
-        """Which of two runs has more exposed communication."""
+        """The one of two runs with more exposed communication."""
         return max(one, other, key=self.exposed_ms)
 
     def _spent(self, run: str, part: str, rank: Rank | None, phase: str) -> int:

@@ -1,4 +1,4 @@
-"""What DeepSpeed is told in `programs/ds_config.json`, and what it would send if told otherwise."""
+"""The configuration in `programs/ds_config.json`, and DeepSpeed's traffic with changes of it."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ CONFIG = HERE / "programs" / "ds_config.json"
 
 
 class Told(Base):
-    """Facts of a configuration."""
+    """Facts about a configuration."""
 
     def ds_config(self, key: str) -> Any:
-        """What the file says of a key: "zero_optimization.stage"."""
+        """The value of a key in the file: "zero_optimization.stage"."""
         found = _read()
         for part in key.split("."):
             found = found[part]
         return found
 
     def sends_told(self, key: str = "", value: object = None) -> float:
-        """What a rank of DeepSpeed sends in a step with it, in Psi; with a key changed, if any."""
+        """Traffic of a DeepSpeed rank in a step with it, in Psi; with a changed key, if any."""
         return float(self.explanation_of(key, value).sends)
 
     def law_told(self, key: str = "", value: object = None) -> float:
-        """What the law of its stage says, in Psi."""
+        """The law of its stage, in Psi."""
         return float(self.explanation_of(key, value).law)
 
     def explanation_of(self, key: str = "", value: object = None) -> Explanation:
-        """What is known of DeepSpeed with the file, before anything runs."""
+        """DeepSpeed's explanation for the file, before a run."""
         config = _read()
         del config["train_batch_size"]  # it is the product of the others, which may change
         *above, name = key.split(".")

@@ -1,4 +1,4 @@
-"""What is called and sent, in bytes of one step; of rank 0 unless one is given."""
+"""Calls and traffic, in bytes of one step; for rank 0 by default."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _EVERYTHING = tuple(Phase)
 class Traffic(Base):
     """Facts of traffic."""
 
-    # what is called and sent
+    # calls and traffic
 
     def payload(self, run: str, phase: str = "", purpose: str = "", op: str = "") -> int:
-        """What the collectives of one rank were asked for."""
+        """Payload of the collectives of one rank."""
         return sum(self._moved(run, 0, phase, purpose, op)["payload_bytes"])
 
     def passed(self, run: str, rank: int = 0, phase: str = "", purpose: str = "") -> int:
@@ -34,7 +34,7 @@ class Traffic(Base):
     def sent(
         self, run: str, rank: int = 0, phase: str = "", purpose: str = "", op: str = ""
     ) -> int:
-        """What PyTorch was asked to send."""
+        """The requested bytes."""
         return self._moved(run, rank, phase, purpose, op).sent_bytes or 0
 
     def sent_in(self, run: str, iteration: int, purpose: str = "") -> int:
@@ -43,7 +43,7 @@ class Traffic(Base):
         return table.sent_bytes or 0
 
     def payload_in(self, run: str, micro_step: int, purpose: str = "") -> float:
-        """What rank 0 communicates in one micro-step, in Psi; an all-reduce counts twice.
+        """Communication of rank 0 in one micro-step, in Psi; an all-reduce counts twice.
 
         The update belongs to the last one.
         """
@@ -52,16 +52,16 @@ class Traffic(Base):
         return float(elements.get(micro_step, 0) / self.model_psi(run))
 
     def model_sent(self, run: str, rank: int = 0) -> int:
-        """What PyTorch was asked to send of gradients and parameters: all but the loss."""
+        """The requested bytes of gradients and parameters: all but the loss."""
         return sum(self.sent(run, rank, purpose=purpose) for purpose in _OF_THE_MODEL)
 
     def wire(
         self, run: str, rank: int = 0, phase: str = "", purpose: str = "", op: str = ""
     ) -> int:
-        """What the kernel sent.
+        """The kernel's count.
 
         Raises:
-            ConfigError: it does not tell one call's bytes from another's.
+            ConfigError: it does not separate the bytes of calls.
         """
         table = self._moved(run, rank, phase, purpose, op)
         total = table.total("wire_sent_bytes")
@@ -74,7 +74,7 @@ class Traffic(Base):
         return sum(self._moved(run, 0, phase, purpose, op)["calls"])
 
     def num_calls(self, run: str, op: str, unit: str = "", phase: str = "", rank: int = 0) -> int:
-        """How often a rank calls an operation, of one unit and phase or of all."""
+        """Number of a rank's calls of an operation, for one unit and phase or for all."""
         return sum(self._moved(run, rank, phase, op=op, unit=unit)["calls"])
 
     def called_bytes(
@@ -84,7 +84,7 @@ class Traffic(Base):
         return sum(self._moved(run, rank, phase, op=op, unit=unit)["payload_bytes"])
 
     def sent_to(self, run: str, rank: int, other: int) -> int:
-        """The messages of a rank to another, of their own and not part of any collective."""
+        """The messages of a rank to another outside of collectives."""
         return sum(
             call.event.payload_bytes
             for call in self._run(run).calls
@@ -95,7 +95,9 @@ class Traffic(Base):
         )
 
     def witness(self, run: str, op: str) -> str:
-        """Who sees what is sent in a collective: "trace" if its messages were, else "wire"."""
+        """The ledger that sees a collective's bytes: "trace" if its messages were intercepted, else
+        "wire".
+        """
         calls = [
             event
             for event in self._run(run).trace.ranks[0].events
@@ -105,19 +107,19 @@ class Traffic(Base):
             return "trace"
         return "wire" if calls and all(event.wire for event in calls) else "nobody"
 
-    # the mean of all ranks, beside each other
+    # the mean of all ranks, side by side
 
     def asked(self, run: str) -> float:
-        """What a rank communicates in a step, in Psi; an all-reduce counts twice."""
+        """Communication of a rank in a step, in Psi; an all-reduce counts twice."""
         elements: int = sum(self._run(run).traffic()["volume_elements"])
         return elements / (self.num_ranks(run) * self.model_psi(run))
 
     def ring(self, run: str) -> int:
-        """What a rank of a ring would send for it."""
+        """Traffic of a rank of a ring for it."""
         return round((self._run(run).traffic().sent_bytes or 0) / self.num_ranks(run))
 
     def counted(self, run: str) -> int:
-        """What the kernel sent for a rank.
+        """The kernel's count for a rank.
 
         Raises:
             ConfigError: it was not measured.
@@ -135,15 +137,15 @@ class Traffic(Base):
     # nodes
 
     def leaves(self, run: str, phase: str = "", purpose: str = "", node: int = 0) -> int:
-        """What the ranks of a node send to other nodes together."""
+        """Traffic of a node's ranks to other nodes together."""
         return self._over(run, Link.NETWORK, phase, purpose, node)
 
     def stays(self, run: str, phase: str = "", purpose: str = "", node: int = 0) -> int:
-        """What they send to each other."""
+        """Traffic among them."""
         return self._over(run, Link.NODE, phase, purpose, node)
 
     def node_law(self, run: str) -> float:
-        """By the law: what leaves a node in a step, in bytes, without scales or padding."""
+        """By the law: inter-node traffic of a step, in bytes, without scales or padding."""
         return float(node_law(self._workload(run)).sent_bytes)
 
     def node_payloads(self, run: str) -> float:
@@ -155,17 +157,17 @@ class Traffic(Base):
         return node_law(self._workload(run)).symbols
 
     def scale_share(self, run: str, bits: int) -> float:
-        """What scales add to quantized elements, as a share of these: 4 bytes for each block."""
+        """Bytes of scales as a fraction of quantized elements: 4 bytes per block."""
         return SCALE_BYTES * 8 / (self.config(run, "quantization_block") * bits)
 
     def scale_bytes(self) -> int:
-        """What the scale of a block takes."""
+        """Bytes of a block's scale."""
         return SCALE_BYTES
 
-    # laws, and what lies between them and the wire
+    # laws, and the steps from there to the wire
 
     def law_sent(self, run: str) -> float:
-        """What the paper's law makes a rank send on a ring."""
+        """Traffic of a rank on a ring under the paper's law."""
         found = self._report(run).law_bytes
         assert found is not None, run
         return float(found)
@@ -182,11 +184,11 @@ class Traffic(Base):
         return found.replace("\u2212", "-")
 
     def has_law(self, run: str) -> bool:
-        """Whether theory knows what a program should send."""
+        """Whether theory has a plan for a program."""
         return bool(self._report(run).systems)
 
     def law_name(self, run: str) -> str:
-        """Whose law a run is held against: "ZeRO-3"."""
+        """The law that a run is compared with: "ZeRO-3"."""
         return self._system(run).law_name
 
     def law_payloads(self, run: str) -> float:
@@ -194,7 +196,7 @@ class Traffic(Base):
         return float(self._system(run).payloads)
 
     def why(self, run: str) -> list[tuple[str, float, str]]:
-        """From the law to what is sent: each cause, its bytes, and its words."""
+        """From the law to the traffic: each cause, its bytes, and its words."""
         return [(one.cause, float(one.bytes), one.words) for one in self._system(run).causes]
 
     def causes(self, run: str) -> list[tuple[str, float, str]]:
@@ -202,15 +204,15 @@ class Traffic(Base):
         return [(each.cause, float(each.bytes), each.words) for each in self._report(run).causes]
 
     def theory(self, run: str, rank: int = 0) -> int:
-        """What the bounds of the collectives make a rank send."""
+        """Traffic of a rank under the bounds of its collectives."""
         return self._report(run).total("theory", rank) or 0
 
     def excess(self, run: str, rank: int = 0) -> int:
-        """What the backend's algorithm sends beyond the bounds, on the wire alone."""
+        """Traffic of the backend's algorithm beyond the bounds, on the wire alone."""
         return sum(row.sent[rank].algorithm for row in self._report(run).rows)
 
     def framing(self, run: str, rank: int = 0) -> int:
-        """What the backend's protocol adds on the wire."""
+        """Bytes that the backend's protocol adds on the wire."""
         found = self._report(run)
         if not found.wire_by_call:
             return found.wires[rank].framing or 0
@@ -232,16 +234,16 @@ class Traffic(Base):
         return num_bytes / (self.psi(run) * self.element_bytes(run))
 
     def in_model(self, num_bytes: float, run: str) -> float:
-        """Bytes as a multiple of the model's parameters, fp32 where no law says otherwise."""
+        """Bytes as a multiple of the model's parameters, fp32 unless a law has another dtype."""
         each = self.element_bytes(run) or DType.FP32.element_bytes
         return num_bytes / (self.model_psi(run) * each)
 
     def on_ring(self, payload: float, num_ranks: int) -> float:
-        """What a rank of a ring sends of a payload."""
+        """Traffic of a rank of a ring for a payload."""
         return payload * (num_ranks - 1) / num_ranks
 
     def as_payload(self, sent: float, num_ranks: int) -> float:
-        """The payload of which a ring sends so much."""
+        """The payload with this traffic in a ring."""
         return sent * num_ranks / (num_ranks - 1)
 
     def compare(self, one: float, other: float) -> str:

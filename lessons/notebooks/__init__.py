@@ -1,9 +1,9 @@
-"""Notebooks: every lesson and every puzzle, for a machine where nothing is installed yet.
+"""Notebooks: every lesson and every puzzle, for a machine without an installation.
 
     zerosim notebook 5    writes one; `make notebooks` writes all of them
 
     making    their cells
-    desk      what the cells of a puzzle's notebook call: check a program, watch it
+    desk      the functions called by a puzzle's notebook: check a program, watch it
 
 `first_steps.md` is the one of no lesson: its text and its blocks of Python are the cells.
 """

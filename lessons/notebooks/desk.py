@@ -1,4 +1,4 @@
-"""What the cells of a puzzle's notebook call.
+"""The functions called by the cells of a puzzle's notebook.
 
 A program is checked by the command, in a process of its own: a cell that trains in the notebook's
 own process could not be ended.
@@ -19,11 +19,11 @@ from zerosim.view.reading import load
 from zerosim.view.reading.player import Replay
 
 _checked: dict[str, Path] = {}
-"""By puzzle the folder of the program's trace that was checked last."""
+"""By puzzle, the trace folder of the last checked program."""
 
 
 def check(name: str) -> None:
-    """Run the program that stands in this folder on real ranks, and print what is said of it."""
+    """Run the program in this folder on real ranks, and print the verdict."""
     puzzle = find_puzzle(name)
     folder = Path(tempfile.mkdtemp(prefix="zerosim-puzzle-")) / puzzle.name
     options = ["--check", puzzle.file_name, "--out", str(folder)]

@@ -1,4 +1,4 @@
-"""The notebooks, as nbformat 4 has them, without outputs: written when they are asked for.
+"""The notebooks in nbformat 4, without outputs: written on demand.
 
 A lesson or a puzzle is the source; the same source gives the same bytes.
 """
@@ -23,7 +23,7 @@ from zerosim.puzzles.promised import bounds_of
 from zerosim.puzzles.puzzle import Puzzle, puzzles
 
 ALL = "all"
-"""In place of a name, for all of them."""
+"""Replaces a name, to mean all of them."""
 SUFFIX = ".ipynb"
 INSTALL = """\
 # zerosim, where it is missing: from the checkout that this notebook is in, or from SOURCE.
@@ -52,9 +52,9 @@ class Notebook:
     """One notebook.
 
     Attributes:
-        name: what it is asked for by: a lesson's number, a puzzle's name.
-        file_name: what its file is called.
-        cells: makes them, in the language that is spoken.
+        name: its name in commands: a lesson's number, a puzzle's name.
+        file_name: the name of its file.
+        cells: creates them, in the current language.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Notebook:
     cells: Callable[[], Iterable[Cell]]
 
     def text(self) -> str:
-        """What its file holds."""
+        """The contents of its file."""
         return _text(self.cells())
 
 
@@ -107,7 +107,7 @@ def _plain(name: str) -> str:
 
 
 def _first_steps() -> Iterator[Cell]:
-    """The cells of what belongs to no lesson: text, and blocks of Python."""
+    """The cells of the part outside of lessons: text, and blocks of Python."""
     text = (HERE / "notebooks" / "first_steps.md").read_text(encoding="utf-8")
     for place, part in enumerate(_BLOCK.split(text)):
         if source := part.strip():
@@ -115,7 +115,7 @@ def _first_steps() -> Iterator[Cell]:
 
 
 def _of_lesson(path: Path) -> Iterator[Cell]:
-    """Its title, what installs zerosim, then its cells as they stand in its file."""
+    """Its title, the installation of zerosim, then its cells as in its file."""
     cells = cells_of(path)
     title = next(place for place, (is_text, _) in enumerate(cells) if is_text)
     yield _TEXT, cells[title][1]
@@ -143,26 +143,26 @@ def _of_puzzle(puzzle: Puzzle) -> Iterator[Cell]:
 
 
 def _install() -> str:
-    """What installs zerosim; what its cells call then speaks the language of their text."""
+    """The installation of zerosim; called functions then use the language of the text."""
     if spoken() is Language.ENGLISH:
         return INSTALL
     return f'{INSTALL}\n\nimport os\n\nos.environ["{VARIABLE}"] = "{spoken()}"'
 
 
 def _words(puzzle: Puzzle) -> list[str]:
-    """The task without its title; a mark of its own is no mark of Markdown."""
+    """The task without its title; its own markup is not Markdown."""
     _, _, rest = puzzle.words.partition("\n")
     return rest.replace("*", r"\*").replace("__", r"\_\_").splitlines()
 
 
 def _program(task: str) -> str:
-    """The file without the words of the task, which stand above."""
+    """The file without the words of the task, which are above."""
     docstring = ast.parse(task).body[0]
     return "\n".join(task.splitlines()[docstring.end_lineno or 0 :]).strip()
 
 
 def _promised(puzzle: Puzzle) -> Iterator[str]:
-    """What the judge computes from theory."""
+    """The values that the judge computes from theory."""
     yield _WORDS("notebook.bounds", ranks=puzzle.ranks)
     yield ""
     for one in bounds_of(puzzle):

@@ -1,4 +1,4 @@
-"""The figures of lessons: bars, tables and drawings, which a script prints and the page draws.
+"""The figures of lessons: bars, tables and drawings, printed by a script and drawn by the page.
 
 A view is a pure function of facts and the names of runs.
 """
@@ -128,7 +128,7 @@ VIEWS: dict[str, Callable[..., View]] = {
     "bucketed": bucketed,
     "clocks": clocks,
 }
-"""By the names that lessons use."""
+"""By the names used in lessons."""
 
 
 def view(facts: Facts, name: str, *runs: str) -> View:

@@ -14,7 +14,7 @@ _GIB = 2**30
 
 
 def saved(facts: Facts, run: str) -> FigureTable:
-    """What a block keeps, part by part, in bytes for each of the b s h elements, by law."""
+    """Activations of a block, part by part, in bytes per element of b s h, by law."""
     one = facts.sbh(run)
     parts = facts.block_parts(run)
     rows = [(term(part.what), f"{float(part.bytes) / one:g}") for part in parts]
@@ -23,7 +23,7 @@ def saved(facts: Facts, run: str) -> FigureTable:
 
 
 def kept(facts: Facts, *runs: str) -> FigureTable:
-    """What a block keeps when backward begins, measured, and the law."""
+    """Activations of a block at the start of backward, measured, and the law."""
     rows = []
     for run in runs:
         one = facts.sbh(run)
@@ -41,7 +41,7 @@ def kept(facts: Facts, *runs: str) -> FigureTable:
 
 
 def variants(facts: Facts) -> Bars:
-    """What all blocks of a large GPT keep on a GPU, by law."""
+    """Activations of all blocks of a large GPT on a GPU, by law."""
     bars = tuple(
         Bar(
             said(f"variants.{name}"),

@@ -17,7 +17,7 @@ _HIGH = 76.0
 
 
 def addresses(facts: Facts, *runs: str) -> Drawing:
-    """The memory of a device from its first address to its last when it was most scattered."""
+    """The memory of a device from its first address to its last at its worst fragmentation."""
     boxes, notes, rows, roles = [], [], [], dict[str, None]()
     for number, run in enumerate(runs):
         top, drawn = _HIGH * number, facts.scattered(run)
@@ -55,7 +55,7 @@ def addresses(facts: Facts, *runs: str) -> Drawing:
 
 
 def _extents(drawn: AddressMap) -> list[tuple[int, int, str]]:
-    """Begin, end and use of each stretch; neighbours of one use are one, gaps are free."""
+    """Start, end and use of each range; neighbours of the same use are merged, gaps are free."""
     places = [(block.offset, block.offset + block.bytes, str(block.role)) for block in drawn.blocks]
     limit = drawn.limit_bytes
     ends = [(0, 0, _FREE), *places, (limit, limit, _FREE)]

@@ -8,7 +8,7 @@ from zerosim.lessons.views.wording import each, said
 
 _BITS = {"bf16": 16, "int8": 8, "int4": 4}
 _GROUPS = 16
-"""So many pieces of a block are drawn: its numbers themselves are too many."""
+"""Number of drawn pieces of a block: its actual elements are too many."""
 _WIDTH, _LINE, _HIGH = 790.0, 68.0, 34.0
 
 

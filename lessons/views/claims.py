@@ -1,4 +1,4 @@
-"""Figures of claims: what is said, theory, a run, and the verdict."""
+"""Figures of claims: the claim, theory, a run, and the verdict."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def claim(facts: Facts, name: str) -> FigureTable:
 
 
 def verdicts(facts: Facts) -> FigureTable:
-    """All claims, and what became of them."""
+    """All claims with their verdicts."""
     rows = []
     for name in claims():
         judged = facts.judgement(name)

@@ -1,4 +1,4 @@
-"""Figures of the four stages beside each other."""
+"""Figures of the four stages side by side."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def figure_one(facts: Facts) -> Bars:
 
 
 def trade(facts: Facts) -> FigureTable:
-    """What each stage keeps and sends, by law, and what speaks for and against it."""
+    """Memory and traffic of each stage, by law, with advantages and disadvantages."""
     rows = tuple(
         (
             term(STAGE_NAMES[stage]),

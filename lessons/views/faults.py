@@ -1,4 +1,4 @@
-"""Figures of runs that go wrong, and of ranks that are held."""
+"""Figures of failing runs, and of paused ranks."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ def endings(facts: Facts, run: str) -> FigureTable:
 
 
 def orders(facts: Facts, run: str) -> FigureTable:
-    """What each rank gathered in the forward of its second iteration, in its order."""
+    """Gathers of each rank in the forward of its second iteration, in order."""
     rows = tuple((label, *facts.first_calls(run, int(rank), 1)) for rank, label in facts.ranks(run))
     columns = ("", *(f"{place}." for place in range(1, len(rows[0]))))
     return FigureTable(said("orders.title"), columns, rows)
 
 
 def verdict(facts: Facts, run: str) -> FigureTable:
-    """What `zerosim diagnose` says."""
+    """The output of `zerosim diagnose`."""
     return FigureTable("zerosim diagnose", ("", said("verdict.says")), tuple(facts.told(run)))
 
 
 def session(facts: Facts, run: str, part: str) -> FigureTable:
-    """A part of what was said to those who hold the ranks, and what came back."""
+    """A part of a debugger session: commands and replies."""
     rows = []
     for command, lines in facts.session(run, part):
         shown = _looked(lines) if command.startswith("look ") else lines
@@ -41,7 +41,7 @@ def session(facts: Facts, run: str, part: str) -> FigureTable:
 
 
 def _looked(lines: Sequence[str]) -> list[str]:
-    """What was looked at on each rank, without histogram and first values."""
+    """The inspected tensors on each rank, without histogram and first values."""
     found = []
     for line in lines[1:]:
         rank, dtype, elements, norm, _, _, checksum, *_ = line.split()

@@ -1,4 +1,4 @@
-"""Figures of who asked: functions of DeepSpeed, and those of zerosim's engine for the same act."""
+"""Figures of callers: functions of DeepSpeed, and those of zerosim's engine for the same action."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zerosim.lessons.views.wording import each, said
 
 
 def asked(facts: Facts, run: str, ours: str) -> FigureTable:
-    """Each step of a run of DeepSpeed, the function that made it, and ours for the same act."""
+    """Each step of a DeepSpeed run, the function that made it, and ours for the same action."""
     own = {(one.phase, one.purpose): one for one in reversed(facts.asked_steps(ours))}
     rows = []
     for step in facts.asked_steps(run):
@@ -37,10 +37,10 @@ def asked(facts: Facts, run: str, ours: str) -> FigureTable:
 
 
 def way(facts: Facts, run: str, ours: str, *step: str) -> FigureTable:
-    """The functions on the way to one call, in DeepSpeed and in zerosim's engine.
+    """The functions on the stack of one call, in DeepSpeed and in zerosim's engine.
 
     Args:
-        step: phase and purpose of the call; and a function that it is to come through, if any.
+        step: phase and purpose of the call; and a function on its stack, if any.
     """
     phase, purpose, *through = step
     found = facts.way_of(run, phase, purpose, *through)

@@ -1,4 +1,4 @@
-"""Figures of what is gathered and for how long."""
+"""Figures of gathered parameters and their lifetimes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zerosim.lessons.views.wording import said
 
 
 def gathered(facts: Facts, run: str) -> Bars:
-    """Parameters that rank 0 holds where each unit's computation begins."""
+    """Parameters on rank 0 at the start of each unit's computation."""
     whole = facts.psi(run) * facts.element_bytes(run)
     bars = tuple(
         Bar(

@@ -13,12 +13,12 @@ UNIT = "blocks.2"
 
 
 def letter(shard: int) -> str:
-    """How a piece is called: a, b, c ... as in the replay."""
+    """The label of a piece: a, b, c ... as in the replay."""
     return ascii_lowercase[shard % len(ascii_lowercase)]
 
 
 def hops(facts: Facts, run: str, op: str) -> FigureTable:
-    """Which piece each rank sends in each hop, and to whom."""
+    """The piece that each rank sends in each hop, and its receiver."""
     messages = facts.messages(run, op, UNIT)
     numbers = range(1, facts.num_hops(run, op, UNIT) + 1)
     rows = []
@@ -31,7 +31,7 @@ def hops(facts: Facts, run: str, op: str) -> FigureTable:
 
 
 def shares(facts: Facts, *runs: str) -> Bars:
-    """What rank 0 sends in one collective of each kind, in multiples of its payload."""
+    """Traffic of rank 0 in one collective of each kind, in multiples of its payload."""
     bars = []
     for run in runs:
         for op in facts.ops(run, UNIT):

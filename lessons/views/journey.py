@@ -1,4 +1,4 @@
-"""A drawing of a unit's way from disk to devices."""
+"""A drawing of a unit's path from disk to devices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TOP, _LINE, _HIGH = 36.0, 70.0, 54.0
 
 
 def journey(facts: Facts, run: str, unit: str) -> Drawing:
-    """How the parameters of a unit come from each rank's disk to all devices, with their bytes."""
+    """How the parameters of a unit get from each rank's disk to all devices, with their bytes."""
     boxes: list[Box] = []
     titles = (*map(term, _TIERS), said("journey.gathered"))
     notes = [

@@ -13,7 +13,7 @@ _AXES = ("tensor", "pipeline", "data")
 
 
 def axes(facts: Facts) -> FigureTable:
-    """What each axis of a layout moves, and its bubble, by theory."""
+    """Traffic of each axis of a layout, and its bubble, by theory."""
     rows = tuple(
         (
             f"{grid[0]} x {grid[1]} x {grid[2]}",
@@ -47,7 +47,7 @@ def grids(facts: Facts) -> FigureTable:
 
 
 def spans(facts: Facts, *runs: str) -> Bars:
-    """How long one all-reduce of activations takes in dry runs, predicted."""
+    """Duration of one all-reduce of activations in dry runs, predicted."""
     bars = tuple(
         Bar(facts.title(run), (BarPart("activations", facts.call_ms(run, "activations")),))
         for run in runs

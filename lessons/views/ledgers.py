@@ -10,7 +10,7 @@ from zerosim.lessons.views.wording import each, said
 
 
 def causes(facts: Facts, run: str) -> FigureTable:
-    """The way from the formula to the bytes on the wire, cause by cause."""
+    """From the formula to the bytes on the wire, cause by cause."""
     rows = [(said("causes.law"), f"{facts.law_sent(run):,.0f}", said("causes.theory"))]
     for cause, size, words in facts.causes(run):
         rows.append((f"+ {term(cause)}", f"{size:+,.0f}", words))
@@ -23,7 +23,7 @@ def causes(facts: Facts, run: str) -> FigureTable:
 
 
 def excess(facts: Facts, *runs: str) -> Bars:
-    """What the kernel sent in a step: the bound of its collectives, and what goes beyond."""
+    """The kernel's count in a step: the bound of its collectives, and the excess."""
     bars = []
     for run in runs:
         whole = facts.psi(run) * facts.element_bytes(run)

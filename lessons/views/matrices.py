@@ -1,7 +1,7 @@
 """Drawings of matrices that tensor parallel cuts.
 
-The sizes are the trace's and stand in words; what is drawn is not to scale, or a rank's part of a
-matrix could not be told from another's.
+Sizes are the trace's, given in words; the drawing is not to scale, so that a rank's part of a
+matrix can be distinguished from another's.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from zerosim.lessons.views.wording import each, said
 
 _FIRST, _SECOND = "blocks.0.mlp.0", "blocks.0.mlp.2"
 _AFTER = {"column": "column", "row": "partial"}
-"""What a product is like after each cut."""
+"""The result of a product after each sharding."""
 _SIDE, _WIDE, _HIGH = 92.0, 112.0, 104.0
 _TOP, _RIGHT = 58.0, 420.0
 _SHEET = 7.0
-"""How far the sheets of a sum lie apart."""
+"""Distance between the sheets of a sum."""
 
 
 def two_cuts(facts: Facts, run: str) -> Drawing:
-    """The two ways to cut a matrix, and what each rank has of the product."""
+    """The two ways to shard a matrix, and each rank's part of the product."""
     num = facts.num_ranks(run)
     rows, columns = facts.shape(run, _FIRST)[2], facts.shape(run, _FIRST, "output")[2]
     boxes, notes = [], []
@@ -64,7 +64,9 @@ def two_cuts(facts: Facts, run: str) -> Drawing:
 
 
 def block(facts: Facts, run: str) -> Drawing:
-    """How the program cuts a block's two matrices, and what is between and after them."""
+    """The program's sharding of a block's two matrices, with the activations between and after
+    them.
+    """
     num = facts.num_ranks(run)
     first, second = facts.cut(run, _FIRST), facts.cut(run, _SECOND)
     width, hidden = facts.shape(run, _FIRST)[2], facts.shape(run, _FIRST, "output")[2]
@@ -112,13 +114,13 @@ def _size(rows: int, columns: int) -> str:
 
 
 def _range(rank: int, size: int, num: int) -> str:
-    """What a rank has of so many rows or columns."""
+    """A rank's part of so many rows or columns."""
     first, last = rank * size // num, (rank + 1) * size // num - 1
     return said("matrix.range", first=f"{first:,}", last=f"{last:,}")
 
 
 def _matrix(left: float, width: float, num: int, cut: str) -> Iterator[Box]:
-    """A matrix as all ranks have it together: whole, cut, or as so many sheets to be added."""
+    """A matrix over all ranks together: whole, sharded, or as sheets to be added."""
     if cut == "whole":
         yield Box(x=left, y=_TOP, width=width, height=_HIGH, label=said("matrix.all"))
         return
@@ -139,7 +141,7 @@ def _matrix(left: float, width: float, num: int, cut: str) -> Iterator[Box]:
 
 
 def _sheet(left: float, width: float, num: int, rank: int) -> Box:
-    """A rank's part of each sum, over those of the ranks before it."""
+    """A rank's part of each sum, over those of the previous ranks."""
     return Box(
         x=left + rank * _SHEET,
         y=_TOP + rank * _SHEET,

@@ -13,7 +13,7 @@ _UNIT = "memory.unit"
 
 
 def roles(facts: Facts, run: str) -> FigureTable:
-    """What each role takes for one parameter: by theory, and in memory after the first update."""
+    """Bytes of each role per parameter: by theory, and in memory after the first update."""
     psi, dtype = facts.psi(run), facts.dtype(run)
     rows = []
     for role in MODEL_STATES:
@@ -31,7 +31,7 @@ def roles(facts: Facts, run: str) -> FigureTable:
 
 
 def moments(facts: Facts, run: str) -> Bars:
-    """What rank 0 holds where each phase begins, by role, in bytes a parameter."""
+    """Memory of rank 0 at the start of each phase, by role, in bytes per parameter."""
     psi = facts.psi(run)
     bars = tuple(
         Bar(
@@ -54,7 +54,7 @@ def states(facts: Facts, *runs: str) -> Bars:
 
 
 def gradients(facts: Facts, *runs: str) -> Bars:
-    """The gradients of rank 0 through backward: whole ones, and its own shards of others."""
+    """The gradients of rank 0 during backward: whole ones, and its own shards of others."""
     bars = []
     for run in runs:
         psi, num_ranks = facts.psi(run), facts.num_ranks(run)

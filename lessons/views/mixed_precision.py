@@ -27,7 +27,7 @@ def precisions(facts: Facts) -> Bars:
 
 
 def formats(facts: Facts) -> FigureTable:
-    """What each number format can hold."""
+    """Range and precision of each number format."""
     rows = tuple(
         (
             str(dtype),
@@ -61,7 +61,7 @@ def updates(facts: Facts, run: str) -> FigureTable:
 
 
 def scaling(facts: Facts, run: str) -> FigureTable:
-    """Iteration by iteration: the loss, its scale, whether all updated, and what was sent."""
+    """Iteration by iteration: the loss, its scale, whether all updated, and the traffic."""
     whole = facts.psi(run) * facts.element_bytes(run)
     rows = []
     for iteration in facts.iterations(run):

@@ -1,4 +1,4 @@
-"""What a figure is made of: bars to one scale, a table, a drawing."""
+"""The components of a figure: bars to one scale, a table, a drawing."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from unicodedata import east_asian_width
 from zerosim.lessons.views.wording import part_name
 
 _LONG = 24
-"""Letters of a cell from which it is one that is read, not looked up."""
+"""Characters of a cell from which it counts as prose."""
 
 
 def width_of(text: str) -> int:
-    """How wide a text is, in Latin letters: a Chinese character takes two."""
+    """The width of a text, in Latin letters: a Chinese character takes two."""
     return sum(2 if east_asian_width(each) in "WF" else 1 for each in text)
 
 
@@ -25,13 +25,13 @@ class BarPart:
 
     @property
     def words(self) -> str:
-        """The name, for who reads it."""
+        """The displayed name."""
         return part_name(self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar, and where a law says that it ends; None if no law is known."""
+    """One bar, and the position of its law's mark; None if no law is known."""
 
     label: str
     parts: tuple[BarPart, ...]
@@ -48,9 +48,9 @@ class Bars:
     """Bars to one scale.
 
     Attributes:
-        title: says what is measured, and by whom.
-        unit: of all values.
-        law: what the marks are, in words; "" if there are none.
+        title: the measured quantity, with its source.
+        unit: unit of all values.
+        law: meaning of the marks, in words; "" if there are none.
     """
 
     title: str
@@ -69,7 +69,7 @@ class FigureTable:
 
     @property
     def is_text(self) -> tuple[bool, ...]:
-        """Of each column, whether there are sentences in it."""
+        """For each column, whether it has sentences."""
         return tuple(
             any(width_of(cell) > _LONG for cell in column)
             for column in zip(*self.rows, strict=True)
@@ -78,13 +78,13 @@ class FigureTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """A piece of a drawing: a matrix, a part of one, a block of memory.
+    """A component of a drawing: a matrix, a part of one, a block of memory.
 
     Attributes:
-        look: a colour's name, as that of a `BarPart`; "" for paper.
-        label: in its middle, where there is room for it.
-        is_partial: what is in it is not complete yet.
-        shrinks_from: it comes so many times as wide; 1 for a box that does not move.
+        look: name of a colour, as for a `BarPart`; "" for paper.
+        label: text in its middle, if there is room.
+        is_partial: whether its contents are incomplete.
+        shrinks_from: initial width, as a multiple; 1 for a box that does not move.
     """
 
     x: float
@@ -99,7 +99,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Words in a drawing; `anchor` says which end of them stands at x, `y` is their line."""
+    """Words in a drawing; `anchor` tells which end of them is at x, `y` is their line."""
 
     x: float
     y: float
@@ -110,7 +110,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """Something goes from one place to another."""
+    """Something moves from one place to another."""
 
     x: float
     y: float
@@ -120,12 +120,12 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
-    """Boxes, words and arrows, whose places are computed from numbers.
+    """Boxes, words and arrows, with positions computed from numbers.
 
     Attributes:
-        width, height: in the units of all places; a letter takes about nine.
-        legend: names of colours that no label tells.
-        table: the same in rows, for a terminal and for who does not see it.
+        width, height: in the units of all positions; a letter takes about nine.
+        legend: names of colours without a label.
+        table: the same in rows, for a terminal and for readers who do not see it.
     """
 
     width: float
@@ -138,7 +138,7 @@ class Drawing:
 
     @property
     def title(self) -> str:
-        """Says what is drawn."""
+        """A description of the drawing."""
         return self.table.title
 
 

@@ -1,4 +1,4 @@
-"""Figures of NCCL: what it sends for a call, and when by whose clock."""
+"""Figures of NCCL: its traffic for a call, and the times on two clocks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from zerosim.lessons.views.wording import each, said
 
 
 def protocols(facts: Facts) -> FigureTable:
-    """What an all-reduce of two ranks sends, by its payload."""
+    """Traffic of an all-reduce of two ranks, by its payload."""
     rows = []
     for payload in facts.nccl_payloads():
         sent = facts.nccl_sent(payload)
@@ -34,7 +34,7 @@ def bucketed(facts: Facts, *runs: str) -> FigureTable:
 
 
 def clocks(facts: Facts, traced: str, profiled: str) -> FigureTable:
-    """How long the same calls take on the host's clock and on the device's.
+    """Durations of the same calls on the host's clock and on the device's.
 
     Args:
         traced: recorded on the host.

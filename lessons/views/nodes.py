@@ -1,4 +1,4 @@
-"""Figures of nodes: what leaves one, and what stays."""
+"""Figures of nodes: inter-node and intra-node traffic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PARTS = (
 
 
 def leaves(facts: Facts, *runs: str) -> Bars:
-    """What the ranks of a node send to other nodes in a step."""
+    """Traffic of a node's ranks to other nodes in a step."""
     bars = []
     for run in runs:
         unit = facts.psi(run) * facts.element_bytes(run)
@@ -28,7 +28,7 @@ def leaves(facts: Facts, *runs: str) -> Bars:
 
 
 def both(facts: Facts, *runs: str) -> FigureTable:
-    """What leaves a node and what stays in it, and what a rank keeps for it."""
+    """Traffic between and within nodes, and a rank's memory for it."""
     rows = []
     for run in runs:
         unit = facts.psi(run) * facts.element_bytes(run)

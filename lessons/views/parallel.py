@@ -14,7 +14,7 @@ _ROW, _GAP = 40.0, 6.0
 
 
 def all_reduces(facts: Facts, run: str) -> FigureTable:
-    """How often a rank all-reduces in each block, and how much."""
+    """Number and size of a rank's all-reduces in each block."""
     rows = []
     for block in facts.blocks(run):
         cells = [block]
@@ -26,7 +26,7 @@ def all_reduces(facts: Facts, run: str) -> FigureTable:
 
 
 def messages(facts: Facts, run: str) -> FigureTable:
-    """What each stage sends on, and back."""
+    """Traffic of each stage to the next, and back."""
     rows = []
     for rank, label in facts.ranks(run):
         near = [
@@ -38,7 +38,7 @@ def messages(facts: Facts, run: str) -> FigureTable:
 
 
 def slots(facts: Facts, run: str) -> Drawing:
-    """Which micro-batch each rank computes in which slot: F its forward, B its backward."""
+    """The micro-batch of each rank in each slot: F its forward, B its backward."""
     tasks_of, count = facts.slots(run), facts.num_slots(run)
     wide = (_WIDTH - _NAMES) / count
     boxes, notes = [], []
@@ -72,7 +72,7 @@ def slots(facts: Facts, run: str) -> Drawing:
 
 
 def stages(facts: Facts, *runs: str) -> Bars:
-    """What each stage holds when it holds most."""
+    """Memory of each stage at its peak."""
     bars = []
     for run in runs:
         for rank, label in facts.ranks(run):

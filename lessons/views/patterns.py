@@ -13,15 +13,15 @@ _SIZES = tuple((1 << power, name) for power, name in (
     (10, "1 KiB"), (16, "64 KiB"), (20, "1 MiB"), (24, "16 MiB"), (28, "256 MiB"), (30, "1 GiB"),
 ))  # fmt: skip
 _LATENCY_US, _GIGABYTES = 10, 25
-"""Of a network between nodes: a message's start, and 200 Gb/s."""
+"""A network between nodes: latency of a message, and 200 Gb/s."""
 
 
 _WIDE, _HIGH, _BESIDE, _BELOW, _LEFT = 72, 34, 20, 46, 90
-"""Of a rank's box, of the room beside and below it, and of the words at its left."""
+"""Sizes of a rank's box, of the room beside and below it, and of the words at its left."""
 
 
 def tree(facts: Facts, run: str) -> Drawing:
-    """Who has the payload after each round of a broadcast, and who sends it to whom."""
+    """Ranks with the payload after each round of a broadcast, with senders and receivers."""
     num_ranks = facts.num_ranks(run)
     rounds = facts.tree(num_ranks)
     boxes, notes, arrows, rows = [], [], [], []
@@ -61,7 +61,7 @@ def tree(facts: Facts, run: str) -> Drawing:
 
 
 def senders(facts: Facts, run: str) -> FigureTable:
-    """What the kernel sent for each rank in each native call, in payloads."""
+    """The kernel's count for each rank in each native call, in payloads."""
     rows = tuple((term(op), *(f"{one:.2f}" for one in facts.kernel_shares(run, op))) for op in _OPS)
     title = said("senders.title", bytes=f"{facts.payload_bytes(run, 'broadcast'):,}")
     columns = (said("senders.own"), *(f"rank {rank}" for rank in range(facts.num_ranks(run))))
@@ -69,7 +69,9 @@ def senders(facts: Facts, run: str) -> FigureTable:
 
 
 def broadcasts(facts: Facts) -> FigureTable:
-    """Rounds of a broadcast, and where a chain becomes faster than a tree, predicted."""
+    """Rounds of a broadcast, and the payload where a chain becomes faster than a tree,
+    predicted.
+    """
     rows = tuple(
         (
             f"{n:,}",

@@ -1,4 +1,4 @@
-"""Figures of what is predicted."""
+"""Figures of predictions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def scales(facts: Facts, *runs: str) -> Bars:
 
 
 def changes(facts: Facts, *runs: str) -> FigureTable:
-    """What steps would take if something were different, as predicted."""
+    """Predicted durations of steps under changed conditions."""
     rows = tuple(
         (
             run.partition("/")[0],

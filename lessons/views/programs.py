@@ -1,4 +1,4 @@
-"""Figures of implementations beside each other."""
+"""Figures of implementations side by side."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zerosim.schema.memory import MODEL_STATES, Role
 
 MEGA = 1e6
 LEAST = 5e-4
-"""Of what is shown with three digits."""
+"""Values shown with three digits."""
 _PURPOSES = (Purpose.REDUCE_GRADIENTS, Purpose.GATHER_PARAMETERS)
 _BESIDE = (Role.GATHERED, Role.BUFFERS, Role.ACTIVATIONS)
 
@@ -37,7 +37,7 @@ def profiles(facts: Facts, *runs: str) -> FigureTable:
 
 
 def laws(facts: Facts, *runs: str) -> FigureTable:
-    """The law of each implementation, and why rank 0 sends something else, as payload in Psi."""
+    """The law of each implementation, and the deviations of rank 0, as payload in Psi."""
     rows = []
     for run in runs:
         if not facts.has_law(run):
@@ -55,7 +55,7 @@ def laws(facts: Facts, *runs: str) -> FigureTable:
 
 
 def handed(facts: Facts, *runs: str) -> Bars:
-    """What rank 0 communicates in a step by purpose, an all-reduce twice, and the law."""
+    """Communication of rank 0 in a step by purpose, an all-reduce twice, and the law."""
     bars = tuple(
         Bar(
             facts.title(run),
@@ -71,7 +71,7 @@ def handed(facts: Facts, *runs: str) -> Bars:
 
 
 def divided(facts: Facts, *runs: str) -> Bars:
-    """What each rank communicates in a step, by phase; ranks that do the same are one bar."""
+    """Communication of each rank in a step, by phase; equal ranks are one bar."""
     bars = []
     for run in runs:
         ranks = range(facts.num_ranks(run))
@@ -87,7 +87,7 @@ def divided(facts: Facts, *runs: str) -> Bars:
 
 
 def peaks(facts: Facts, *runs: str) -> Bars:
-    """What rank 0 holds when it holds most."""
+    """Memory of rank 0 at its peak."""
     bars = []
     for run in runs:
         psi = facts.model_psi(run)

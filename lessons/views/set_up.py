@@ -16,7 +16,7 @@ _WAYS = (
 
 
 def set_ups(facts: Facts, *runs: str) -> Bars:
-    """What a rank has allocated at most before the first step: what stays, and what goes again."""
+    """Peak allocations of a rank before the first step: persistent and temporary ones."""
     bars = []
     for run in runs or _WAYS:
         stays, peak = facts.set_up_left(run), facts.set_up_peak(run)
@@ -29,7 +29,7 @@ def set_ups(facts: Facts, *runs: str) -> Bars:
 
 
 def set_up_calls(facts: Facts, *runs: str) -> FigureTable:
-    """What the ranks ask each other for before the first step, in models."""
+    """Communication of the ranks before the first step, in models."""
     rows = tuple(
         (
             facts.title(run),
@@ -43,7 +43,7 @@ def set_up_calls(facts: Facts, *runs: str) -> FigureTable:
 
 
 def by_rank(facts: Facts, *runs: str) -> Bars:
-    """The model states of each rank when the update begins, and the law of the mean."""
+    """The model states of each rank at the start of the update, and the law of the mean."""
     bars = []
     for run in runs:
         for rank, held in enumerate(facts.held_by_rank(run)):
@@ -54,7 +54,7 @@ def by_rank(facts: Facts, *runs: str) -> Bars:
 
 
 def sent_by_rank(facts: Facts, *runs: str) -> FigureTable:
-    """What each rank sends in a step, and in the calls for one unit."""
+    """Traffic of each rank in a step, and in the calls for one unit."""
     rows = []
     for run in runs:
         for what, sizes in (

@@ -1,4 +1,4 @@
-"""Figures of tiers: what is kept where, and what is copied."""
+"""Figures of tiers: states and copies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OVER = (Link.BUS, Link.STORAGE)
 
 
 def copies(facts: Facts, run: str, *links: str) -> FigureTable:
-    """What rank 0 copies between its tiers in a step, by what it is for; over all links or some."""
+    """Copies of rank 0 between its tiers in a step, by purpose; over all links or some."""
     rows = []
     chosen = [one for one in facts.copies(run) if not links or one.link in links]
     for way in dict.fromkeys((one.purpose, one.origin, one.target) for one in chosen):
@@ -31,7 +31,7 @@ def copies(facts: Facts, run: str, *links: str) -> FigureTable:
 
 
 def _sizes(facts: Facts, run: str, size: int, counted: int) -> tuple[str, str, str]:
-    """As they stand in a row; no kernel counts what crosses a bus."""
+    """In the order of a row; no kernel counts the traffic of a bus."""
     each_of = f"{facts.of_each(size, run):.3g}"
     return f"{size:,}", each_of, f"{counted:,}" if counted else said("copies.none")
 
@@ -51,7 +51,7 @@ def tiers(facts: Facts, *runs: str) -> Bars:
 
 
 def cuts(facts: Facts) -> FigureTable:
-    """Theory: what crosses the bus if one or another part of a step is on the host."""
+    """Theory: traffic of the bus with one or another part of a step on the host."""
     ways = (
         ("moments",),
         ("update", "moments", "master"),
@@ -83,7 +83,7 @@ def losses(facts: Facts, *runs: str) -> FigureTable:
 
 
 def checkpoints(facts: Facts, *runs: str) -> Bars:
-    """What rank 0 keeps of activations for backward, when that begins."""
+    """Activations of rank 0 at the start of backward."""
     names = ("activations", "checkpoints on the device", "checkpoints on the host")
     bars = []
     for run in runs:
@@ -95,7 +95,7 @@ def checkpoints(facts: Facts, *runs: str) -> Bars:
 
 
 def sums(facts: Facts, *runs: str) -> FigureTable:
-    """What a rank sends so that blocks are computed together, and to gather checkpoints."""
+    """Traffic of a rank for tensor-parallel blocks, and for gathering checkpoints."""
     rows = []
     for run in runs:
         added, gathered = (
@@ -108,7 +108,7 @@ def sums(facts: Facts, *runs: str) -> FigureTable:
 
 
 def pieces(facts: Facts, *runs: str) -> FigureTable:
-    """How the free memory of a device lay when it was in the smallest pieces."""
+    """Fragmentation of a device's free memory at its worst."""
     rows = tuple(
         (
             facts.title(run),
@@ -123,7 +123,7 @@ def pieces(facts: Facts, *runs: str) -> FigureTable:
 
 
 def fetches(facts: Facts, *runs: str) -> FigureTable:
-    """What each rank fetches of each unit in one forward; all runs have the same units."""
+    """Copies of each rank for each unit in one forward; all runs have the same units."""
     units = facts.units(runs[0])
     rows = []
     for run in runs:

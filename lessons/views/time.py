@@ -16,7 +16,7 @@ _CAUSES = {
 
 
 def compute(facts: Facts, run: str) -> Bars:
-    """How long each rank computes in a step."""
+    """Computing time of each rank in a step."""
     bars = tuple(
         Bar(label, (BarPart("compute", facts.compute_ms(run, int(rank))),))
         for rank, label in facts.ranks(run)
@@ -25,7 +25,7 @@ def compute(facts: Facts, run: str) -> Bars:
 
 
 def budget(facts: Facts, *runs: str) -> Bars:
-    """What the time of each rank went to."""
+    """Time of each rank by cause."""
     bars = []
     for run in runs:
         for rank, label in facts.ranks(run):
@@ -64,6 +64,6 @@ def path(facts: Facts, *runs: str) -> Bars:
 
 
 def _name(facts: Facts, run: str, runs: tuple[str, ...]) -> str:
-    """What tells a run from the others: its setting, or who trains in one that they share."""
+    """A run's distinguishing name: its setting, or the implementation in a common one."""
     settings = {one.partition("/")[0] for one in runs}
     return run.partition("/")[0] if len(settings) == len(runs) else facts.title(run)

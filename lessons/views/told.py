@@ -1,4 +1,4 @@
-"""Figures of a configuration: what DeepSpeed would send with it."""
+"""Figures of a configuration: DeepSpeed's traffic with it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CHANGES: Mapping[str, tuple[object, ...]] = {
 
 
 def keys(facts: Facts) -> FigureTable:
-    """What DeepSpeed would send in a step with one key of the file changed."""
+    """Traffic of DeepSpeed in a step with one key of the file changed."""
     rows = [_row(facts, said("keys.as_it_stands"))]
     for key, values in _CHANGES.items():
         for value in values:
@@ -34,7 +34,7 @@ def keys(facts: Facts) -> FigureTable:
 
 
 def told(facts: Facts) -> FigureTable:
-    """What is said of the file before anything runs."""
+    """The explanation of the file before a run."""
     lines = str(facts.explanation_of()).splitlines()
     return FigureTable(
         'zerosim.deepspeed.explain("ds_config.json")', ("",), tuple((one,) for one in lines)

@@ -10,7 +10,7 @@ from zerosim.schema.events import Purpose
 
 
 def traffic(facts: Facts, *runs: str) -> Bars:
-    """What rank 0 sends in a step, by phase, in Psi, as PyTorch was asked to send it."""
+    """Requested traffic of rank 0 in a step, by phase, in Psi."""
     bars = []
     for run in runs:
         unit = facts.psi(run) * facts.element_bytes(run)
@@ -23,7 +23,7 @@ def traffic(facts: Facts, *runs: str) -> Bars:
 
 
 def purposes(facts: Facts, *runs: str) -> Bars:
-    """What rank 0 sends in a step, by what it is for."""
+    """Traffic of rank 0 in a step, by purpose."""
     bars = []
     for run in runs:
         unit = facts.psi(run) * facts.element_bytes(run)
@@ -36,7 +36,7 @@ def purposes(facts: Facts, *runs: str) -> Bars:
 
 
 def ledgers(facts: Facts, *runs: str) -> FigureTable:
-    """What the law says, what PyTorch was asked to send, what the kernel sent."""
+    """The law, the requested bytes, and the kernel's count."""
     rows = tuple(
         (
             facts.title(run),
@@ -51,7 +51,7 @@ def ledgers(facts: Facts, *runs: str) -> FigureTable:
 
 
 def micro_steps(facts: Facts, *runs: str) -> Bars:
-    """What rank 0 communicates in each micro-step, by what it is for; the last one updates."""
+    """Communication of rank 0 in each micro-step, by purpose; the last one updates."""
     bars = []
     for run in runs:
         count = facts.micro_steps(run)

@@ -1,4 +1,4 @@
-"""What figures say, in the language that is spoken."""
+"""The words of figures, in the current language."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ def each(key: str, **values: object) -> tuple[str, ...]:
 
 
 def part_name(name: str) -> str:
-    """How a colour is called in a legend: a part of a bar, what a box is."""
+    """The name of a colour in a legend: a part of a bar, a kind of box."""
     return str(_WORDS.table["parts"].get(name, term(name)))

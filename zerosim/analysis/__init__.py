@@ -1,8 +1,8 @@
-"""What a trace says about time and memory: pure functions of it, without torch.
+"""Time and memory of a trace: pure functions of it, without torch.
 
 path       the critical path over all ranks, its time by cause, slack
-budget     each rank's time by phase; who waited for whom; what was hidden
-exposed    which collectives the exposed communication was
+budget     each rank's time by phase; waits between ranks; hidden communication
+exposed    the collectives behind exposed communication
 bandwidth  algorithm and bus bandwidth
 report     all of these for one iteration
 memory     bytes by role over time

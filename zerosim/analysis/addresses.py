@@ -1,4 +1,4 @@
-"""What lay where on a device with a limit, and how fragmented its free memory was."""
+"""Address maps of a device with a limit, and the fragmentation of its free memory."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class AddressRow:
     """The memory of one rank's device in one iteration.
 
     Attributes:
-        peak: what lay where when most memory was in use.
-        scattered: the map, of a phase's beginning or of the peak, whose largest free block is the
-            smallest share of what was free.
-        full: what lay where when an allocation did not fit; None if all had.
+        peak: the map at the peak.
+        scattered: the map, at the start of a phase or at the peak, whose largest free block is the
+            smallest fraction of the free memory.
+        full: the map when an allocation failed; None if none did.
     """
 
     iteration: int
@@ -29,9 +29,9 @@ class AddressRow:
 
 
 def address_table(rank: RankTrace) -> tuple[AddressRow, ...]:
-    """A row for each iteration of which this rank recorded address maps; -1 is the set-up.
+    """One row per iteration with recorded address maps of this rank; -1 is the set-up.
 
-    An iteration that was not completed has no map of its peak: then the fullest one counts.
+    An incomplete iteration has no map of its peak: then the fullest one counts.
     """
     by_iteration: dict[int, list[AddressMap]] = {}
     for drawn in rank.address_maps:
@@ -49,10 +49,10 @@ def _row(iteration: int, maps: Sequence[AddressMap]) -> AddressRow:
 
 
 def sketch(drawn: AddressMap, num_cells: int) -> tuple[Role | None, ...]:
-    """The addresses from first to last as so many cells of equal size.
+    """The addresses, in order, as cells of equal size.
 
     Returns:
-        What most bytes of each cell are kept for; None where most are free.
+        The role of most bytes of each cell; None if most are free.
     """
     borders = [drawn.limit_bytes * cell // num_cells for cell in range(num_cells + 1)]
     cells = []

@@ -1,4 +1,4 @@
-"""Everything about one iteration at once; the checks are held against the whole trace."""
+"""The full report of one iteration; its checks cover the whole trace."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from zerosim.schema.manifest import Source
 def report(
     graph: EventGraph, iteration: int | None = None, *, rank: int | None = None, top: int = 10
 ) -> GraphReport:
-    """Answer everything about one iteration; the checks are held against the whole trace.
+    """Create the full report of one iteration; its checks cover the whole trace.
 
     Args:
-        graph: of a whole trace.
-        iteration: the last complete one by default.
-        rank: whose events to list with their slack; none by default.
-        top: how many steps of the path to name.
+        graph: the graph of a whole trace.
+        iteration: by default the last complete one.
+        rank: the rank whose events are listed with their slack; none by default.
+        top: number of steps of the path to list.
 
     Raises:
         ConfigError: there is no such iteration or rank.
@@ -68,24 +68,24 @@ def report(
 
 
 def _compares_ranks(graph: EventGraph) -> bool:
-    """Of an imported run: whether some call of several ranks is known to be one collective."""
+    """For an imported run: whether any calls of several ranks are known to be one collective."""
     if graph.trace.manifest.source is not Source.IMPORTED:
         return True
     return any(len(collective.events) > 1 for collective in graph.matching.collectives)
 
 
 def _iterations(trace: Trace) -> tuple[int, ...]:
-    """Those of events, and those in which nothing was called, as of one rank."""
+    """Iterations with events, and those without calls, as on one rank."""
     seen = {iteration for rank in trace.ranks for iteration in rank.events.column("iteration")}
     seen.update(iterations(trace))
     return tuple(sorted(iteration for iteration in seen if iteration >= 0))
 
 
 def choose_iteration(trace: Trace, wanted: int | None) -> int:
-    """The last iteration that all finished; of a run that ended in its first, that one.
+    """The last iteration that all ranks finished; for a run that ended in its first, that one.
 
     Raises:
-        ConfigError: there is none of the wanted number.
+        ConfigError: there is no such iteration.
     """
     known = _iterations(trace)
     if wanted is None:
@@ -127,7 +127,7 @@ def _steps(graph: EventGraph, path: CriticalPath) -> Iterator[PathStep]:
 
 
 def name_piece(graph: EventGraph, path: CriticalPath, piece: PathPiece) -> str:
-    """What a piece of a path is, in words."""
+    """A piece of a path, in words."""
     label = graph.label(piece.node)
     is_before = piece.start_ns < graph.at[piece.node]
     if is_before and piece.start_ns == path.start_ns:
@@ -158,7 +158,7 @@ def _slacks(graph: EventGraph, rank: int) -> Iterator[Slack]:
 
 
 def _which_clock(trace: Trace) -> Iterator[str]:
-    """Whose times these are, where there is a device."""
+    """A note on the clock of the times, if there is a device."""
     if all(rank.header.device == "cpu" for rank in trace.ranks):
         return
     if not any(map(is_on_device, trace.ranks)):

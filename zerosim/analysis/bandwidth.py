@@ -1,11 +1,11 @@
 """Algorithm and bus bandwidth of collectives, as nccl-tests defines them.
 
     algorithm bandwidth   payload / time
-    bus bandwidth         that times a factor of the number of ranks, so that it can be compared
-                          with what the hardware's links can do, whatever the operation
+    bus bandwidth         multiplied by a factor of the number of ranks, for comparison with the
+                          bandwidth of hardware links, for any operation
 
 The factors are those of nccl-tests, doc/PERFORMANCE.md. There the time is that of the whole call;
-of several ranks the longest is taken (its option `-a 3`). Its ranks call together; those of a
+among several ranks the longest is taken (its option `-a 3`). Its ranks call together; those of a
 training run do not, so the time after the last arrival is given as well.
 """
 
@@ -24,12 +24,12 @@ class Bandwidth:
     """Collectives of one operation and size.
 
     Attributes:
-        num_ranks: of their group.
-        num_collectives: how many there were.
-        call_ns: median time of a call, from its begin to its end on the rank that took longest
-            of those that are recorded: with what it waited for others.
-        moving_ns: median of the time from the last arrival to the last end; None if not all ranks
-            of an imported run are recorded.
+        num_ranks: size of their group.
+        num_collectives: number of collectives.
+        call_ns: median time of a call, from start to end on the slowest recorded rank, including
+            its waits for others.
+        moving_ns: median of the time from the last arrival to the last end; None if an imported run
+            lacks ranks.
     """
 
     op: Op
@@ -41,17 +41,17 @@ class Bandwidth:
 
     @property
     def algorithm_bytes_per_s(self) -> float | None:
-        """Payload by the time of a call."""
+        """Payload divided by the time of a call."""
         return _rate(self.payload_bytes, self.call_ns)
 
     @property
     def bus_bytes_per_s(self) -> float | None:
-        """What each link had to carry, by the time of a call."""
+        """Traffic per link divided by the time of a call."""
         return _rate(self.payload_bytes * bus_factor(self.op, self.num_ranks), self.call_ns)
 
     @property
     def moving_bus_bytes_per_s(self) -> float | None:
-        """What each link had to carry, by the time after the last arrival."""
+        """Traffic per link divided by the time after the last arrival."""
         if self.moving_ns is None:
             return None
         return _rate(self.payload_bytes * bus_factor(self.op, self.num_ranks), self.moving_ns)

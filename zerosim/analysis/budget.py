@@ -1,11 +1,10 @@
-"""What each rank's time went to, phase by phase, to the nanosecond; and who waited for whom.
+"""The time of each rank by phase, to the nanosecond; and the waits between ranks.
 
-A rank's time is cut wherever anything begins or ends. Each piece is then one of five: the program
-computed; it was stalled while a collective moved bytes (exposed communication); it was stalled
-while bytes went from one of its tiers to another (exposed copying); it was stalled because another
-rank had not arrived yet; or it did something that was not recorded. What was communicated or copied
-without stalling the program is hidden. Of a program whose waits were not recorded none of this is
-known: then only the arrivals at collectives are compared.
+A rank's time is split at every start and end of an event. Each piece is then one of five: the
+program computed; it was stalled during communication (exposed communication); it was stalled during
+a copy between its tiers (exposed copying); it was stalled because another rank had not arrived yet;
+or it did something that was not recorded. Communication and copies without a stall are hidden.
+Without recorded waits, none of this is known: then only the arrivals at collectives are compared.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ from zerosim.schema.events import Kind, Phase
 
 
 class RankActivity(IntEnum):
-    """What a rank did."""
+    """The activity of a rank."""
 
     COMPUTE = 0
     EXPOSED = 1
-    """Stalled with nobody missing: communication that nothing hides."""
+    """Stalled with all ranks present: exposed communication."""
     WAITING = 2
     """Stalled because another rank had not arrived."""
     OTHER = 3
     COPYING = 4
-    """Stalled while bytes were on their way between its tiers: copying that nothing hides."""
+    """Stalled during a copy between its tiers: exposed copying."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +40,11 @@ class Occupancy:
 
     Attributes:
         start, end: ns.
-        phase: positions in `PHASES`.
+        phase: indices in `PHASES`.
         state: codes of `RankActivity`.
-        missing: the rank whose arrival this rank's collective lacked; `NONE` if none did.
+        missing: the rank whose arrival this rank's collective awaited; `NONE` if none did.
         communicates: a collective of this rank moved bytes; on a device, one had begun.
-        copies: bytes were on their way between its tiers.
+        copies: a copy between its tiers was in progress.
     """
 
     rank: int
@@ -90,26 +89,26 @@ class Budget:
 
     @property
     def overlap(self) -> float | None:
-        """Which part of the communication is hidden; None if there was none."""
+        """The hidden fraction of the communication; None if there was none."""
         total = self.hidden_ns + self.exposed_ns
         return self.hidden_ns / total if total else None
 
     @property
     def copying_overlap(self) -> float | None:
-        """Which part of the copying is hidden; None if nothing was copied."""
+        """The hidden fraction of the copying; None if there was none."""
         total = self.hidden_copying_ns + self.copying_ns
         return self.hidden_copying_ns / total if total else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budgets:
-    """What all ranks' time went to.
+    """The time of all ranks.
 
     Attributes:
         by_phase: by rank and phase.
-        waited_ns: by waiting rank and the rank that it waited for.
-        waits_recorded: False if it is not known when the program was stalled; then `waited_ns` is
-            the time between the arrivals at collectives, and of a budget only the wall time holds.
+        waited_ns: by waiting rank and awaited rank.
+        waits_recorded: False if the stalls of the program are unknown; then `waited_ns` is the time
+            between the arrivals at collectives, and only the wall time of a budget is valid.
     """
 
     waits_recorded: bool
@@ -123,12 +122,12 @@ class Budgets:
 
     @property
     def phases(self) -> tuple[Phase, ...]:
-        """The phases that there are, in the order of an iteration."""
+        """The phases present, in the order of an iteration."""
         present = {phase for _, phase in self.by_phase}
         return tuple(phase for phase in PHASES if phase in present)
 
     def of(self, *, rank: int | None = None, phase: Phase | None = None) -> Budget:
-        """The sum over what is not given."""
+        """The sum over omitted dimensions."""
         total = Budget()
         for (one, other), budget in self.by_phase.items():
             if rank in (None, one) and phase in (None, other):
@@ -136,12 +135,12 @@ class Budgets:
         return total
 
     def waited_for(self, straggler: int) -> int:
-        """What all others together waited for a rank, ns."""
+        """Time for which all others together waited for a rank, ns."""
         return sum(ns for (_, cause), ns in self.waited_ns.items() if cause == straggler)
 
 
 def budgets(graph: EventGraph) -> Budgets:
-    """Add up the pieces of all ranks."""
+    """Sum the pieces of all ranks."""
     by_phase: dict[tuple[int, Phase], Budget] = {}
     waited: dict[tuple[int, int], int] = {}
     waits_recorded = _records_waits(graph)
@@ -172,7 +171,7 @@ def budgets(graph: EventGraph) -> Budgets:
 
 
 def _records_waits(graph: EventGraph) -> bool:
-    """A program whose units compute says when it waits; another one may, or may not."""
+    """A program with recorded computations records its waits; another one may, or may not."""
     return any(
         True for rank in graph.trace.ranks for _ in rank.events.of_kind(Kind.WAIT, Kind.COMPUTE)
     )
@@ -209,8 +208,8 @@ def occupancy(graph: EventGraph, place: int) -> Occupancy:
     lacks = in_call & ~has_begun & (last[index] != rank) if len(begin) else nothing
     stands, copies_now = _inside(start, *still), _inside(start, *copying)
     is_for_copy = _inside(start, *still_for_copy)
-    # who waits for a copy may wait for what is copied first; who waits for a collective may wait
-    # for the copy that its call needs
+    # a wait for a copy may be for an earlier copy; a wait for a collective may be for the copy that
+    # its call needs
     by_copy = np.where(is_for_copy, copies_now | ~in_call, copies_now & ~in_call)
     state = np.where(_inside(start, *compute), RankActivity.COMPUTE, RankActivity.OTHER)
     state = np.where(stands, RankActivity.EXPOSED, state)
@@ -223,14 +222,14 @@ def occupancy(graph: EventGraph, place: int) -> Occupancy:
         phase=phases[np.searchsorted(borders, start, side="right") - 1],
         state=state.astype(np.int64),
         missing=np.where(lacks, last[index], NONE) if len(begin) else np.full(len(start), NONE),
-        # a kernel of NCCL occupies the device from when it begins, whoever has not arrived
+        # a kernel of NCCL occupies the device from its start, even while ranks are missing
         communicates=in_call if is_on_device(graph.trace.ranks[place]) else has_begun,
         copies=copies_now,
     )
 
 
 def _on_program(graph: EventGraph, computes: Ints) -> Ints:
-    """Without delayed updates, which another thread computes beside the program."""
+    """Without delayed updates, which another thread computes concurrently."""
     if not graph.trace.manifest.config.get("delayed_update"):
         return computes
     own = []
@@ -241,7 +240,7 @@ def _on_program(graph: EventGraph, computes: Ints) -> Ints:
 
 
 def _for_copies(graph: EventGraph, waits: Ints) -> Mask:
-    """Which of some waits are for a copy."""
+    """Which of the waits are for a copy."""
     if not np.any(graph.is_kind(NodeKind.COPY)):
         return np.zeros(len(waits), np.bool_)
     awaited = [graph.awaited_of(node) for node in waits.tolist()]
@@ -249,7 +248,7 @@ def _for_copies(graph: EventGraph, waits: Ints) -> Mask:
 
 
 def _phases(graph: EventGraph, own: Mask) -> tuple[Ints, Ints]:
-    """When the phases begin, the end of the last one behind them; and which ones they are."""
+    """The starts of the phases, and the end of the last one; and which phases they are."""
     marks = np.flatnonzero(own & graph.is_kind(NodeKind.PHASE))
     marks = marks[np.argsort(graph.start[marks], kind="stable")]
     borders, phases = graph.start[marks], graph.phase[marks].astype(np.int64)
@@ -266,7 +265,9 @@ def _phases(graph: EventGraph, own: Mask) -> tuple[Ints, Ints]:
 
 
 def _collectives(graph: EventGraph, own: Mask) -> tuple[Ints, Ints, Ints, Ints]:
-    """Of this rank's calls, one after another: begin, last arrival, end, and who arrived last."""
+    """This rank's calls, one after another: start, last arrival, end, and the last rank to
+    arrive.
+    """
     arrivals = np.full(len(graph.matching.collectives), NONE, np.int64)
     stragglers = arrivals.copy()
     matched = np.flatnonzero(graph.is_kind(NodeKind.MATCH))
@@ -282,7 +283,7 @@ def _collectives(graph: EventGraph, own: Mask) -> tuple[Ints, Ints, Ints, Ints]:
     needed = (arrivals[place] != NONE) & (arrivals[place] <= over[known])
     known, place = known[needed], place[needed]
     arrival[known], last[known] = np.maximum(arrivals[place], begin[known]), stragglers[place]
-    # calls that overlap in time, on several threads: each begins where the ones before are over
+    # calls that overlap in time, on several threads: each begins at the end of the previous ones
     before = np.concatenate([[np.iinfo(np.int64).min], np.maximum.accumulate(over)[:-1]])[
         : len(over)
     ]

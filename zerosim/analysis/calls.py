@@ -1,4 +1,4 @@
-"""What one recorded call moved: by its messages, or by its algorithm; and who carried it."""
+"""Bytes of one recorded call: by its messages, or by its algorithm; and its backend."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def is_measured(rank: RankTrace) -> bool:
 
 
 def count_messages(rank: RankTrace) -> dict[int, tuple[int, int]]:
-    """The backend's messages of each collective, sent and received, as its transfers are cut."""
+    """The backend's messages of each collective, sent and received, as transfers are split."""
     counts: dict[int, list[int]] = defaultdict(lambda: [0, 0])
     columns = (rank.events.column(name) for name in ("kind", "parent", "op", "payload_bytes"))
     # messages of a collective are those of zerosim's rings, which are all on one device
@@ -35,13 +35,13 @@ def count_messages(rank: RankTrace) -> dict[int, tuple[int, int]]:
 
 
 def cost_of(rank: RankTrace, event: Event, messages: tuple[int, int] = (0, 0)) -> Cost:
-    """What one collective made a rank send and receive: recorded, or by its algorithm.
+    """Bytes that a rank sent and received for one collective: recorded, or by its algorithm.
 
     Args:
         messages: sent and received within it, if they are to be counted.
 
     Raises:
-        ConfigError: the algorithm of a native call, or its group, is not known.
+        ConfigError: the algorithm of a native call, or its group, is unknown.
     """
     if event.sent_bytes is not None and event.received_bytes is not None:
         sent, received = messages
@@ -77,12 +77,12 @@ def cost_of(rank: RankTrace, event: Event, messages: tuple[int, int] = (0, 0)) -
 
 
 def asked_of(rank: RankTrace, event: Event, moved: Cost) -> Cost:
-    """What a call asks a rank to send and receive: its messages, or the bound of a native call.
+    """The requested bytes of a call: its messages, or the bound of a native call.
 
-    What a backend's algorithm moves beyond that is not in the trace: the wire shows it.
+    Bytes that a backend's algorithm moves beyond that are not in the trace: the wire shows them.
 
     Args:
-        moved: what the call makes the rank send and receive: see `cost_of`.
+        moved: bytes that the rank sends and receives for the call: see `cost_of`.
     """
     if event.sent_bytes is not None or event.op not in OF_A_RING:
         return moved
@@ -99,10 +99,10 @@ def asked_of(rank: RankTrace, event: Event, moved: Cost) -> Cost:
 
 
 def framing_of(rank: RankTrace, event: Event, moved: Cost) -> tuple[int, int] | None:
-    """What the backend of a call adds to what it moves; None if it is not known.
+    """The framing that the backend adds to a call's bytes; None if unknown.
 
     Args:
-        moved: as of `cost_of`, or what is asked for.
+        moved: as returned by `cost_of`, or the requested bytes.
     """
     if event.algorithm is not Algorithm.NCCL:
         added = framing(backend_of_call(rank, event), moved)
@@ -129,9 +129,9 @@ def framing_of(rank: RankTrace, event: Event, moved: Cost) -> tuple[int, int] | 
 
 
 def backend_of_call(rank: RankTrace, event: Event) -> str:
-    """Who carried a call's messages; "" if it is not known.
+    """The backend of a call's messages; "" if unknown.
 
-    A group may have a backend for each type of device: a native call says by which it went.
+    A group may have a backend for each type of device: a native call records its own.
     """
     if event.algorithm in {Algorithm.GLOO, Algorithm.NCCL}:
         return event.algorithm.value

@@ -1,4 +1,4 @@
-"""What a rank was stalled for while bytes moved: which collectives, and which copies."""
+"""The causes of a rank's stalls during data movement: collectives and copies."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Exposed:
     """Exposed communication of one rank in one sort of collective, or copying of one sort.
 
     Attributes:
-        purpose: "gather parameters" ...; the operation where no purpose is known; "" where it is
-            not known what was waited for.
+        purpose: "gather parameters" ...; the operation if the purpose is unknown; "" if the cause
+            of the wait is unknown.
         is_copying: bytes moved between tiers of the rank.
     """
 
@@ -34,9 +34,9 @@ class Exposed:
 
 
 def exposed(graph: EventGraph) -> tuple[Exposed, ...]:
-    """By rank the longest first, communication before copying.
+    """By rank, longest first, communication before copying.
 
-    Of each rank they sum to `Budget.exposed_ns` and to `Budget.copying_ns`.
+    For each rank they sum to `Budget.exposed_ns` and to `Budget.copying_ns`.
     """
     return tuple(one for place in range(len(graph.trace.ranks)) for one in _of_rank(graph, place))
 
@@ -58,7 +58,7 @@ def _in_state(
         return
     waits = waits[np.argsort(graph.start[waits], kind="stable")]
     begin, end = _one_after_another(graph.start[waits], graph.end[waits])
-    # budgets cut time wherever anything begins or ends, but not where two waits touch
+    # budgets split time at every start and end, but not where two waits touch
     time = _at(end, cuts, so_far, stands) - _at(begin, cuts, so_far, stands)
     total: Counter[tuple[Phase, str]] = Counter()
     count: Counter[tuple[Phase, str]] = Counter()
@@ -86,7 +86,7 @@ def _one_after_another(start: Ints, end: Ints) -> tuple[Ints, Ints]:
 
 
 def _at(times: Ints, cuts: Ints, so_far: Ints, stands: Ints) -> Ints:
-    """How much exposed communication there was before each time."""
+    """The exposed communication before each time."""
     place = np.clip(np.searchsorted(cuts, times, side="right") - 1, 0, len(stands) - 1)
     inside = np.clip(times, cuts[0], cuts[-1]) - cuts[place]
     return so_far[place] + inside * stands[place]

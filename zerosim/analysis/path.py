@@ -1,10 +1,10 @@
-"""The critical path over all ranks, where its time went, and what time every event has to spare.
+"""The critical path over all ranks, its time by cause, and the slack of every event.
 
-From the last thing that happened one goes back to what it was ready last for, and so on to the
-beginning: the time between is the path's, and nothing on it could have been later without the end
-being later. A rank's waiting for another is never on the path: the path is with the other. The
-slack of an event is how much later it could have been over with the end unchanged, everything else
-taking as long as it did (Kelley and Walker 1959).
+Starting from the last event, one follows its last-ready predecessor, and so on to the beginning:
+the time in between is the path's, and no event on it could end later without a later end of the
+whole. A rank's wait for another is never on the path: the path is then on the other rank. The slack
+of an event is how much later it could have ended with the end unchanged and all other durations the
+same (Kelley and Walker 1959).
 """
 
 from __future__ import annotations
@@ -25,27 +25,26 @@ from zerosim.record.collector import collector_paused
 
 
 class TimeCause(StrEnum):
-    """What the time of a path was spent on."""
+    """The causes of time on a path."""
 
     COMPUTE = "compute"
     COMMUNICATION = "communication"
     """In a collective, all of its ranks having arrived."""
     SCHEDULING = "scheduling"
-    """Hand-over between threads: until one took up what was asked for, or went on with what was
-    there."""
+    """Hand-over between threads: until a thread started a request, or continued with its result."""
     OTHER = "other"
-    """The program's own code between what was recorded."""
+    """The program's own code between recorded events."""
     COPYING = "copying"
     """Between the tiers of a rank: device, host, disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class PathPiece:
-    """A stretch of a path.
+    """A piece of a path.
 
     Attributes:
-        node: what it led through, or to.
-        rank: whose time it is; of a collective, the rank that arrived last.
+        node: the node that it passes through, or leads to.
+        rank: the rank of this time; for a collective, the rank that arrived last.
     """
 
     node: int
@@ -56,7 +55,7 @@ class PathPiece:
 
     @property
     def duration_ns(self) -> int:
-        """How long it is."""
+        """Its duration."""
         return self.end_ns - self.start_ns
 
 
@@ -65,8 +64,8 @@ class CriticalPath:
     """Stretches from the beginning to the end, without gaps.
 
     Attributes:
-        nodes: in the order of time.
-        pieces: likewise; those without a duration are left out.
+        nodes: in order of time.
+        pieces: in order of time, without those of no duration.
     """
 
     start_ns: int
@@ -76,11 +75,11 @@ class CriticalPath:
 
     @property
     def duration_ns(self) -> int:
-        """From the beginning to the end; what all pieces sum to."""
+        """From start to end; the sum of all pieces."""
         return self.end_ns - self.start_ns
 
     def by_cause(self) -> dict[TimeCause, int]:
-        """Time by cause, ns; they sum to the duration. Copying only where there was any."""
+        """Time by cause, ns; the sum is the duration. Copying only if there was any."""
         total: Counter[TimeCause] = Counter()
         for piece in self.pieces:
             total[piece.cause] += piece.duration_ns
@@ -143,11 +142,11 @@ def critical_path(graph: EventGraph) -> CriticalPath:
 
 
 _AT_ONCE = 100_000
-"""Edges whose numbers are made Python's at once."""
+"""Number of edges converted to Python integers at once."""
 
 
 def slack(graph: EventGraph) -> Ints:
-    """By node, ns that it could have been over later without the end being later.
+    """By node, ns by which it could have ended later without a later end of the whole.
 
     0 on the critical path. Linear in the number of edges.
 
@@ -157,14 +156,14 @@ def slack(graph: EventGraph) -> Ints:
     position = _require_order(graph)
     if not graph.num_nodes:
         return np.zeros(0, np.int64)
-    # a target was ready for its last edge; for any other edge there was time to spare
+    # a target was ready for its last edge; for any other edge there is slack
     last_ready = np.full(graph.num_nodes, np.iinfo(np.int64).min)
     np.maximum.at(last_ready, graph.target, graph.ready)
     spare = last_ready[graph.target] - graph.ready
     to_the_end = graph.end[_last(graph)] - graph.end
     has_followers = np.zeros(graph.num_nodes, np.bool_)
     has_followers[graph.source] = True
-    # what is followed may last beyond its followers' begin: then they decide
+    # an event may outlast the start of its successors: then these decide
     free: list[int] = np.where(has_followers, np.iinfo(np.int64).max, to_the_end).tolist()
     order = np.argsort(position[graph.target], kind="stable")[::-1]
     for first in range(0, len(order), _AT_ONCE):
@@ -190,7 +189,7 @@ _PREFERRED = (NodeKind.PHASE, NodeKind.WAIT, NodeKind.COMPUTE, NodeKind.MATCH, N
 
 
 def _last(graph: EventGraph) -> int:
-    """Where everything ends; of several nodes that end then, what follows the others."""
+    """The end of the graph; of several nodes that end then, one that follows the others."""
     final = np.flatnonzero(graph.end == graph.end.max())
     turns = np.full(len(NODE_CODES), len(_PREFERRED))
     for turn, kind in enumerate(_PREFERRED):
@@ -199,7 +198,7 @@ def _last(graph: EventGraph) -> int:
 
 
 def binding_edges(graph: EventGraph) -> Ints:
-    """By node, the edge that was ready last; of several, the one that says most; or `NONE`."""
+    """By node, the last-ready edge; of several, the most informative one; or `NONE`."""
     turns = np.zeros(len(REASON_CODES), np.int8)
     for turn, reason in enumerate((Reason.OVER, Reason.ARRIVES, Reason.NEXT, Reason.ASKED)):
         turns[REASON_CODES[reason]] = 9 - turn

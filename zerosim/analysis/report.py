@@ -1,4 +1,4 @@
-"""What the event graph of a trace says about one iteration, as data and in a sentence."""
+"""The results of the event graph for one iteration, as data and in a sentence."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from zerosim.schema.events import WHOLE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathStep:
-    """What the critical path led through, with all of its time there.
+    """An entity on the critical path, with its total time there.
 
     Attributes:
-        rank: of a collective, the rank that arrived last.
-        label: what it is, in words.
+        rank: for a collective, the rank that arrived last.
+        label: its description, in words.
         source: "file.py:41 in function"; "" if unknown.
     """
 
@@ -48,20 +48,20 @@ class Slack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphReport:
-    """The answers to what the event graph is for.
+    """The results of the event graph.
 
     Attributes:
-        iteration: that was analysed; `WHOLE` for a program without iterations.
-        iterations: those that there are.
+        iteration: the analysed iteration; `WHOLE` for a program without iterations.
+        iterations: the available ones.
         num_nodes, num_edges: of the whole trace.
-        path: None where the collectives wait for each other in a cycle.
-        steps: of the path, the longest first.
-        slacks: of the rank that was asked for, in the order of time.
-        clocks: of all hosts.
-        notes: what a reader should know besides.
-        is_predicted: whether the times are not those of a run that happened.
+        path: None if the collectives wait for each other in a cycle.
+        steps: entities on the path, the longest first.
+        slacks: of the requested rank, in order of time.
+        clocks: clocks of all hosts.
+        notes: further information for the reader.
+        is_predicted: whether the times are predicted.
         is_timed: whether there are times; else there is neither path nor bandwidth.
-        compares_ranks: whether it is recorded which calls of several ranks belong together.
+        compares_ranks: whether the matching of calls between ranks is recorded.
     """
 
     num_ranks: int
@@ -93,7 +93,7 @@ class GraphReport:
 
     @property
     def clauses(self) -> tuple[str, ...]:
-        """Parts of that sentence: how long it took, why, and who waited for whom."""
+        """Parts of that sentence: the duration, its causes, and the waits between ranks."""
         failed = sum(check.holds is False for check in self.checks)
         if not self.is_timed:
             return (said("report.no_times"),)
@@ -203,7 +203,7 @@ def milliseconds(ns: int) -> str:
 
 
 def shares_of(times: dict[TimeCause, int]) -> list[tuple[TimeCause, int]]:
-    """Whole percents that sum to 100, the largest first; what rounds to none is left out."""
+    """Whole percents that sum to 100, the largest first; zero percents are omitted."""
     whole = sum(times.values())
     if not whole:
         return []

@@ -1,7 +1,7 @@
-"""What every call of a trace makes its rank send, what is copied, and the one place that sums it.
+"""The bytes of every call and copy of a trace, and the only place that sums them.
 
-A call is a collective, or a message outside of any. What it sends goes over one link, or over two
-where some of its messages stay within a node and others leave it.
+A call is a collective, or a message outside of any. Its traffic uses one link, or two if some of
+its messages stay within a node and others leave it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from zerosim.theory.algorithms import backend_messages
 from zerosim.theory.movement import MESSAGES
 
 TIMES_COUNTED = {Op.ALL_REDUCE: 2, Op.RECEIVE: 0, Op.BARRIER: 0}
-"""How often the papers' laws count a payload; once where nothing is said here."""
+"""How often the papers' laws count a payload; once by default."""
 Pair = tuple[int, int]
 """Bytes sent and received."""
 _K = TypeVar("_K")
@@ -45,15 +45,15 @@ _K = TypeVar("_K")
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What of a call goes over one link.
+    """The part of a call on one link.
 
     Attributes:
-        link: None where the trace does not see which messages leave a node.
-        asked: what PyTorch was asked to send and receive: a ring's messages as intercepted, of a
-            native call the bound of a ring; nothing if it is not known.
-        moved: what the call's algorithm makes of it; likewise.
-        framing: what the backend's protocol adds; None if it is not known.
-        wire: what the kernel counted; None if it was not measured.
+        link: None if the trace does not tell which messages leave a node.
+        asked: the requested bytes, sent and received: a ring's messages as intercepted; for a
+            native call, the bound of a ring; zero if unknown.
+        moved: the same with the call's algorithm.
+        framing: bytes that the backend's protocol adds; None if unknown.
+        wire: the kernel's count; None if not measured.
     """
 
     link: Link | None
@@ -69,10 +69,10 @@ class TracedCall:
 
     Attributes:
         event: the call itself.
-        rank: who called.
-        whole: what it says of itself, over all links together.
-        shares: by link, as its messages say.
-        unknown: why it is not known what it sends; "" if it is.
+        rank: the calling rank.
+        whole: its bytes over all links together.
+        shares: by link, according to its messages.
+        unknown: why its bytes are unknown; "" if they are known.
     """
 
     event: Event
@@ -88,12 +88,12 @@ class TracedCall:
 
     @property
     def is_computed(self) -> bool:
-        """Whether its messages were not intercepted, and what it sends is worked out."""
+        """Whether its messages were not intercepted, so its bytes are computed."""
         return self.event.sent_bytes is None
 
     @property
     def has_links(self) -> bool:
-        """Whether it is known over which links all of it goes."""
+        """Whether the links of all its bytes are known."""
         unseen = [share.moved for share in self.shares if share.link is None]
         return not self.unknown and not any(one.sent_bytes or one.received_bytes for one in unseen)
 
@@ -109,15 +109,15 @@ class Moved:
     """Several calls together.
 
     Attributes:
-        calls: how many.
-        elements, payload_bytes: what they were asked for, each buffer whole.
-        volume_elements, volume_bytes: likewise, an all-reduce counted twice: the communication
+        calls: number of calls.
+        elements, payload_bytes: their payload, each buffer whole.
+        volume_elements, volume_bytes: the same with an all-reduce counted twice: the communication
             volume of the papers' laws.
-        sent_bytes, received_bytes: what PyTorch was asked to move; None if that is not known.
-        wire_sent_bytes, wire_received_bytes: what the kernel counted; None if it was not measured.
-        is_computed: whether some of `sent_bytes` was worked out and not intercepted.
-        unknown: why `sent_bytes` is not known; "" if it is.
-        is_unsized: whether the payload of some call is not known, and not in the sums.
+        sent_bytes, received_bytes: the requested bytes; None if unknown.
+        wire_sent_bytes, wire_received_bytes: the kernel's count; None if not measured.
+        is_computed: whether some of `sent_bytes` was computed and not intercepted.
+        unknown: why `sent_bytes` is unknown; "" if it is known.
+        is_unsized: whether the payload of some call is unknown, and missing in the sums.
     """
 
     calls: int = 0
@@ -142,10 +142,10 @@ def traced_calls(trace: Trace) -> Iterator[TracedCall]:
 
 
 def goes_over_sockets(rank: RankTrace, peers: Peers, calls: Iterable[TracedCall]) -> bool:
-    """Whether the kernel counts what a rank's calls send: over NVLink or InfiniBand it does not.
+    """Whether the kernel counts a rank's traffic: it does not see NVLink or InfiniBand.
 
-    A device's backend meets over sockets in any case, for some kilobytes: it sends over them what
-    it is asked for, or next to nothing of it.
+    A device's backend uses sockets for its set-up in any case, some kilobytes: it sends all
+    requested bytes over them, or almost nothing.
 
     Args:
         calls: of the rank.
@@ -165,7 +165,7 @@ def split(call: TracedCall) -> Iterator[TracedCall]:
 
 
 def sums(calls: Iterable[TracedCall], key: Callable[[TracedCall], _K]) -> dict[_K, Moved]:
-    """What calls move together, by whatever `key` makes of each; in the order of the calls."""
+    """The sums of calls by a `key`, in order of the calls."""
     found: dict[_K, list[TracedCall]] = defaultdict(list)
     for call in calls:
         found[key(call)].append(call)
@@ -173,7 +173,7 @@ def sums(calls: Iterable[TracedCall], key: Callable[[TracedCall], _K]) -> dict[_
 
 
 def total(calls: Sequence[TracedCall]) -> Moved:
-    """What calls move together."""
+    """The sum of calls."""
     shares = [share for call in calls for share in call.shares]
     wire = sum_pairs([share.wire for share in shares])
     unknown = next((call.unknown for call in calls if call.unknown), "")
@@ -209,10 +209,10 @@ def known_sum(values: Iterable[int | None]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """Several copies between the tiers of a rank together.
+    """The sum of several copies between the tiers of a rank.
 
     Attributes:
-        kernel_bytes: what the kernel counted for them; None if it was not measured, and of the bus.
+        kernel_bytes: the kernel's count; None if not measured, and for the bus.
     """
 
     copies: int
@@ -221,14 +221,14 @@ class Copied:
 
 
 def copies(rank: RankTrace) -> Iterator[tuple[Link, Event]]:
-    """The copies of a rank, each with the link that it takes."""
+    """The copies of a rank, each with its link."""
     for _, event in rank.events.of_kind(Kind.COPY):
         if event.origin is not None and event.target is not None:
             yield link_of_copy(event.origin, event.target), event
 
 
 def total_copied(events: Sequence[Event]) -> Copied:
-    """What copies move together."""
+    """The sum of copies."""
     return Copied(
         copies=len(events),
         payload_bytes=sum(event.payload_bytes for event in events),
@@ -277,7 +277,7 @@ class _TrafficReader:
             crossing = [one for one in messages if one.peers and self._link(one.peers[0]) is link]
             sizes = _sizes(crossing, backend_of_call(self._rank, event))
             share = self._share(event, link, sizes, sizes)
-            # a frame may go where no message goes
+            # a frame may use a link that no message uses
             if crossing or share.wire not in {None, (0, 0)}:
                 yield share
 
@@ -286,7 +286,7 @@ class _TrafficReader:
         return Share(link, asked, moved, added, self._wire(event, link))
 
     def _wire(self, event: Event, link: Link | None) -> Pair | None:
-        """What the kernel counted; calls that run beside each other have no wire of their own."""
+        """The kernel's count; concurrent calls have no wire count of their own."""
         if not self._has_wire or not (self._trace.manifest.config or event.wire):
             return None
         sent = received = 0

@@ -1,4 +1,4 @@
-"""What the analysis of time says, in the language that is spoken."""
+"""The words of the analysis of time, in the current language."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every other room uses: errors, numbers, words, tables, options.
+"""Shared by every other package: errors, numbers, words, tables, options.
 
     errors       the exception tree: what becomes of each is said there (exit codes 1, 2, 3)
     config       each option of the engine and of a run, declared once

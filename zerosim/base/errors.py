@@ -1,16 +1,16 @@
 """Every error that zerosim raises on purpose.
 
 ZerosimError                   carries the exit code that the command line returns
-├── InputError (ValueError)    exit 2: what was given cannot be used
+├── InputError (ValueError)    exit 2: an input cannot be used
 │   ├── ConfigError            an option, a model name, a combination that does not exist
-│   │   └── UnplannedError     it exists, and theory has no plan for what it sends
-│   ├── UnknownValue           a program asked a dry run for what only a run for real knows
+│   │   └── UnplannedError     it exists, but theory cannot predict its traffic
+│   ├── UnknownValue           a program needs a computed value in a dry run
 │   ├── TraceError             a trace that is missing, damaged, truncated or unreadable
 │   └── EnvironmentFault       this machine lacks something: a port, a dtype, a folder
-├── ClaimFailed                exit 1: a claim was held against a measurement and is false
+├── ClaimFailed                exit 1: a claim contradicts a measurement
 └── RunError                   exit 3: a rank failed, was killed, or stopped answering
     ├── CollectiveError        raised in a rank whose collective did not complete
-    ├── OutOfMemory            the device has no room for what was to be allocated
+    ├── OutOfMemory            the device has no room for an allocation
     └── DiskError              a full disk, a file that is gone, short, or damaged
 
 A message is one line: what was given, what was expected, what to try.
@@ -30,7 +30,7 @@ class ZerosimError(Exception):
 
 
 class InputError(ZerosimError, ValueError):
-    """What was given cannot be used."""
+    """An input cannot be used."""
 
 
 class ConfigError(InputError):
@@ -50,11 +50,11 @@ class TraceError(InputError):
 
 
 class EnvironmentFault(InputError):
-    """This machine cannot do what was asked."""
+    """This machine lacks something that the request needs."""
 
 
 class ClaimFailed(ZerosimError):
-    """A claim was held against a measurement and is false."""
+    """A claim contradicts a measurement."""
 
     exit_code = 1
 
@@ -70,7 +70,7 @@ class CollectiveError(RunError):
 
 
 class DiskError(RunError):
-    """What is kept on a disk could not be written, or is not what was written."""
+    """State on a disk could not be written, or differs from what was written."""
 
 
 class OutOfMemory(RunError):
@@ -88,6 +88,6 @@ def cannot_load(error: BaseException) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """What went wrong, in one line."""
+    """The first line of an error's message."""
     lines = str(error).split("\n")
     return next(filter(str.strip, lines), type(error).__name__)

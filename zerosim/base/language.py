@@ -1,13 +1,13 @@
 """The language that a person is spoken to in, and where the words for it are.
 
-What is said stands in TOML files beside the code that says it, in English. A second language is a
-file of the same name in a folder of the language's name beside it: `verify/words.toml` and
+Texts for people are in TOML files beside the code that uses them, in English. A second language is
+a file of the same name in a folder named after the language: `verify/words.toml` and
 `verify/zh/words.toml`. Both have the same keys and the same braces; numbers and formulas come from
-the same expressions. `tests/test_language.py` holds that.
+the same expressions. `tests/test_language.py` checks this.
 
-A process has a language, which its command line or environment chooses; a page is of the language
-that its reader chose (`speaking`). So what is said is worked out when it is asked for, and what is
-kept of it is kept for each language (`in_each_language`).
+The command line or the environment sets the language of a process; the reader chooses that of a
+page (`speaking`). Texts are therefore built on demand, and cached per language
+(`in_each_language`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Any, ParamSpec, TypeVar
 from zerosim.base.errors import ConfigError
 
 VARIABLE = "ZEROSIM_LANGUAGE"
-"""Of the environment: which language is spoken where the command line does not say."""
+"""The environment variable for the language, if the command line does not set it."""
 _HAN = "\u3400-\u4dbf\u4e00-\u9fff"
 _MARKS = "\u3001\u3002\uff01\uff08\uff09\uff0c\uff1a\uff1b\uff1f"
 """Characters of Chinese, and the marks between its sentences and their parts."""
@@ -42,7 +42,7 @@ _Said = TypeVar("_Said")
 
 
 class Language(StrEnum):
-    """What zerosim speaks, as HTML's `lang` names it."""
+    """The supported languages, named as in HTML's `lang`."""
 
     ENGLISH = "en"
     CHINESE = "zh"
@@ -96,7 +96,7 @@ def sibling(path: Path, language: Language | None = None) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What some code says, in the language that is spoken when it is asked.
+    """The texts of a module, in the language that is current at each call.
 
     Attributes:
         path: of the English file.
@@ -106,7 +106,7 @@ class Words:
 
     @classmethod
     def beside(cls, file: str, name: str = "words") -> Words:
-        """The words that stand beside a module, which passes its `__file__`."""
+        """The words beside a module, which passes its `__file__`."""
         return cls(Path(file).with_name(f"{name}.toml"))
 
     @property
@@ -123,7 +123,7 @@ class Words:
         return fill(str(self._found(key)), values)
 
     def each(self, key: str, **values: object) -> tuple[str, ...]:
-        """Several texts that stand in one place, likewise."""
+        """Several texts under one key, in the current language."""
         return tuple(fill(str(one), values) for one in self._found(key))
 
     def _found(self, key: str) -> Any:
@@ -136,7 +136,8 @@ class Words:
 def term(name: str) -> str:
     """How something is called that a trace names: a phase, a role, an operation, a link.
 
-    Data keep the English name; this is for who reads it. What has no entry is called as it is.
+    Data keep the English name; this one is for display. A name without an entry is returned
+    unchanged.
     """
     return str(_TERMS.table.get(str(name), name))
 
@@ -186,9 +187,9 @@ def after_another(items: Iterable[str]) -> str:
 
 
 def typeset(text: str) -> str:
-    """A text of which parts were filled in, as its language is set.
+    """A text with its placeholders filled in, with the spacing of its language.
 
-    In Chinese a space stands between a character and a Latin letter or digit, and nowhere else.
+    In Chinese, a space separates a character from a Latin letter or digit, and nothing else.
     """
     if spoken() is not Language.CHINESE:
         return text
@@ -207,7 +208,7 @@ def in_each_language(say: Callable[_Given, _Said]) -> Callable[_Given, _Said]:
 
 
 def overlaid(path: Path) -> dict[str, Any]:
-    """What a file of data says, with its texts as the sibling has them in the language spoken.
+    """The contents of a data file, with its texts from the sibling file in the current language.
 
     The sibling has only what a person reads: numbers and expressions are those of the English file.
     What has no sibling is said in English.

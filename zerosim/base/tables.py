@@ -1,6 +1,6 @@
-"""Tables: what a run is asked for in numbers, for reading, for a notebook, for other programs.
+"""Tables: the numbers of a run, for the terminal, for notebooks and for other programs.
 
-A column says how its numbers came about, and a number that nobody recorded is None, never 0.
+A column carries the evidence of its numbers; a number that was not recorded is None, never 0.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ MOST_SHOWN = 40
 """Rows of a table that is printed; all of them are there."""
 NOT_RECORDED = "not recorded"
 _KEPT = frozenset("\n\t\u00a0")
-"""What is no printable sign, and steers no terminal either."""
+"""Unprintable characters that are kept: they do not control a terminal."""
 Cell = str | int | float | bool | None
-"""What stands in a row; None for what was not recorded."""
+"""The value of a cell; None if not recorded."""
 
 
 class Evidence(StrEnum):
@@ -104,12 +104,12 @@ class Table:
 
     @property
     def sent_bytes(self) -> int | None:
-        """What all rows send together, as traced; None if that is not recorded."""
+        """Bytes sent, summed over all rows, as traced; None if not recorded."""
         return self.total("sent_bytes")
 
     @property
     def received_bytes(self) -> int | None:
-        """What all rows receive together, as traced; None if that is not recorded."""
+        """Bytes received, summed over all rows, as traced; None if not recorded."""
         return self.total("received_bytes")
 
     def to_dict(self) -> dict[str, Any]:

@@ -29,7 +29,7 @@ class Tier(StrEnum):
 
 
 class Link(StrEnum):
-    """What bytes travel over: a link class."""
+    """The kind of link that bytes travel over."""
 
     BUS = "bus"
     """Between device and host of one rank."""

@@ -1,7 +1,7 @@
 """The command line: thin commands that call the same functions as the pages do.
 
-`serve` starts what lies above, the dashboard, and `notebook` asks the lessons for one; each imports
-it when it is called. These exceptions to the layers are named in pyproject.toml.
+`serve` starts a higher layer, the dashboard, and `notebook` calls the lessons; each imports it when
+called. These exceptions to the layers are listed in pyproject.toml.
 """
 
 import resource
@@ -14,8 +14,8 @@ __all__ = ["main"]
 
 
 _LEAST_BYTES = 180_000_000
-"""Of address space, for a command that only reads. With half of it NumPy's OpenBLAS ends the
-process, or tries for minutes."""
+"""Address space for a command that only reads. With half of it, NumPy's OpenBLAS ends the process,
+or retries for minutes."""
 
 
 def main() -> None:

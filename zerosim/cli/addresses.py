@@ -1,4 +1,4 @@
-"""What lay where in the memory of a device with a limit: three lines, one of them a map."""
+"""The address map of a device with a limit: three lines, one of them a map."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands, and what becomes of an error: one line and an exit code, never a traceback."""
+"""The commands, and the handling of errors: one line and an exit code, never a traceback."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ from zerosim.cli.wording import said
 INTERRUPTED = 130
 _QUOTED_OPTION = re.compile(r"'(--?[\w-]+)'")
 _USAGE_ERROR: type[Exception] = typer.BadParameter.mro()[1]
-"""Every complaint of the parser. It is click's, or typer's own copy of it in later versions, and
-has no public name that both know."""
+"""Every error of the parser. It is click's, or typer's own copy of it in later versions, without a
+common public name."""
 
 _FIRST_COMMANDS = {
     "run": "zerosim run --stage 3",
@@ -165,7 +165,7 @@ def _run() -> int:
 
 
 def _usage(error: Any) -> str:
-    """What the parser complains of, as one line in our words."""
+    """The parser's error, as one line in our words."""
     context = getattr(error, "ctx", None)
     path = "zerosim" if context is None else context.command_path
     message = " ".join(error.format_message().split()).rstrip(".")
@@ -178,6 +178,6 @@ def _usage(error: Any) -> str:
 
 def _complain(message: str, code: int) -> int:
     with contextlib.suppress(EnvironmentFault):
-        sys.stdout.flush()  # what was said before
+        sys.stdout.flush()  # earlier output
     typer.echo(f"zerosim: {message}", err=True)
     return code

@@ -24,7 +24,7 @@ from zerosim.view.reading import Run
 
 @dataclass(frozen=True, slots=True)
 class IterationFit:
-    """One iteration of a run as it was and as the constants say.
+    """One recorded iteration of a run, and its prediction with the constants.
 
     Attributes:
         is_fitted: whether the constants were fitted to this run.
@@ -37,7 +37,7 @@ class IterationFit:
 
     @property
     def off(self) -> float:
-        """How far the prediction is from what was recorded, as a part of that."""
+        """The relative error of the prediction."""
         return self.predicted_ns / self.recorded_ns - 1
 
 
@@ -95,7 +95,7 @@ def _held(run: Run, machine: Machine, *, is_fitted: bool) -> IterationFit:
 
 
 def _work(run: Run) -> Work:
-    """What its computations had to do: as a dry run of the same is asked, where it can be done."""
+    """The work of its computations: from a dry run of the same, if possible."""
     from zerosim.predict.simulate.counted import CountedDry
     from zerosim.train.models import context_of  # brings torch
 

@@ -37,7 +37,7 @@ _SHORT_NS = 10**6
 """A shorter time has more decimals."""
 _PHASES = (*STEP_PHASES, Phase.OUTSIDE)
 Row = tuple[str, str, Callable[[Side], str]]
-"""A group's name, the row's, and what it says of a side."""
+"""The title of a group, that of a row, and its value for a side."""
 
 
 def compare_traces(
@@ -66,7 +66,7 @@ def compare_traces(
 
 
 def _print_bars(console: Console, found: Comparison) -> None:
-    """What they come to, and what each holds at its peak beside what it sends."""
+    """Their totals, and the memory at each peak beside the traffic."""
     console.print(Text(found.headline, style="bold"))
     peaks = [0 if side.held is None else side.held.highest_bytes for side in found.sides]
     table = make_table("", "", said("compare.holds"), said("compare.sends"), left=2)
@@ -241,7 +241,7 @@ def _evidence(side: Side) -> str:
 
 
 def _times_title(sides: Sequence[Side]) -> str:
-    """Which times these are, and of which sides they are predicted."""
+    """The kind of the times, and the sides whose times are predicted."""
     predicted = [side.name for side in sides if side.is_predicted]
     if len(predicted) == len(sides):
         return said("compare.times_predicted")

@@ -30,9 +30,9 @@ def with_options(names: str, **others: tuple[Any, Any]) -> Callable[[C], C]:
     """Give a command options in this order.
 
     Args:
-        names: the command's own arguments, fields of the configurations, and `PANELS`.
-        others: more of the command's own, which it takes among its options: what each is annotated
-            with, and its default.
+        names: the command's own parameters, fields of the configurations, and `PANELS`.
+        others: further parameters of the command, listed among its options: annotation and default
+            of each.
     """
 
     def decorate(command: C) -> C:
@@ -67,14 +67,14 @@ def in_panels() -> list[str]:
 
 
 def engine_values(options: dict[str, Any]) -> dict[str, Any]:
-    """What of a command's options the engine's configuration has."""
+    """The command's options for the engine's configuration."""
     found = {one.name: options[one.name] for one in EngineConfig.options() if one.name in options}
     path = found.get("nvme_path")
     return found | {"nvme_path": "" if path is None else str(Path(path).absolute())}
 
 
 def run_values(options: dict[str, Any]) -> dict[str, Any]:
-    """What of a command's options a run's configuration has."""
+    """The command's options for a run's configuration."""
     found = {one.name: options[one.name] for one in RunConfig.options() if one.name in options}
     if isinstance(limit := found.get("device_bytes"), str):
         found["device_bytes"] = _read_bytes(limit, option_of("device_bytes"))
@@ -92,7 +92,7 @@ def say_what_is_taken(run: RunConfig) -> None:
 
 
 def _parameter(name: str) -> inspect.Parameter:
-    """A declared option as one of a command: a value is what a person types."""
+    """A declared option as one of a command: its value is the typed text."""
     one = DECLARED[name]
     words, panel = one.option.help, one.option.panel or None
     kind: Any = one.kind

@@ -18,12 +18,12 @@ from rich.text import Text
 from zerosim.base.tables import written_out
 
 _UNBOUNDED = 10_000
-"""Columns of what is no terminal: a table takes what it needs."""
+"""Columns of non-terminals: a table takes the width that it needs."""
 _AT_ONCE = 1000
 """Rows that are printed together."""
 
 ASCII_STANDS_IN = "zerosim.ascii-stands-in"
-"""Error handler of a stream that cannot write our signs: readable words replace them."""
+"""Error handler of a stream that cannot encode our signs: readable words replace them."""
 _STAND_INS = {
     "✓": "ok",
     "✗": "NO",
@@ -48,7 +48,7 @@ codecs.register_error(ASCII_STANDS_IN, _stand_in)
 
 
 class _Console(Console):
-    """What a trace says can hold anything: what would steer the terminal is written out."""
+    """A trace's text can be anything: terminal control characters are escaped."""
 
     def render_str(self, text: str, **options: Any) -> Text:
         """A text with room for escaped characters."""
@@ -57,7 +57,7 @@ class _Console(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Whatever came here as it was."""
+        """The unchanged text."""
         for segment in super().render(renderable, options):
             text, style, control = segment
             is_plain = control or text.isprintable() or text == "\n"
@@ -122,7 +122,7 @@ def print_rows(console: Console, table: Table, rows: Iterable[Sequence[str]]) ->
 
 
 def print_lines(console: Console, lines: Iterable[str]) -> None:
-    """Print any number of lines, each as soon as it is known: what comes after may be an error."""
+    """Print any number of lines, each as soon as it is known: an error may follow."""
     for line in lines:
         console.out(line if line.isprintable() else written_out(line), highlight=False)
 

@@ -23,7 +23,7 @@ from zerosim.schema.stands import DEBUG_VARIABLE
 from zerosim.train.launch.command import require_startable, start_command
 
 _END_S = 15.0
-"""How long the ranks may take to end in order, once they were told to."""
+"""Timeout for the ranks to end properly after they were told to."""
 
 
 def debug(
@@ -63,7 +63,7 @@ def debug(
         ),
     ] = "",
 ) -> int:
-    """Stop the ranks of a run before each event and step through them; returns its exit code.
+    """Pause the ranks of a run before each event and step through them; returns its exit code.
 
     Commands are read from the terminal, or from a pipe; help lists them.
     """
@@ -89,7 +89,7 @@ def debug(
 
 @contextmanager
 def _steered(controller: Controller, prompt: Prompt, *, browser: bool) -> Iterator[None]:
-    """Wait until the ranks have stopped, and step them here and on the page, which stays open."""
+    """Wait until the ranks have paused, and step them here and on the page, which stays open."""
     with ExitStack() as pages:
         if prompt.begin() and browser:
             folder = controller.links[0].folder
@@ -143,7 +143,7 @@ def _start(
 
 
 def _hear_interrupts(controller: Controller, process: subprocess.Popen[bytes] | None) -> None:
-    """Ctrl-C stops ranks that are held at their next events, and ends a program that is not."""
+    """Ctrl-C pauses controlled ranks at their next events, and ends a program without control."""
 
     def interrupt(*_: object) -> None:
         if controller.is_attached:

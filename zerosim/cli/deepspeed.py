@@ -1,4 +1,4 @@
-"""`zerosim run --deepspeed-config`: what the file decides, and what becomes of each of its keys."""
+"""`zerosim run --deepspeed-config`: the file's settings, and the treatment of each of its keys."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _DECIDES = {
 """Options that the file decides, and the key that it does so by."""
 
 _NOT_ITS_OWN = {"collectives", "learning_rate", "stage"}
-"""Options that are compared with the file in a way of their own."""
+"""Options with a separate comparison with the file."""
 
 
 def _decided(settings: Settings, name: str) -> object:
-    """What the file decides for an option, as a command line says it."""
+    """The file's setting of an option, as on a command line."""
     if name == "batch":
         return settings.sizes.micro
     if name == "prefetch":
@@ -52,10 +52,10 @@ def _decided(settings: Settings, name: str) -> object:
 
 
 def read_file(path: Path, num_ranks: int, context: typer.Context) -> DeepSpeedFile:
-    """Read the file; take over what options say that it does not.
+    """Read the file; take settings that it lacks from the options.
 
     Raises:
-        ConfigError: the file is refused, or contradicts an option that was given.
+        ConfigError: the file is not supported, or contradicts an option.
     """
     document = read_document(path)
     settings = read_settings(document, num_ranks)
@@ -92,7 +92,7 @@ def read_file(path: Path, num_ranks: int, context: typer.Context) -> DeepSpeedFi
 def explain_file(
     file: DeepSpeedFile | None, run: RunConfig, num_ranks: int, *, as_json: bool
 ) -> int:
-    """Print what becomes of each key, and what DeepSpeed itself would send and keep.
+    """Print the treatment of each key, and the traffic and memory of DeepSpeed itself.
 
     Args:
         run: the run with the model.
@@ -130,7 +130,7 @@ def explain_file(
 
 
 def _explained(file: DeepSpeedFile, run: RunConfig, num_ranks: int) -> Explanation | str:
-    """What DeepSpeed itself does with the file, or why that is not known."""
+    """The behavior of DeepSpeed itself with the file, or why that is unknown."""
     import torch
 
     from zerosim.train.models import build
@@ -144,7 +144,7 @@ def _explained(file: DeepSpeedFile, run: RunConfig, num_ranks: int) -> Explanati
 
 
 def note_of(file: DeepSpeedFile) -> str:
-    """What a person should know before the run, in one line."""
+    """A note for the user before the run, in one line."""
     ignored = file.settings.ignored()
     words = f"zerosim ignores {', '.join(ignored)}" if ignored else "no key is ignored"
     return f"note: {file.path}: {words}; --explain lists every key"

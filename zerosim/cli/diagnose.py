@@ -16,7 +16,7 @@ from zerosim.verify.diagnosis import Diagnosis, diagnose_dumps, diagnose_folder
 from zerosim.verify.diagnosis.evidence import PATIENCE_S
 
 FOUND = 1
-"""The exit code where something is wrong."""
+"""The exit code if there is a fault."""
 
 
 def diagnose(
@@ -47,7 +47,7 @@ def _diagnosis(paths: Sequence[Path], patience_s: float) -> Diagnosis:
     if len(paths) > 1 or (not is_trace and find_dumps(paths)):
         return diagnose_dumps(paths)
     if not is_trace:
-        open_run(first)  # says what is wrong with it
+        open_run(first)  # raises the error
     return diagnose_folder(first, patience_s=patience_s)
 
 

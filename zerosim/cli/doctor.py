@@ -1,4 +1,4 @@
-"""`zerosim doctor`: can this machine run it, and what will it be able to measure?"""
+"""`zerosim doctor`: whether this machine can run zerosim, and what it can measure."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _examine() -> Iterator[HealthCheck]:
 def _try(what: str, probe: Callable[[], str], *, is_needed: bool = True) -> HealthCheck:
     try:
         return HealthCheck(what, works=True, found=probe(), is_needed=is_needed)
-    except Exception as error:  # noqa: BLE001 - whatever goes wrong is the finding
+    except Exception as error:  # noqa: BLE001 - any error is the finding
         return HealthCheck(what, works=False, found=first_line(error), is_needed=is_needed)
 
 
@@ -145,14 +145,14 @@ def _joined() -> Iterator[None]:
 
 
 def _doors() -> HealthCheck:
-    """Whether a run of this host can be reached from others; one of several must be."""
+    """Whether other hosts can reach a run of this host; a multi-node run needs that."""
     from zerosim.train.launch.reachable import beyond_loopback
 
     what = "doors"
     try:
         with _joined():
             found = beyond_loopback([os.getpid()])
-    except Exception as error:  # noqa: BLE001 - whatever goes wrong is the finding
+    except Exception as error:  # noqa: BLE001 - any error is the finding
         return HealthCheck(what, works=False, found=first_line(error), is_needed=False)
     if found:
         reached = ", ".join(map(str, found))

@@ -1,4 +1,4 @@
-"""What a command that ran ranks says of its own accord when they ended badly."""
+"""The message of a command whose ranks ended badly."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_S = 4.0
 
 
 def diagnosis_of(folder: Path) -> Diagnosis | None:
-    """The rank at fault; None if it is not found within some seconds, or there is no trace."""
+    """The culprit; None if it is not found within some seconds, or there is no trace."""
     found: list[Diagnosis] = []
 
     def look() -> None:

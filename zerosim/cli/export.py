@@ -58,7 +58,7 @@ _COLUMNS = {"csv": csv_file, "parquet": parquet_file}
 
 
 class Page(StrEnum):
-    """What `--html` writes."""
+    """The page that `--html` writes."""
 
     REPLAY = "replay"
     VERIFY = "verify"
@@ -156,7 +156,7 @@ def _write(made: Mapping[Path, PictureFile], where: str, runs: Sequence[Run]) ->
 def _for_tools(
     run: Run, options: Mapping[str, Path | None], iteration: int | None
 ) -> dict[Path, PictureFile]:
-    """What other programs read, by file."""
+    """The exports for other programs, by file."""
     made = {}
     perfetto, chakra = options["perfetto"], options["chakra"]
     if perfetto is not None:
@@ -252,7 +252,7 @@ def _slides_of(number: int, page: str | None, folders: object) -> bool:
     """Whether a lesson's page is that of its slides.
 
     Raises:
-        ConfigError: it is another one, or traces are given.
+        ConfigError: another value, or traces are given.
     """
     if folders:
         raise ConfigError(f"lesson is {number}: it takes no trace")

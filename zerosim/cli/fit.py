@@ -1,6 +1,6 @@
-"""`zerosim fit`: the largest model that trains in a device of a given size, found by trying.
+"""`zerosim fit`: the largest model that trains on a device of a given size, found by search.
 
-In small what the ZeRO paper's Table 2 computes (Rajbhandari et al. 2020, arXiv 1910.02054).
+A small-scale version of the ZeRO paper's Table 2 (Rajbhandari et al. 2020, arXiv 1910.02054).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _COMPARED = (
 COMPARED = {
     system.title: {**_ONLY, **system.engine} for system in SYSTEMS if system.name in _COMPARED
 }
-"""What `--all` compares: what of the options each one sets."""
+"""The systems of `--all`: the options that each one sets."""
 
 
 @with_options(
@@ -112,7 +112,7 @@ def fit(  # noqa: PLR0913 - an option is an argument
 
 
 def _name(options: Mapping[str, Any]) -> str:
-    """What the table calls a system that was given by its options."""
+    """The table's name of a system given by its options."""
     places = {Offload.CPU: "the host", Offload.NVME: "a disk"}
     kept = [
         f"{what} on {places[options[key]]}"
@@ -142,7 +142,7 @@ def _foreseen(run: RunConfig, config: EngineConfig, most_layers: int) -> int:
 
 
 class _Trials:
-    """Trains models of one system, and says how each try went."""
+    """Trains models of one system, and reports each try."""
 
     def __init__(
         self, run: RunConfig, config: EngineConfig, folder: str, *, says: bool, aside: bool
@@ -150,8 +150,8 @@ class _Trials:
         """Prepare to train.
 
         Args:
-            folder: for traces, and for what a disk keeps, until a try is over.
-            aside: say it on standard error.
+            folder: folder for traces and disk states, until a try ends.
+            aside: whether to print on standard error.
         """
         self._run = run
         self._config = config
@@ -187,7 +187,7 @@ class _Trials:
 
 
 def _no_room(folder: Path) -> str:
-    """What had no room in a run that failed; "" if it failed for another reason."""
+    """The allocation that failed in a run; "" if it failed for another reason."""
     kind = f"{OutOfMemory.__name__}: "
     try:
         ranks = load(folder).ranks
@@ -195,7 +195,7 @@ def _no_room(folder: Path) -> str:
         return ""
     for rank in ranks:
         if rank.failure is not None and rank.failure.message.startswith(kind):
-            # what to try is what this command does
+            # this command itself does what the message advises
             return rank.failure.message.removeprefix(kind).partition("; try ")[0]
     return ""
 
@@ -232,7 +232,7 @@ def _rows(found: Mapping[str, Fit], foreseen: Mapping[str, int]) -> Iterator[tup
 
 
 def _why(fit: Fit) -> str:
-    """What the smallest model that did not fit had no room for."""
+    """The allocation that failed for the smallest model that did not fit."""
     failed = [one for one in fit.tries if not one.fits]
     if not failed:
         return "nothing larger was tried"

@@ -1,8 +1,8 @@
 """The folders that runs are recorded in: the files in them, and one run at a time.
 
-A run keeps its folder for itself from before its first file until its verdict is printed, by a lock
-that the kernel holds for this host: it is gone with the process, however that ends. Nodes on other
-machines, which may share the folder, each have their own kernel.
+A run locks its folder from before its first file until its verdict is printed, with a lock of this
+host's kernel: it is released with the process, however that ends. Nodes on other machines, which
+may share the folder, each have their own kernel.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from zerosim.base.errors import EnvironmentFault
 
 RANK_FILES = "rank-*.jsonl"
 NOTES = "note-*.txt"
-"""What ranks had to say while they were traced, until it has been printed."""
+"""The tracer's messages of ranks, until they have been printed."""
 _OWN_NAME = re.compile(
     r"manifest\.json|rank-\d+\.(jsonl(\.before)?|error\.txt)|note-\d+\.txt|\.(manifest\.json\.|zerosim-)\d+"
     r"|\.rank-\d+\.jsonl\.next|attach-\d+\.json"
 )
 _ATTEMPT = re.compile(r"attempt-\d+")
-"""Folders of what torchrun's earlier attempts recorded."""
+"""Folders of torchrun's earlier attempts."""
 _BEGINNINGS = {".jsonl": b'{"row":"header"', ".json": b'{\n  "schema": '}
-"""Of the files that make a folder a trace: names like theirs are not ours alone."""
+"""The files that make a folder a trace: such names are not used by us alone."""
 
 
 def moment() -> str:
-    """Now, as part of a folder's name."""
+    """The current time, as part of a folder's name."""
     return datetime.now().strftime("%Y%m%d-%H%M%S")  # noqa: DTZ005 - the user's own clock
 
 
 def trace_files(folder: Path) -> list[Path]:
-    """The files of a trace that a folder holds, by their names."""
+    """The files of a trace in a folder, by name."""
     found = [*folder.glob("*"), *(path for one in _attempts(folder) for path in one.glob("*"))]
     return [path for path in found if _OWN_NAME.fullmatch(path.name) and path.is_file()]
 
@@ -71,7 +71,7 @@ def require_free(folder: Path, *, overwrite: bool) -> None:
 def _of_others(folder: Path, held: list[Path]) -> Path | None:
     """A file that keeps a folder from being replaced; None if there is none.
 
-    What lies beside a trace stays as it is; what has the name of one and is none is not ours.
+    Files beside a trace stay; a file with the name of one that is not a trace file is not ours.
     """
     recorded = [path for path in held if path.suffix in _BEGINNINGS]
     strange = (path for path in recorded if not _begins_as_ours(path))
@@ -83,7 +83,7 @@ def _of_others(folder: Path, held: list[Path]) -> Path | None:
 
 
 def _is_trace(path: Path) -> bool:
-    """Whether a run of several stages, say, has left a folder of its own there."""
+    """Whether a run, for example of several stages, has left a folder of its own there."""
     manifest = path / "manifest.json"
     return manifest.is_file() and _begins_as_ours(manifest)
 
@@ -97,11 +97,11 @@ def _begins_as_ours(path: Path) -> bool:
 
 
 def reserve(folder: Path, held: ExitStack, *, overwrite: bool) -> None:
-    """Keep other runs of this host out of a folder until `held` is closed, and make it free.
+    """Keep other runs of this host out of a folder until `held` is closed, and clear it.
 
     Raises:
-        EnvironmentFault: a run is being recorded there, it holds a trace that may not go or what is
-            none, or it cannot be written.
+        EnvironmentFault: a run is being recorded there, it has a trace that must be kept or other
+            files, or it cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -116,14 +116,14 @@ def reserve(folder: Path, held: ExitStack, *, overwrite: bool) -> None:
             f"{folder}: a run is being recorded there{_recorder(folder)}: give another --out, or "
             "wait until it has ended"
         ) from None
-    except OSError:  # a file system without locks: no run there can keep another out
+    except OSError:  # a file system without locks: no run there can exclude another
         pass
     require_free(folder, overwrite=overwrite)
     make_free(folder)
 
 
 def _recorder(folder: Path) -> str:
-    """The process that keeps a folder, and since when it runs, as far as the kernel tells."""
+    """The process that locks a folder, and its start time, as far as the kernel tells."""
     place = folder.stat()
     device = f"{os.major(place.st_dev):02x}:{os.minor(place.st_dev):02x}"
     with contextlib.suppress(OSError, ValueError, IndexError):
@@ -135,14 +135,14 @@ def _recorder(folder: Path) -> str:
 
 
 def _began(pid: str) -> datetime:
-    # after the name, which may hold anything, the twentieth field: ticks since the system began
+    # after the name, which may be anything, the twentieth field: ticks since boot
     ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     seconds = time.clock_gettime(time.CLOCK_BOOTTIME) - int(ticks) / os.sysconf("SC_CLK_TCK")
     return datetime.fromtimestamp(time.time() - seconds)  # noqa: DTZ006 - the user's own clock
 
 
 def make_free(folder: Path) -> None:
-    """Make a folder if there is none, and remove what it holds of an earlier trace.
+    """Create a folder if needed, and remove an earlier trace from it.
 
     Raises:
         EnvironmentFault: it cannot be written.
@@ -158,7 +158,7 @@ def make_free(folder: Path) -> None:
     except OSError as error:
         raise _no_folder(folder, error) from None
     for path in _attempts(folder):
-        with contextlib.suppress(OSError):  # something else is in it
+        with contextlib.suppress(OSError):  # it has other contents
             path.rmdir()
 
 

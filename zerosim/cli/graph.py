@@ -1,4 +1,4 @@
-"""`zerosim graph`: what every moment of an iteration followed from, over all ranks."""
+"""`zerosim graph`: the causes of every moment of an iteration, over all ranks."""
 
 from __future__ import annotations
 

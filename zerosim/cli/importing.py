@@ -1,4 +1,4 @@
-"""`zerosim import`: what real clusters recorded already becomes a trace."""
+"""`zerosim import`: recordings of real clusters become a trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands that start ranks share: how a job is launched, and how it ends."""
+"""Shared by the commands that start ranks: how a job is launched, and how it ends."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ def launch_job(job: Job, held: ExitStack, port: int = 0, *, overwrite: bool = Fa
     """Do a job on ranks of this host.
 
     Args:
-        held: keeps other runs out of the job's folders until it is closed, which is when what was
-            recorded has been read.
-        port: of the loopback address, where the ranks meet; 0 for memory, without a port.
-        overwrite: traces that the folders hold may go.
+        held: keeps other runs out of the job's folders until it is closed, after the recording has
+            been read.
+        port: the rendezvous port on loopback; 0 for memory, without a port.
+        overwrite: whether traces in the folders may be replaced.
 
     Raises:
-        EnvironmentFault: a folder is not free, or this machine cannot do what was asked.
-        RunError: a rank failed; the message says which, where, and what the others did.
-        InterruptedRun: a person had enough.
+        EnvironmentFault: a folder is not free, or this machine lacks a requirement.
+        RunError: a rank failed; the message has the rank, its position, and the state of the
+            others.
+        InterruptedRun: the user interrupted it.
     """
     try:
         with lent() as server:  # imports PyTorch while this process does so
@@ -66,9 +67,9 @@ def _explain(job: Job, failed: RanksFailedError) -> str:
 
 
 def _diagnosis(folder: Path) -> str:
-    """What the trace says of it beside the ranks' exit codes, in a line of its own; "" if nothing.
+    """The trace's information besides the ranks' exit codes, in a separate line; "" if none.
 
-    That a rank died, or failed, its exit code has said.
+    The exit code already shows that a rank died or failed.
     """
     found = diagnosis_of(folder)
     if found is None or not found.findings or found.findings[0].wrong in _SAID_BY_CODES:
@@ -77,7 +78,7 @@ def _diagnosis(folder: Path) -> str:
 
 
 def _resumable(config: EngineConfig, num_ranks: int) -> str:
-    """From where a run can go on, in a line of its own; "" if there is no such state."""
+    """The state from which a run can resume, in a separate line; "" if there is none."""
     if config.offload_optimizer is not Offload.NVME:
         return ""
     from zerosim.train.offload import DiskFiles
@@ -93,11 +94,11 @@ def _resumable(config: EngineConfig, num_ranks: int) -> str:
 
 
 def require_state_free(config: EngineConfig, *, resumes: bool, overwrite: bool) -> None:
-    """See that no state of an earlier run is lost.
+    """Check that no state of an earlier run is lost.
 
     Raises:
-        EnvironmentFault: the folder for the disk holds one, which is neither gone on from nor may
-            go.
+        EnvironmentFault: the folder for the disk has a state, and neither resume nor overwrite is
+            set.
     """
     if config.offload_optimizer is not Offload.NVME or resumes or overwrite:
         return

@@ -30,12 +30,12 @@ _OTHER_COLUMNS = 53
 def print_report(
     console: Console, report: Report, *, received: bool = False, is_whole: bool = False
 ) -> None:
-    """Print what a verification found.
+    """Print the result of a verification.
 
     Args:
         received: show bytes received instead of sent.
-        is_whole: print the way from the law to the wire and the claims that hold as well, which
-            a run that does as predicted is not in need of.
+        is_whole: also print the derivation from the law to the wire and the claims that hold, which
+            a run as predicted does not need.
     """
     print_title(console, report)
     wires = _wire_columns(report, console, received=received) if report.wire_by_call else []
@@ -53,7 +53,7 @@ def print_report(
 
 
 def print_title(console: Console, report: Report) -> None:
-    """The answer in a sentence, and what was run."""
+    """The answer in a sentence, and the description of the run."""
     print_answer(console, report.outcome, report.headline)
     facts = [counted("ranks", report.num_ranks), _carrier(report)]
     if report.stage is not None:
@@ -79,7 +79,7 @@ def _carrier(report: Report) -> str:
 
 
 def _ledger_table(report: Report, wire_columns: list[str], *, received: bool) -> Table:
-    # whose law a row obeys is said where there is more than one answer
+    # a row names its law if there is more than one answer
     systems = [""] if len({row.system for row in report.rows}) > 1 else []
     columns = (*systems, *said.each("ledger.columns"), *wire_columns)
     title = said("ledger.received" if received else "ledger.sent")
@@ -109,7 +109,7 @@ def _ledger_table(report: Report, wire_columns: list[str], *, received: bool) ->
 def _theory(
     report: Report, cells: Sequence[RankBytes], system: str, unit: int | None = None
 ) -> str:
-    """The bytes to be sent; in words if there is no plan or no law."""
+    """The planned bytes; in words if there is no plan or no law."""
     taken = {law.system for law in report.systems if law.is_likeness}
     if system in taken or (taken and taken.issuperset(law.system for law in report.systems)):
         return said("ledger.no_plan")
@@ -122,7 +122,7 @@ def _theory(
 def _total_rows(
     report: Report, wire_columns: list[str], *, received: bool
 ) -> Iterator[tuple[tuple[str, ...], list[str]]]:
-    """All rows together, and from there to the wire where each call has none of its own."""
+    """The sum of all rows, and the derivation of the wire if calls have none of their own."""
     wires = report.wires_received if received else report.wires
     yield (said("common.total"),), _totals(report, len(wire_columns), received=received)
     if not report.wire_by_call:
@@ -151,7 +151,7 @@ def _total_rows(
 
 
 def _wire_columns(report: Report, console: Console, *, received: bool) -> list[str]:
-    """One for each rank; one for all where they are alike, or where that is too wide."""
+    """One column per rank; a single one if all are equal, or if that is too wide."""
     rows = [row.received if received else row.sent for row in report.rows]
     are_alike = all(len({cell.kernel for cell in cells}) == 1 for cells in rows)
     places = range(len(report.wires))
@@ -257,7 +257,7 @@ def _sources_table(report: Report) -> Table:
 
 
 def print_summary(console: Console, rows: Sequence[tuple[Report, str, str]]) -> None:
-    """One line for each run: what its law says, what was sent and is kept, what it learned.
+    """One line per run: its law, its traffic, its memory, its loss.
 
     Args:
         rows: reports; of their runs the losses, and the memory that a rank needs for model states

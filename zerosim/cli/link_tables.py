@@ -1,4 +1,4 @@
-"""What was copied between tiers, sent over links and through interfaces, as tables."""
+"""Copies between tiers, traffic over links and through interfaces, as tables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KERNEL = (Link.BUS, Link.STORAGE)
 
 
 def place_tables(report: Report) -> list[Table]:
-    """Tables of copies, links and interfaces; none where there is nothing of the kind."""
+    """Tables of copies, links and interfaces; empty if there are none."""
     found = []
     if report.copies:
         found.append(_copies_table(report))
@@ -116,12 +116,12 @@ def _interfaces_table(report: Report) -> Table:
 
 
 def counters(report: Report) -> list[Link]:
-    """The links between tiers over which something was or ought to be copied."""
+    """The links between tiers with actual or planned copies."""
     return [link for link in _KERNEL if any(row.link is link for row in report.copies)]
 
 
 def counter_columns(reports: Sequence[Report]) -> list[str]:
-    """Names of the counters beside the sockets that any of these runs has: one column each."""
+    """Names of the counters besides the sockets in any of these runs: one column each."""
     names = [
         said(f"places.{link}") for link in _KERNEL if any(link in counters(one) for one in reports)
     ]
@@ -131,7 +131,7 @@ def counter_columns(reports: Sequence[Report]) -> list[str]:
 
 
 def counter_cells(report: Report, columns: Sequence[str]) -> list[str]:
-    """What they counted: copies of rank 0 in the step, interfaces of node 0 in the run."""
+    """Their counts: copies of rank 0 in the step, interfaces of node 0 in the run."""
     by_name = {said(f"places.{link}"): link for link in counters(report)}
     found = []
     for name in columns:

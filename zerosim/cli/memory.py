@@ -26,7 +26,7 @@ from zerosim.verify.outcome import exit_code
 from zerosim.view.reading import Run
 
 _MOST_SENTENCES = 8
-"""With more ranks than this, only the highest peaks are told."""
+"""With more ranks than this, only the highest peaks are listed."""
 P = TypeVar("P", RankPeak, TierPeak)
 
 

@@ -1,4 +1,4 @@
-"""Memory as tables on a terminal: model states by role and tier, and how a peak comes about."""
+"""Memory as tables on a terminal: model states by role and tier, and the derivation of a peak."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from zerosim.verify.memory_report import TierReport
 
 
 def counted(report: MemoryReport) -> str:
-    """Where sizes are from: nothing was measured of a run that had no memory."""
+    """The source of sizes: a run without memory has no measurement."""
     return said("memory.dry" if report.is_dry else "memory.measured")
 
 
 def states_tables(report: MemoryReport) -> Iterator[Table]:
-    """For each tier with model states: its roles, and the way from the law to the bytes."""
+    """For each tier with model states: its roles, and the derivation from the law to the bytes."""
     if report.law_bytes is None:
         if report.rows:
             yield _measured_table(report)
@@ -72,7 +72,7 @@ def _states_table(report: MemoryReport, states: TierReport) -> Table:
 
 
 def _causes_table(report: MemoryReport, states: TierReport) -> Table:
-    """From the law to what the first rank keeps."""
+    """From the law to the memory of the first rank."""
     key = "memory.keeps_at" if report.tiers else "memory.keeps"
     title = said(key, rank=report.ranks[0], place=states.tier.place)
     table = _bridge(title, states.causes, states.law, states.law_bytes)

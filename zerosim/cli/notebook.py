@@ -1,4 +1,4 @@
-"""`zerosim notebook`: a lesson or a puzzle as a notebook, written when it is asked for."""
+"""`zerosim notebook`: a lesson or a puzzle as a notebook, written on demand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zerosim.cli.wording import said
 from zerosim.view.export.files import write
 
 FOLDER = Path("notebooks")
-"""Where all of them go."""
+"""The folder of all notebooks."""
 
 
 def notebook(
@@ -28,7 +28,7 @@ def notebook(
     overwrite: ReplaceFile = False,
 ) -> int:
     """Write a lesson or a puzzle as a notebook, for Jupyter or an editor."""
-    # a higher layer, as that of serve (pyproject.toml says so too)
+    # a higher layer, as for serve (listed in pyproject.toml)
     from zerosim.lessons.notebooks.making import ALL, find_notebook, notebooks
 
     if name == ALL:
@@ -39,7 +39,7 @@ def notebook(
         made = {out or Path(one.file_name): one}
     require_no_file((("out", file) for file in made), overwrite=overwrite)
     if name == ALL:
-        with contextlib.suppress(OSError):  # the first file says what is wrong with it
+        with contextlib.suppress(OSError):  # the first file has the error
             folder.mkdir(parents=True, exist_ok=True)
     for file, one in made.items():
         write(file, one.text().encode())

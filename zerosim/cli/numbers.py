@@ -24,7 +24,7 @@ def number_range(values: Sequence[int | None], unit: int | None = None) -> str:
 
 
 def number(value: int | None, unit: int | None = None) -> str:
-    """A whole number, or a multiple of a unit; None is what was not measured."""
+    """An integer, or a multiple of a unit; None if not measured."""
     if value is None:
         return not_measured()
     return f"{value:,}" if unit is None else format_decimal(Fraction(value, unit), 3)

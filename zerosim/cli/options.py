@@ -1,4 +1,4 @@
-"""What options and arguments are read with, so that a complaint shows what was given."""
+"""Parsers of options and arguments, with error messages that show the given value."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Verbose = Annotated[
 
 
 def some_of(only: str | None, known: Sequence[str]) -> list[str]:
-    """Read `--only`: some names with commas, each once; all of them if it is not given.
+    """Parse `--only`: names separated by commas, each once; all of them by default.
 
     Raises:
         ConfigError: a name that is not known.
@@ -57,7 +57,7 @@ def some_of(only: str | None, known: Sequence[str]) -> list[str]:
 
 
 def option_of(name: str) -> str:
-    """What an option is called in a message, of the field that it fills in."""
+    """The name of an option in a message, from that of its field."""
     return name.replace("_", "-")
 
 
@@ -120,10 +120,10 @@ def require_no_file(files: Iterable[tuple[str, Path]], *, overwrite: bool) -> No
     """Let nothing be replaced, unless it is wanted.
 
     Args:
-        files: with the options that they were given to.
+        files: the files, with their options.
 
     Raises:
-        EnvironmentFault: one is there.
+        EnvironmentFault: one exists.
     """
     for option, file in () if overwrite else files:
         if os.path.lexists(file):
@@ -136,7 +136,7 @@ def open_run(folder: Path) -> Run:
     """Load a run whose trace may be incomplete.
 
     Raises:
-        TraceError: there is none here; if there are some in folders below, it names them.
+        TraceError: there is none here; the message names those in subfolders, if any.
     """
     try:
         return load(folder)

@@ -1,4 +1,4 @@
-"""What the pages are served with: the extra `pages`, which every other command does without."""
+"""The dependencies of the pages: the extra `pages`, which no other command needs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _MODULES = {
     "waitress": "waitress",
     "markdown_it": "markdown-it-py",
 }
-"""By which each is imported, and the package that it comes with."""
+"""Import names, and the package of each."""
 
 
 def require_pages() -> str:
-    """See that pages can be served, and say with what.
+    """Check that pages can be served, and return the server module.
 
     Raises:
         EnvironmentFault: something is not installed.

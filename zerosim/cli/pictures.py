@@ -1,6 +1,6 @@
-"""The options of `zerosim export` that draw: pictures and films of a replay.
+"""The drawing options of `zerosim export`: pictures and films of a replay.
 
-All that was asked for is drawn before any of it is written.
+Everything is drawn before any file is written.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from zerosim.view.replay.addresses import THEMES, ReplayMoment, read_moment
 _PANEL = "Pictures and films, which need the extra images and a Chromium"
 _SPEEDS = (0.25, 0.5, 1, 2, 4)
 _LEAST, _MOST = 200, 4000
-"""CSS pixels of a picture's side."""
+"""Bounds of a picture's side, in CSS pixels."""
 
 C = TypeVar("C", bound=Callable[..., int])
 
@@ -74,7 +74,7 @@ def with_pictures(command: C, more: Mapping[str, Any]) -> C:
     """Give a command these options, in its `**options`.
 
     Args:
-        more: others that it has there, by name, None by default.
+        more: further options in it, by name, None by default.
     """
     own = inspect.signature(command, eval_str=True).parameters.values()
     named = [one for one in own if one.kind is not inspect.Parameter.VAR_KEYWORD]
@@ -101,7 +101,7 @@ class PictureFile:
     """A file's content.
 
     Attributes:
-        what: of the replay is in it.
+        what: the part of the replay in it.
     """
 
     content: bytes
@@ -109,11 +109,11 @@ class PictureFile:
 
 
 def draw(replay: Replay, options: Mapping[str, Any]) -> dict[Path, PictureFile]:
-    """Everything that is asked for.
+    """Everything requested.
 
     Raises:
-        ConfigError: an option means nothing here.
-        EnvironmentFault: there is nothing to draw with.
+        ConfigError: an option has no effect here.
+        EnvironmentFault: there is no browser to draw with.
     """
     wanted = files_of(options)
     if not wanted:
@@ -138,7 +138,7 @@ def draw(replay: Replay, options: Mapping[str, Any]) -> dict[Path, PictureFile]:
 
 
 def _moments(document: Mapping[str, Any], stretch: Stretch) -> list[tuple[int, int]]:
-    """What has a page of its own: the step of each, and which stop it is."""
+    """The moments with a page of their own: the step of each, and its stop."""
     if stretch.is_tour:
         return [(int(stop["step"]), number) for number, stop in enumerate(document["tour"])]
     beats = document["beats"][stretch.first : stretch.last + 1]
@@ -171,7 +171,7 @@ def _beat_of(document: Mapping[str, Any], step: int) -> int:
 
 
 def _progress(form: str) -> Tell:
-    """Says on a terminal how much of a film is drawn."""
+    """Reports the progress of a film on a terminal."""
     if not sys.stderr.isatty():
         return lambda _: None
 

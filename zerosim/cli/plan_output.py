@@ -1,4 +1,4 @@
-"""What `zerosim plan` says: tables for people, JSON for programs."""
+"""The output of `zerosim plan`: tables for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _print_best(console: Console, best: PredictedLayout) -> None:
 
 
 def print_training(training: Training) -> None:
-    """How long a whole training takes, and what failures take of it."""
+    """The duration of a whole training, and the part lost to failures."""
     console = make_console()
     title = f"predicted: training with {format_amount(training.tokens)} tokens"
     table = make_table("what", "how much", "by", title=title)
@@ -178,7 +178,7 @@ def _print_files(console: Console, found: LayoutSearch) -> None:
 
 
 def plan_to_plain(found: LayoutSearch, given: PredictedLayout | None, top: int) -> dict[str, Any]:
-    """All of a plan as JSON has it."""
+    """A whole plan as JSON values."""
     question = found.question
     larger = found.fastest_too_large
     return {

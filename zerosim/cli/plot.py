@@ -1,7 +1,7 @@
 """The memory of one rank in one tier and iteration, drawn with characters.
 
-A column is a stretch of time, with its maximum of live tensors; the roles are stacked, the model
-states below. Coloured blocks where the terminal has colours, letters where it has none.
+A column is an interval of time, with its maximum of live tensors; the roles are stacked, the model
+states at the bottom. Coloured blocks if the terminal has colours, letters if not.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _STACK = (
     Role.WORKSPACES,
     Role.OTHER,
 )
-"""From below: what stays, what comes and goes. The first five are the model states."""
+"""From the bottom: persistent, then temporary. The first five are the model states."""
 _SHORT = {
     Phase.FORWARD: ("fwd", "f"),
     Phase.BACKWARD: ("bwd", "b"),
@@ -66,8 +66,8 @@ class _Picture:
     """The data of a drawing.
 
     Attributes:
-        tops: of the stacked roles, shape (number of roles, number of columns), in bytes.
-        starts: the column in which each phase begins.
+        tops: top of each stacked role, shape (number of roles, number of columns), in bytes.
+        starts: the first column of each phase.
         top: the largest column.
     """
 
@@ -86,9 +86,9 @@ def print_plot(
     """Draw one iteration; nothing if it has fewer than two samples.
 
     Args:
-        iteration: None for all that was recorded.
-        theory_bytes: what model states should be when the update begins.
-        place: of the line's tier, in words; "" where there is no other.
+        iteration: None for the whole recording.
+        theory_bytes: planned model states at the start of the update.
+        place: name of the line's tier; "" if there is no other.
     """
     width = min(console.width, _WIDEST) - _MARGIN - 2
     picture = _picture(line, iteration, max(width, 20))
@@ -151,7 +151,7 @@ def _picture(line: Timeline, iteration: int | None, width: int) -> _Picture | No
 
 
 def _columns(times: list[int], width: int) -> list[int]:
-    """The column of each time; evenly spread if the clock did not advance."""
+    """The column of each time; evenly spaced if the clock did not advance."""
     span = max(times) - times[0]
     if span <= 0:
         times, span = list(range(len(times))), len(times) - 1
@@ -170,7 +170,7 @@ def _trimmed(text: Text) -> Text:
 
 
 def _phases(picture: _Picture) -> str:
-    """The phases' names below their beginnings, shortened where they do not fit."""
+    """The phases' names below their starts, shortened if they do not fit."""
     words = ""
     columns = [column for column, _ in picture.starts] + [picture.tops.shape[1]]
     for (column, phase), end in zip(picture.starts, columns[1:], strict=True):

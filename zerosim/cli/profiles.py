@@ -185,7 +185,7 @@ def _print(
 def _print_markdown(
     run: RunConfig, psi: int, rows: Mapping[str, Profile], absent: Mapping[str, str]
 ) -> None:
-    """The same as a page, with what each framework does to make its row."""
+    """The same as a page, with an explanation of each framework's row."""
     reasons = tomllib.loads(files("zerosim.cli").joinpath("profiles.toml").read_text())
     command = f"zerosim profiles --model {run.model} --ranks {run.ranks} --steps {run.steps}"
     lines = [

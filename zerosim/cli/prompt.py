@@ -18,7 +18,7 @@ from zerosim.debug.stop_lines import lines_of
 
 _SIGN = "(zerosim) "
 _NOTHING_HELD = signal.SIGUSR1
-"""What ends the reading of a command."""
+"""Ends the reading of commands."""
 _HELP = """\
 step, over       to the next beat: gather a unit, compute it, reduce its gradient, update
 into             to whatever comes next: a hop, a message, a computation
@@ -49,10 +49,10 @@ class _NothingHeldError(Exception):
 
 
 class Prompt:
-    """Reads commands and does them, until there is nothing left to hold.
+    """Reads and runs commands, until no rank is left to control.
 
     Attributes:
-        ending: why there is nothing; None as long as there is.
+        ending: why none is left; None while there are some.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Prompt:
         """Begin.
 
         Args:
-            end: ends the program, or lets it go.
+            end: ends the program, or releases it.
             attaches: the program was running before.
         """
         self._before = "their next iteration" if attaches else "the first event"
@@ -89,7 +89,8 @@ class Prompt:
         """Until the program is over, or no longer debugged; in the main thread.
 
         Args:
-            lets_go: the ranks, when there are no more commands; else pages may still steer.
+            lets_go: whether to release the ranks after the last command; else pages may still
+                control them.
         """
         watching = threading.Thread(target=self._watch, name="zerosim-prompt", daemon=True)
         watching.start()
@@ -105,7 +106,7 @@ class Prompt:
             watching.join()
 
     def _watch(self) -> None:
-        """Tell at once that nothing is held any more, whatever is being typed."""
+        """Report at once that no rank is controlled any more, even during typing."""
         outcome = self._controller.wait_until_over()
         if outcome is None or outcome is not self.ending:
             return

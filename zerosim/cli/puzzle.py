@@ -1,4 +1,4 @@
-"""`zerosim puzzle`: a program to write, and what becomes of it on real ranks."""
+"""`zerosim puzzle`: a program to write, and its verdict from real ranks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TRACES = Path("traces") / "puzzles"
 LONGEST_WHY = 60
 """Characters of a reason in a row; `--json` has all of it."""
 WRONG = 1
-"""The exit code where a program does not pass."""
+"""The exit code if a program does not pass."""
 
 
 def puzzle(
@@ -183,7 +183,7 @@ def _grade(folder: Path, out: Path, *, as_json: bool) -> int:
 
 
 def _print_grades(folder: Path, grades: Sequence[Grade]) -> None:
-    """A line for each file: which puzzle it solves, how many checks hold, which fails and why."""
+    """One line per file: its puzzle, the number of passed checks, the failed one and why."""
     table = make_table("", *said.each("puzzle.grades"), left=6)
     table.columns[-1].no_wrap = False
     for one in grades:

@@ -193,7 +193,7 @@ def parse_stages(text: str) -> tuple[int, ...]:
     """Read `--stage`: a number, several with commas, or "all".
 
     Raises:
-        ConfigError: something else.
+        ConfigError: any other value.
     """
     if text == "all":
         return STAGES
@@ -254,7 +254,7 @@ def _report(folders: list[Path], *, is_whole: bool, as_json: bool) -> int:
 
 
 def _next_command(runs: Sequence[Run], folders: Sequence[Path]) -> str:
-    """The one command that is worth most after these runs: why one fails, else how it goes."""
+    """The most useful next command after these runs: why one fails, else its replay."""
     for run, folder in zip(runs, folders, strict=True):
         if exit_code([run.verify().outcome]):
             return f"zerosim verify -v {folder}"
@@ -262,7 +262,7 @@ def _next_command(runs: Sequence[Run], folders: Sequence[Path]) -> str:
 
 
 def _print(console: Console, runs: Sequence[Run], *, is_whole: bool) -> None:
-    """Of one run its report, of several what each comes to, with the reports between if whole."""
+    """For one run its report, for several the outcome of each, with full reports if `is_whole`."""
     summary = [(run.verify().report, _loss_words(run.losses), _states_words(run)) for run in runs]
     reports = [report for report, *_ in summary]
     if is_whole and len(reports) > 1:
@@ -284,7 +284,7 @@ def _print(console: Console, runs: Sequence[Run], *, is_whole: bool) -> None:
 
 
 def _states_words(run: Run) -> str:
-    """The law of a rank's model states, and what it comes to: "16Ψ/N = 13.2 MB"."""
+    """The law of a rank's model states, with its value: "16Ψ/N = 13.2 MB"."""
     workload = workload_of(run.trace, run.verify().report.iteration)
     if workload is None:
         return ""

@@ -129,12 +129,12 @@ def site_in(folder: Path) -> tuple[int, int]:
 
 
 def is_site(folder: Path) -> bool:
-    """Whether a folder holds a site that was written before."""
+    """Whether a folder has an earlier site."""
     return (folder / "parts" / "site.js").is_file()
 
 
 class FirstPage(NamedTuple):
-    """What a browser shows first.
+    """The page that a browser shows first.
 
     Attributes:
         path: of the page; "" for the newest trace.
@@ -159,10 +159,10 @@ def serve_until_stopped(
     """Serve traces until Ctrl-C.
 
     Args:
-        folders: traces, or folders that hold some; traces/ by default.
-        port: 0 for any that is free.
-        opens: a browser, if there is one; the address is printed in any case.
-        first: the page that is shown first; by default the newest trace.
+        folders: traces, or folders of traces; traces/ by default.
+        port: 0 for any free one.
+        opens: whether to open a browser, if there is one; the address is printed in any case.
+        first: the page to show first; by default the newest trace.
         perfetto: address of a Perfetto that pages offer to open; none by default.
 
     Raises:
@@ -171,8 +171,8 @@ def serve_until_stopped(
     """
     if not 0 <= port <= HIGHEST_PORT:
         raise ConfigError(f"port is {port}: expected 0 to {HIGHEST_PORT}")
-    # Both end it with nothing left behind, also where a script started it in the background: there
-    # a shell has it begin with Ctrl-C ignored.
+    # Both end it without leftovers, also if a script started it in the background: there a shell
+    # starts it with Ctrl-C ignored.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     try:
@@ -183,7 +183,7 @@ def serve_until_stopped(
 
 @contextmanager
 def served_beside(steering: Steering, folder: Path) -> Iterator[str]:
-    """Serve the page of held ranks from another thread.
+    """Serve the page of paused ranks from another thread.
 
     Args:
         folder: of the trace that is being recorded.
@@ -204,7 +204,7 @@ def served_beside(steering: Steering, folder: Path) -> Iterator[str]:
 
 
 def open_page(url: str) -> None:
-    """Open a browser with a window, if there is one."""
+    """Open a graphical browser, if there is one."""
     _open(url)
 
 
@@ -218,7 +218,7 @@ def _serve(
     perfetto: str,
 ) -> None:
     require_pages()
-    # The one import of a higher layer: this command starts the pages (pyproject.toml says so too).
+    # The only import of a higher layer: this command starts the pages (listed in pyproject.toml).
     from zerosim.dashboards.guard import is_loopback
     from zerosim.dashboards.server import Server
 
@@ -254,5 +254,5 @@ def _count(number: int) -> str:
 def _open(url: str) -> None:
     """Open a browser with a window; one inside of this terminal would take the terminal."""
     if sys.platform != "linux" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
-        # some browsers come back when they are closed
+        # some browsers return when they are closed
         threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()

@@ -1,4 +1,4 @@
-"""`zerosim show`: the collectives of a trace in order, whole or cut short."""
+"""`zerosim show`: the collectives of a trace in order, also of an incomplete one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from zerosim.schema.manifest import Manifest, Source
 _ALL = "all"
 _LAST = "last"
 _MOST_NAMES = 12
-"""How many a message lists."""
+"""Number of entries listed in a message."""
 
 
 def show(  # noqa: PLR0913 - an option is an argument
@@ -76,7 +76,7 @@ def show(  # noqa: PLR0913 - an option is an argument
 
 
 def _show_tour(folder: Path, iteration: str, *, as_json: bool) -> int:
-    """Tell an iteration as the tour of its replay does."""
+    """Describe an iteration as the tour of its replay does."""
     run = open_run(folder)
     stops = run.replay(iteration=_number(iteration, "iteration", (_LAST,))).tour
     for warning in run.trace.warnings:
@@ -136,7 +136,7 @@ class _Choice:
 def _choose(
     trace: Trace, rank: str, iteration: str, phase: str | None, unit: str | None
 ) -> _Choice:
-    """Read the options, and see that the trace has what they name."""
+    """Parse the options, and check that the trace has their values."""
     wanted = _number(rank, "rank", (_ALL,))
     step = _last_iteration(trace) if iteration == _LAST else None
     if step is None:
@@ -172,7 +172,7 @@ def _events(trace: Trace) -> Iterator[Event]:
 
 
 def _last_iteration(trace: Trace) -> int:
-    """The last one that all ranks finished; of a run that ended early, the one it ended in."""
+    """The last one that all ranks finished; for a run that ended early, its last one."""
     complete = iterations(trace)
     if trace.complete and complete:
         return complete[-1]

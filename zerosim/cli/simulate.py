@@ -125,7 +125,7 @@ def _simulate_program(
 
 
 def script_name(command: list[str]) -> str:
-    """What a command is called by: the program that it has Python run, if one can be told."""
+    """The name of a command: the Python program that it runs, if known."""
     return next((word for word in command if word.endswith(".py")), command[0])
 
 
@@ -135,7 +135,7 @@ def _trained(stage: str, options: dict[str, Any]) -> dict[str, EngineConfig | Im
 
 
 def _require_no_others(stage: str, options: dict[str, Any]) -> None:
-    """See that nothing is asked for that a program decides itself.
+    """Check that no option is set that a program decides itself.
 
     Raises:
         ConfigError: something is.
@@ -173,7 +173,7 @@ def _by_systems(
     """Others, by name.
 
     Raises:
-        ConfigError: there is none of this name, or something is asked of the engine.
+        ConfigError: there is none of this name, or an option of the engine is set.
     """
     names = [part.strip() for part in system.split(",")]
     for name in names:
@@ -221,7 +221,7 @@ def _report(folders: list[Path], *, is_whole: bool, as_json: bool) -> int:
 
 
 def _step_ns(run: Run) -> int | None:
-    """How long the last step would take; None if there is none."""
+    """The predicted duration of the last step; None if there is none."""
     iterations = run.iterations
     path = run.graph_report(iteration=iterations[-1]).path if iterations else None
     return None if path is None else path.duration_ns

@@ -1,4 +1,4 @@
-"""`zerosim.run`: the work of `zerosim run`, from Python."""
+"""`zerosim.run`: the command `zerosim run`, called from Python."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from zerosim.view.reading import Run, load
 
 
 def run(out: str | Path | None = None, *, overwrite: bool = False, **options: Any) -> Run:
-    """Train on real text on several ranks of this host, trace the run, and load the trace.
+    """Train on text on several ranks of this host, trace the run, and load the trace.
 
         run = zerosim.run(stage=3, ranks=4)
 
-    Progress goes to stderr, as for the command.
+    Progress is printed to stderr, as by the command.
 
     Args:
         out: folder for the trace; by default a new temporary one, whose name is printed.
@@ -31,9 +31,10 @@ def run(out: str | Path | None = None, *, overwrite: bool = False, **options: An
         options: fields of `EngineConfig` and of `RunConfig`, by name.
 
     Raises:
-        ConfigError: there is no such option, or not this value of it.
-        EnvironmentFault: the folder is not free, or this machine cannot do what was asked.
-        RunError: a rank failed; the message names it, its place, and the state of the others.
+        ConfigError: an unknown option, or a value that it does not accept.
+        EnvironmentFault: the folder is not free, or this machine lacks a requirement.
+        RunError: a rank failed; the message names the rank, where it failed, and the state of the
+            other ranks.
     """
     if joined_ranks() is not None:
         raise ConfigError(

@@ -1,8 +1,8 @@
 """Standard output and standard error, as commands write to them.
 
-That nobody reads any more is no failure: the exit code is still the verdict. That standard output
-cannot be written, as on a full disk, is one: it is told once, and what else is printed is dropped.
-If standard error cannot be written, there is no place for a message.
+A closed reader is not a failure: the exit code is still the verdict. A failed write to standard
+output, as on a full disk, is one: it is reported once, and further output is dropped. If standard
+error cannot be written, there is no place for a message.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _Written(io.RawIOBase):
 
         Args:
             descriptor: None for one that was closed before the command began.
-            tells: whether it is a failure that it cannot be written.
+            tells: whether a failed write is an error.
         """
         self._descriptor = descriptor
         self._tells = tells
@@ -45,7 +45,7 @@ class _Written(io.RawIOBase):
         return self._descriptor is not None and os.isatty(self._descriptor)
 
     def writable(self) -> bool:
-        """That is what it is for."""
+        """That is its purpose."""
         return True
 
     def write(self, text: Any, /) -> int:
@@ -72,7 +72,7 @@ def own_streams(errors: str) -> None:
     """Have standard output and error written as commands do.
 
     Args:
-        errors: name of the handler for what their encoding has no sign for.
+        errors: name of the handler for characters that the encoding lacks.
     """
     sys.stdout = _own(sys.stdout, errors, tells=True)
     sys.stderr = _own(sys.stderr, errors, tells=False)

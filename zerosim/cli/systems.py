@@ -113,7 +113,7 @@ def _disk_of(folder: Path) -> Path:
 
 
 def _jobs(run: RunConfig, chosen: Sequence[Preset], folder: Path, disk: str) -> Iterator[Job]:
-    """What the same ranks can do one after another."""
+    """The systems that the same ranks can run one after another."""
     base = EngineConfig(ranks_per_node=RANKS_PER_NODE)
     for wanted, those in groupby(chosen, key=lambda system: system.run_of(run)):
         engines = [(one.configure(base, disk), folder / one.name) for one in those]

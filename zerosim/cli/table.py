@@ -1,4 +1,4 @@
-"""`zerosim table`: tables and figures of papers beside what the laws and a plan give."""
+"""`zerosim table`: tables and figures of papers beside the values of the laws and a plan."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from zerosim.verify.outcome import outcome_of
 
 _SOURCE = "S. Rajbhandari et al., ZeRO, arXiv 1910.02054"
 _NAMES = {1: "P_os", 2: "P_os+g", 3: "P_os+g+p"}
-"""What the paper calls stages 1 to 3."""
+"""The paper's names of stages 1 to 3."""
 _DTYPES = {DType.BF16: "mixed (bf16, fp16)", DType.FP32: "fp32"}
 
 
@@ -46,7 +46,7 @@ _WRITTEN = {
 
 PAPER, MODEL = "paper", "model"
 _NAMED = (PAPER, MODEL, *FIGURES)
-"""What can be printed: the paper's Table 1, what a model is made of, and the figures of a plan."""
+"""The printable tables: the paper's Table 1, the parts of a model, and the figures of a plan."""
 
 
 def table(
@@ -105,7 +105,7 @@ def _head(name: str) -> str:
 
 
 def _cell(cell: Cell) -> str:
-    """The text of a cell; a number with four digits, or all of those before the point."""
+    """The text of a cell; a number with four digits, or all digits before the point."""
     if cell is None:
         return ""
     if isinstance(cell, float):

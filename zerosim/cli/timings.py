@@ -1,4 +1,4 @@
-"""What the event graph says, as tables on a terminal."""
+"""The event graph's results, as tables on a terminal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_WAITS = 10
 
 
 def print_timings(console: Console, report: GraphReport) -> None:
-    """Print everything that the event graph says about an iteration."""
+    """Print all results of the event graph for an iteration."""
     _print_title(console, report)
     for table in _tables(report):
         print_table(console, table)

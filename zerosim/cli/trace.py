@@ -109,7 +109,9 @@ def _tell(lines: Sequence[str]) -> None:
 
 
 def _foreseen() -> list[str]:
-    """What ranks of this host will meet; the program may need none of it, so it is started."""
+    """Problems that ranks of this host will have; the program may need no ranks, so it is
+    started.
+    """
     try:
         require_loopback()
     except EnvironmentFault as error:
@@ -136,10 +138,10 @@ def _require_able(faults: Sequence[Fault], *, memory: bool, is_light: bool) -> N
 
 
 def _light(*, is_light: bool, **given: int | None) -> Light | None:
-    """What a light trace keeps; None if there is to be none.
+    """The extent of a light trace; None for a full one.
 
     Raises:
-        ConfigError: something is said of it though there is none, or cannot be.
+        ConfigError: an option of it is set without a light trace, or is invalid.
     """
     said = {name: value for name, value in given.items() if value is not None}
     if is_light:
@@ -163,7 +165,7 @@ def _remove_empty(folder: Path, *, is_new: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Recorded:
-    """What a rank's file says at its two ends, without reading what lies between."""
+    """The first and last rows of a rank's file, without reading those in between."""
 
     rank: int
     num_ranks: int
@@ -218,7 +220,7 @@ def _report(folder: Path, ending: Sequence[str] = ()) -> list[str]:
         )
     lines += notes
     lines += ending
-    # of what was cut verify judges the iterations that all ranks finished
+    # for an incomplete trace, verify judges the iterations that all ranks finished
     names = ("show", "graph") if missing else ("verify", "show", "graph", "replay")
     names = ("diagnose", *names) if ending else names
     lines += [f"next: zerosim {name} {folder}" for name in names]
@@ -226,7 +228,7 @@ def _report(folder: Path, ending: Sequence[str] = ()) -> list[str]:
 
 
 def _notes(folder: Path) -> list[str]:
-    """What the ranks had to say of their tracing, each thing once."""
+    """The tracer's messages of the ranks, each once."""
     texts = [path.read_text(errors="replace") for path in sorted(folder.glob(NOTES))]
     notes = list(dict.fromkeys(line for text in texts for line in text.splitlines()))
     lines = [f"zerosim: {note}" for note in notes[:_MOST_NOTES]]

@@ -17,7 +17,7 @@ from zerosim.view.reading.system import SystemRow
 
 
 def print_verdicts(console: Console, verdicts: Sequence[Verdict], *, is_whole: bool) -> None:
-    """Every claim if `is_whole`; else those that do not hold, and how many do."""
+    """Every claim if `is_whole`; else those that fail, and the number of the others."""
     if is_whole:
         for verdict in verdicts:
             print_verdict(console, verdict)
@@ -37,14 +37,16 @@ def print_failed(console: Console, verdicts: Sequence[Verdict]) -> None:
 
 
 def mark_of(outcome: Outcome | None) -> Text:
-    """The sign of an outcome in its colour; a dash for what was not checked."""
+    """The sign of an outcome in its colour; a dash if not checked."""
     return Text("-", style="dim") if outcome is None else Text(outcome.sign, style=outcome.colour)
 
 
 def print_judged(
     console: Console, what: str, table: Table, rows: Sequence[Profile | SystemRow]
 ) -> None:
-    """What was run, a table of it, and below it the verdict of each row in a sentence."""
+    """The description of the runs, a table of them, and below it the verdict of each row in a
+    sentence.
+    """
     console.print(Text(what, style="dim"))
     print_table(console, table)
     console.print()
@@ -65,13 +67,13 @@ def print_answer(console: Console, outcome: Outcome | None, headline: str) -> No
 
 
 def style_of(cause: CauseBytes) -> str:
-    """Of a row that says a cause: the colour of what it makes of the law."""
+    """For a row with a cause: the colour of its effect on the law."""
     is_left_out = cause.outcome is Outcome.AS_PREDICTED
     return "" if is_left_out else cause.outcome.colour
 
 
 def print_verdict(console: Console, verdict: Verdict) -> None:
-    """A claim, whether it holds, and what was measured."""
+    """A claim, whether it holds, and the measured value."""
     is_told = verdict.outcome in (Outcome.EXPLAINED, Outcome.UNEXPLAINED)
     title = verdict.title
     if is_told:

@@ -1,4 +1,4 @@
-"""What the commands' own tables say, in the language that is spoken."""
+"""The words of the commands' own tables, in the current language."""
 
 from __future__ import annotations
 

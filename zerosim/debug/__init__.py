@@ -1,19 +1,19 @@
-"""Holding running ranks: who stands before what, who goes next, and where all stop.
+"""A debugger of running ranks: paused threads, steps, and breakpoints.
 
-    link        the connection to one rank, and the door at which ranks come in
-    steps       what ranks do alike: which stands belong together, which beat comes next
+    link        the connection to one rank, and the socket at which ranks connect
+    steps       equal actions of ranks: matching of paused threads, and the next beat
     goals       where a step ends
-    ranks       the ranks together: who stands, and that nothing else happens
-    waiting     for whom a rank waits, and how long
-    gathering   stopping ranks that were running
+    ranks       all ranks together: which are paused, and that nothing else happens
+    waiting     the ranks that a rank waits for, and since when
+    gathering   pausing running ranks
     outcomes    how a step ends
     controller  steps, breakpoints, watches
-    replicas    what must be equal on all ranks, and whether it is
-    calling     calling ranks that run, to hold them
+    replicas    tensors that must be equal on all ranks, and their comparison
+    calling     attaching to running ranks
     sums        whether a reduced gradient is the sum of the ranks' own
-    stop_lines  what is said of a stop
-    commands    what a person may say, and `replies` what is answered
-    steering    one page steers, several watch
+    stop_lines  the text of a stop
+    commands    the user's commands, and `replies` their output
+    steering    one page controls, several watch
 
 It talks to `zerosim.trace.keeper` in each rank.
 """

@@ -18,15 +18,15 @@ _COME_S = 30.0
 
 @contextmanager
 def called(folder: Path, host: str = "") -> Iterator[Door]:
-    """The door to which the ranks of a run were called, until it is closed.
+    """The socket to which the ranks of a run were summoned, until it is closed.
 
     Args:
-        folder: in which the run is being recorded.
-        host: an address of this machine for ranks of others; "" if none is to come.
+        folder: the folder in which the run is being recorded.
+        host: an address of this machine for ranks of others; "" for none.
 
     Raises:
-        EnvironmentFault: there is no such run, or it cannot be called from here.
-        ConfigError: its ranks cannot come, or somebody holds them.
+        EnvironmentFault: there is no such run, or it cannot be reached from here.
+        ConfigError: its ranks cannot be summoned, or a debugger is already attached.
     """
     place = _place(folder)
     door = Door(place.token)
@@ -67,7 +67,7 @@ def _place(folder: Path) -> AttachPoint:
 
 
 def _told(folder: Path, place: AttachPoint, call: Summons) -> int:
-    """Have one rank call all; returns how many there are."""
+    """Have one rank summon all; returns their number."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(_ANSWER_S)

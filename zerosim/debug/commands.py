@@ -1,8 +1,8 @@
-"""The commands of whoever holds the ranks: typed at a terminal, or sent by a page.
+"""The commands of the debugger's user: typed at a terminal, or sent by a page.
 
 step, over, into, out, phase, iteration, only RANK STEP, continue      steps
-break, delete, watch                                                   where ranks stop
-where, stack, tensors, look, print, check                              questions
+break, delete, watch                                                   breakpoints
+where, stack, tensors, look, print, check                              queries
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from zerosim.debug.stop_lines import lines_of, of_stand
 from zerosim.schema.memory import Role
 
 STEPS: Mapping[str, Goal] = {"step": Goal.OVER} | {goal.value: goal for goal in Goal}
-"""By the word that one types."""
+"""By the typed word."""
 _FIRST = {"s": "step", "i": "into", "o": "over", "c": "continue", "w": "where", "p": "phase"}
-"""What a letter stands for that several words begin with."""
+"""The meaning of a letter with which several words begin."""
 _FIELD = re.compile(r"(phase|unit|op|purpose|kind|rank|iteration|micro_step|hop)=(\S+)")
 _NUMBER = re.compile(r"(bytes|iteration|rank|hop|micro_step)([<>]=?)([\d.e+]+)")
 _LIMIT = re.compile(r"(memory|slow)\s*>\s*(\d+(?:\.\d*)?(?:e\+?\d+)?)")
@@ -32,10 +32,10 @@ _CHECK_SUM = "sum"
 
 
 class Commands:
-    """Does what a command says, and says what came of it.
+    """Runs a command, and returns its output.
 
     Attributes:
-        names: all that there are.
+        names: all commands.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Commands:
         """Begin.
 
         Args:
-            more: commands of whoever reads them, by name; each takes what stands after it.
+            more: further commands of the reader, by name; each takes its argument text.
         """
         self._controller = controller
         self._does: dict[str, Callable[[str], Reply]] = {
@@ -82,27 +82,27 @@ class Commands:
         )
 
     def do(self, line: str) -> Reply:
-        """Do it; what takes a step returns when the ranks stand again.
+        """Run it; a command that steps returns when the ranks are paused again.
 
         Raises:
-            ConfigError: there is no such command, or what stands after it is wrong.
+            ConfigError: there is no such command, or its arguments are wrong.
         """
         name, _, rest = line.strip().partition(" ")
         return self._does[self.named(name)](rest.strip())
 
     def moves(self, line: str) -> bool:
-        """Whether the ranks go on with it."""
+        """Whether the ranks continue with it."""
         name, _, rest = line.strip().partition(" ")
         command = self.named(name)
         is_step = command in STEPS or command in ("only", "continue")
         return is_step or (command == "check" and rest.strip() == _CHECK_SUM)
 
     def only_asks(self, line: str) -> bool:
-        """Whether all is as it was afterwards."""
+        """Whether it leaves everything unchanged."""
         return self.named(line.strip().partition(" ")[0]) in _QUESTIONS and not self.moves(line)
 
     def stops(self) -> dict[str, str]:
-        """Where ranks stop by themselves: what is said of it, by what `delete` calls it."""
+        """The breakpoints: their descriptions, by their names for `delete`."""
         found = {str(one.number): one.text for one in self._controller.breakpoints.values()}
         if self._controller.watches_replicas:
             found[_REPLICAS] = "what must be equal on all ranks is not, as a forward begins"
@@ -132,7 +132,7 @@ class Commands:
     def _stopped(self, outcome: StepEnd) -> Reply:
         return Reply(lines_of(self._controller, outcome))
 
-    # where ranks stop that run
+    # breakpoints for running ranks
 
     def _break(self, rest: str) -> Reply:
         if rest:

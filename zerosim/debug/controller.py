@@ -1,8 +1,8 @@
-"""Who goes next: steps of all ranks or of one, breakpoints, and what the ranks are asked.
+"""The controller: steps of all ranks or of one, breakpoints, and queries to the ranks.
 
-All ranks together go step by step: one is let through when all ranks that take part stand before
-it, and the next when they stand again. So at each stop nothing is under way but what a rank alone
-was let into, and what the ranks hold is a consistent cut.
+All ranks together go step by step: a step is released when all ranks that take part are paused
+before it, and the next one when they are paused again. At each stop nothing is in flight except
+what a rank alone was released into, and the tensors of the ranks are a consistent cut.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ _FOR_REPLICAS = "breakpoint 0:"
 
 
 class Controller(Ranks):
-    """Holds the ranks of one program, and says who goes next.
+    """Pauses the ranks of one program, and decides which continue.
 
     Attributes:
         history: the steps of this iteration.
         breakpoints: by number.
-        watches_replicas: ranks that run stop where what must be equal on all of them is not, which
-            is looked at as each forward begins.
+        watches_replicas: running ranks stop if tensors that must be equal on all of them are not,
+            checked when each forward begins.
         longest_s: they stop if a collective takes longer; None for no limit.
     """
 
     def __init__(self, door: Door, *, attaches: bool = False) -> None:
-        """Begin with nobody.
+        """Begin without ranks.
 
         Args:
-            attaches: the ranks were running before; they are to be held as an iteration begins.
+            attaches: the ranks were running before; they are to pause at the start of an iteration.
         """
         super().__init__(door)
         self._attaches = attaches
@@ -65,14 +65,14 @@ class Controller(Ranks):
             self.door.changed.notify_all()
 
     def wait_until_over(self) -> StepEnd | None:
-        """Wait until the program is over, a rank is gone, or nobody holds them.
+        """Wait until the program ends, a rank is gone, or the debugger detaches.
 
         Returns:
-            How it came about; None if whoever took a step then was told.
+            The outcome; None if the caller of a step received it.
         """
         while not self.is_over:
             self.wait()
-        with self._going:  # whoever takes a step tells of it
+        with self._going:  # the caller of a step reports it
             if self._has_told:
                 return None
             known: tuple[int, ...] = ()
@@ -85,15 +85,17 @@ class Controller(Ranks):
 
     @property
     def is_going(self) -> bool:
-        """Whether a step is being taken."""
+        """Whether a step is in progress."""
         return self._going.locked()
 
     def listen(self, listener: Callable[[StepEnd], None]) -> None:
-        """Tell somebody of each stop, whoever asked for the step."""
+        """Call this function at each stop, for any caller of the step."""
         self._listeners.append(listener)
 
     def begin(self) -> StepEnd:
-        """Wait until all ranks stand before their first event, or that of their next iteration."""
+        """Wait until all ranks are paused before their first event, or that of their next
+        iteration.
+        """
         return self._told(self._begin)
 
     def step(self, goal: Goal, only: int | None = None) -> StepEnd:
@@ -103,17 +105,17 @@ class Controller(Ranks):
             only: this rank alone; None for all.
 
         Raises:
-            ConfigError: there is no such rank, or nobody is held, or the ranks are going already.
+            ConfigError: there is no such rank, no rank is paused, or the ranks are running already.
         """
         return self._told(lambda: self._step(goal, only))
 
     def run(self) -> StepEnd:
-        """Let all ranks go at their own pace until one of them comes to a breakpoint.
+        """Let all ranks run at their own pace until one of them reaches a breakpoint.
 
-        `pause` ends it as well.
+        `pause` also ends it.
 
         Raises:
-            ConfigError: nobody is held, or the ranks are going already.
+            ConfigError: no rank is paused, or the ranks are running already.
         """
         return self._told(self._run)
 
@@ -182,7 +184,7 @@ class Controller(Ranks):
                 return StepEnd(Why.BREAKPOINT, said_of_replicas(differ))
 
     def _run_once(self) -> StepEnd | HeldThread:
-        """Let all go until one stops; returns where, or why nobody need be let go again."""
+        """Release all until one stops; returns where, or why no further release is needed."""
         self.let_run(self.links, self._plain())
         hit: HeldThread | None = None
         slow = ""
@@ -201,12 +203,12 @@ class Controller(Ranks):
         problem = None if front is None else self.align(front)
         self.history = History(self.history.folder)
         if hit is not None and problem is None:
-            # others may have come to it as well; the lowest rank is named
+            # others may have reached it as well; the lowest rank is named
             return next(one for one in self.standing() if one.why and self.is_same(one, hit))
         return problem or StepEnd(Why.BREAKPOINT if slow else Why.PAUSED, slow)
 
     def compare_replicas(self) -> list[Compared]:
-        """What must be equal on all ranks, with what it is on each."""
+        """Tensors that must be equal on all ranks, with each rank's checksum."""
         answers = self.ask("tensors")
         folder = self.history.folder
         return [] if folder is None else compare(folder, answers)
@@ -215,8 +217,8 @@ class Controller(Ranks):
         """Let the ranks go to the next phase, and hold a reduced gradient against the sum.
 
         Raises:
-            ConfigError: they do not stand before a reduction of one unit's gradients, whose own
-                ones all of them hold; or they did not get there.
+            ConfigError: they are not paused before a reduction of one unit's gradients with all
+                local ones present; or they did not get there.
         """
         following = next(iter(self.steps()), None)
         stand = None if following is None else following.stand
@@ -234,27 +236,27 @@ class Controller(Ranks):
         return compare_sums(stand.unit, before, after)
 
     def pause(self) -> None:
-        """Stop what runs, or steps far, at the next event."""
+        """Pause running ranks, or a long step, at the next event."""
         self._pause.set()
         with self.door.changed:
             self.door.changed.notify_all()
 
     def detach(self) -> None:
-        """Open all gates: the program goes on as if nobody had held it."""
+        """Open all gates: the program continues as if it had never been paused."""
         self.let_all_go()
 
     def add_breakpoint(self, text: str) -> Breakpoint:
-        """Stop where a condition holds."""
+        """Stop when a condition is true."""
         self._numbers += 1
         found = Breakpoint(self._numbers, text)
         self.breakpoints[found.number] = found
         return found
 
     def why_waiting(self, rank: int) -> str:
-        """For whom a rank waits, as far as its calls say so."""
+        """The ranks that a rank waits for, according to its calls."""
         return why_waiting(self, rank)
 
-    # what is within
+    # internals
 
     def _plain(self) -> list[dict[str, Any]]:
         own = [Breakpoint(0, FORWARD)] if self.watches_replicas else []
@@ -269,7 +271,7 @@ class Controller(Ranks):
             )
 
     def _following(self, only: int | None) -> LiveStep | None:
-        """What is let through next; None if nobody stands anywhere who may go."""
+        """The next event to release; None if no paused thread may continue."""
         if only is None:
             return next(iter(self.steps()), None)
         own = [one for one in self.standing() if one.rank == only]
@@ -280,7 +282,7 @@ class Controller(Ranks):
         self.door.let_through(list(step.standing))
 
     def _breakpoint_at(self, step: LiveStep) -> str:
-        """Which breakpoint one of the ranks has reached; "" if none."""
+        """The breakpoint that one of the ranks has reached; "" if none."""
         if self.watches_replicas and step.stand.kind is Kind.MARK:
             differ = [one for one in self.compare_replicas() if one.differ]
             if differ and step.stand.phase is Phase.FORWARD:

@@ -1,8 +1,8 @@
 """Stopping ranks that were running: all of them as the same iteration begins.
 
 Each stops at its own next forward. A rank that others are waiting for, because they are an
-iteration further, goes on to the next one. There, what was asked for before is over, and all that
-the ranks count of an iteration they count from its beginning.
+iteration ahead, continues to the next one. There, earlier calls have ended, and all per-iteration
+counters of the ranks start anew.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BEGINNING = [Breakpoint(0, FORWARD).to_plain()]
 
 
 def gather(ranks: Ranks, is_interrupted: Callable[[], bool]) -> StepEnd:
-    """Wait until all ranks stand as the same iteration begins; they run until then.
+    """Wait until all ranks are paused at the start of the same iteration; they run until then.
 
     Args:
         is_interrupted: they are to stop at their next events instead, wherever these are.

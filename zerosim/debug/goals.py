@@ -1,4 +1,4 @@
-"""Where a step ends: what the ranks stand before then."""
+"""The ends of a step: the events before which the ranks are then paused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Goal(StrEnum):
     """How far the ranks go."""
 
     INTO = "into"
-    """To whatever comes next: a hop, a message, a computation."""
+    """To the next event: a hop, a message, a computation."""
     OVER = "over"
     """To the next beat."""
     OUT = "out"
@@ -26,7 +26,7 @@ class Goal(StrEnum):
 
 
 Reached = Callable[[Stand, LiveStep, History], bool]
-"""Given what the ranks stood before at first, what they stand before now, and what was between."""
+"""Called with the first and the current paused events, and the events in between."""
 
 
 def _out(began: Stand, step: LiveStep, _: History) -> bool:

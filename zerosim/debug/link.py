@@ -1,7 +1,7 @@
-"""The connections to held ranks: a socket in a folder that only this user can enter.
+"""The connections to paused ranks: a socket in a folder that only this user can enter.
 
-Each rank has a thread here that reads what it says; all that is known of the ranks changes under
-one condition, which whoever waits for something waits on.
+Each rank has a thread here that reads its messages; all state of the ranks changes under one
+condition variable, which waiters use.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from zerosim.schema.attach import LONGEST_LINE, is_proved
 from zerosim.schema.stands import Stand, read_stand
 
 _ANSWER_S = 60.0
-"""How long a rank may take to answer: it may have to look at a large tensor."""
+"""Timeout for a rank's answer: it may have to inspect a large tensor."""
 _CREDENTIALS = struct.Struct("3i")
 _NONCE_BYTES = 16
 
@@ -36,10 +36,10 @@ class HeldThread:
     """A thread of a rank at the closed gate.
 
     Attributes:
-        number: by which it is let through.
-        computes: it is the thread that computes.
-        why: which breakpoint stopped it; "" if none did.
-        arrival: the how manieth of all ranks it was; heard_s: when that was heard of here.
+        number: its id, for releasing it.
+        computes: whether it is the computing thread.
+        why: the breakpoint that stopped it; "" if none did.
+        arrival: its index among the arrivals of all ranks; heard_s: the time of its report here.
     """
 
     rank: int
@@ -57,8 +57,8 @@ class RankConnection:
     """One rank.
 
     Attributes:
-        standing: by number.
-        threads: those that have stood.
+        standing: paused threads by number.
+        threads: threads that have paused before.
         is_here: it has not left; left_in_order: its trace had ended when it did.
     """
 
@@ -75,25 +75,25 @@ class RankConnection:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether it came over a network: it records on another host."""
+        """Whether it connected over a network: it records on another host."""
         return self.connection.family != socket.AF_UNIX
 
 
 class Door:
-    """Where ranks come in.
+    """The socket at which ranks connect.
 
     Attributes:
-        path: of the socket.
-        changed: notified whenever a rank says something.
+        path: path of the socket.
+        changed: notified at every message of a rank.
         links: by rank.
-        lets_all_go: who comes from now on is not held.
+        lets_all_go: ranks that connect from now on are not paused.
     """
 
     def __init__(self, token: str = "") -> None:
         """Listen for ranks of this machine.
 
         Args:
-            token: who comes must know it; "" for the ranks that a program was started with.
+            token: required of each rank; "" for the ranks that a program was started with.
         """
         self._token = token
         self.nonce = secrets.token_urlsafe(_NONCE_BYTES)
@@ -121,7 +121,7 @@ class Door:
         self._begin(self._listening)
 
     def listen_at(self, host: str) -> str:
-        """Listen for ranks of other machines as well.
+        """Also listen for ranks of other machines.
 
         Args:
             host: an address of this machine that they reach.
@@ -143,10 +143,10 @@ class Door:
         return f"{host}:{self._elsewhere.getsockname()[1]}"
 
     def close(self) -> None:
-        """Let go of all ranks, whose gates open, and of the socket."""
+        """Release all ranks, whose gates open, and the socket."""
         for listening in (self._listening, self._elsewhere):
             if listening is not None:
-                with suppress(OSError):  # else who waits for a rank waits for ever
+                with suppress(OSError):  # else a waiter for a rank waits forever
                     listening.shutdown(socket.SHUT_RDWR)
                 listening.close()
         for accepting in self._accepting:
@@ -157,7 +157,7 @@ class Door:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def tell(self, link: RankConnection, say: str, **more: Any) -> None:
-        """Say something to a rank; nothing to one that has left."""
+        """Send a message to a rank; no effect for one that has left."""
         with suppress(OSError):
             link.connection.sendall(json.dumps({"say": say, **more}).encode() + b"\n")
 
@@ -172,7 +172,7 @@ class Door:
                 self.tell(link, "go", numbers=numbers)
 
     def ask(self, what: str, ranks: list[int], **more: Any) -> dict[int, dict[str, Any]]:
-        """Ask some ranks the same; the answers of those that are still here, by rank.
+        """Send the same query to some ranks; returns the answers of connected ones, by rank.
 
         Raises:
             RunError: a rank did not answer in time.
@@ -215,7 +215,7 @@ class Door:
             threading.Thread(target=self._hear, args=(connection,), daemon=True).start()
 
     def _is_expected(self, said: dict[str, Any]) -> bool:
-        """Whether who comes was called; a rank that is here comes no second time."""
+        """Whether a connecting rank was summoned; a connected rank cannot connect again."""
         if not self._token:
             return True
         rank = int(said["rank"])
@@ -224,7 +224,7 @@ class Door:
     def _hear(self, connection: socket.socket) -> None:
         link: RankConnection | None = None
         with suppress(OSError, ValueError, KeyError, TypeError), connection.makefile("r") as lines:
-            # of a stranger no more is read than a rank says at first
+            # from an unknown peer, only as much as a rank's first message is read
             for line in chain([lines.readline(LONGEST_LINE)], lines):
                 said = json.loads(line)
                 with self.changed:

@@ -1,4 +1,4 @@
-"""How a step ends, and where ranks stop that run."""
+"""The outcome of a step, and breakpoints."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from enum import StrEnum
 
 
 class Why(StrEnum):
-    """Why the ranks stopped, or none of them goes on."""
+    """Why the ranks stopped, or none of them continues."""
 
     REACHED = "reached"
-    """They stand where they were to go."""
+    """They reached their goal."""
     BREAKPOINT = "breakpoint"
     WAITS = "waits"
-    """The one rank that was to go waits for others, or for something else."""
+    """The one released rank waits for others, or for something else."""
     PAUSED = "paused"
-    """Somebody asked for it."""
+    """The user paused them."""
     LEFT = "left"
-    """A rank is gone that did not end in order: all others were let go."""
+    """A rank is gone without a proper end: all others were released."""
     ENDED = "ended"
     """The program is over."""
     DETACHED = "detached"
-    """Nobody holds the ranks any more."""
+    """The debugger detached."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepEnd:
-    """How a step ended.
+    """The end of a step.
 
     Attributes:
-        said: what there is to say of it beside where the ranks are.
+        said: a message besides the positions of the ranks.
     """
 
     why: Why
@@ -38,13 +38,13 @@ class StepEnd:
 
     @property
     def is_last(self) -> bool:
-        """Whether there is nothing left to hold."""
+        """Whether no ranks are left to control."""
         return self.why in (Why.ENDED, Why.LEFT, Why.DETACHED)
 
 
 @dataclass(frozen=True, slots=True)
 class Breakpoint:
-    """Where ranks stop that run: a condition as `zerosim.trace.conditions` reads it."""
+    """A breakpoint: a condition in the syntax of `zerosim.trace.conditions`."""
 
     number: int
     text: str

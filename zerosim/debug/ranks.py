@@ -1,6 +1,6 @@
-"""The held ranks together: who is here, who stands before what, and that nothing else happens.
+"""The paused ranks together: connected ranks, paused threads, and that nothing else happens.
 
-A thread that stands nowhere waits for something, or computes: that it waits is what the kernel says
+A thread that is not paused waits for something, or computes: the kernel tells which
 (`SocketKeeper`), twice in a row on all ranks.
 """
 
@@ -17,11 +17,11 @@ from zerosim.debug.steps import LiveStep, key_of, steps_of
 
 WAIT_S = 0.05
 _PATIENCE_S = 0.25
-"""How long a rank that stands nowhere must have done nothing until it counts as waiting."""
+"""Idle time after which a rank without a paused thread counts as waiting."""
 
 
 class Ranks:
-    """All ranks of a program, as far as they have come in at a door.
+    """All ranks of a program, as far as they have connected.
 
     Attributes:
         is_attached: their gates are closed.
@@ -45,33 +45,33 @@ class Ranks:
 
     @property
     def num_ranks(self) -> int:
-        """As many as the program has; 0 until one came."""
+        """The number of ranks of the program; 0 until one has connected."""
         return max((link.num_ranks for link in self.door.links.values()), default=0)
 
     def standing(self) -> list[HeldThread]:
-        """All threads at closed gates, by rank, in the order in which they came."""
+        """All threads at closed gates, by rank, in order of arrival."""
         with self.door.changed:
             found = [one for link in self.links for one in link.standing.values()]
         return sorted(found, key=lambda one: (one.rank, one.arrival))
 
     def steps(self) -> list[LiveStep]:
-        """What they stand before, the one that comes next first."""
+        """Their next events, the first one first."""
         return steps_of(self.standing(), self.here)
 
     def is_whole(self) -> bool:
-        """Whether all ranks have come."""
+        """Whether all ranks have connected."""
         return 0 < self.num_ranks == len(self.door.links)
 
     def wait(self, seconds: float = WAIT_S) -> None:
-        """Wait until a rank says something, or so long."""
+        """Wait until a rank sends a message, or for so long."""
         with self.door.changed:
             self.door.changed.wait(seconds)
 
     def ask(self, what: str, ranks: tuple[int, ...] = (), **more: Any) -> dict[int, dict[str, Any]]:
-        """Ask ranks, all by default; `SocketKeeper` says what can be asked.
+        """Query ranks, all by default; `SocketKeeper` defines the queries.
 
         Raises:
-            ConfigError: a rank cannot answer: what it was asked is wrong, or it stands nowhere.
+            ConfigError: a rank cannot answer: the query is wrong, or it is not paused.
         """
         answers = self.door.ask(what, list(ranks or self.here), **more)
         for rank, answer in answers.items():
@@ -109,12 +109,12 @@ class Ranks:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing can be held any more."""
+        """Whether no rank can be controlled any more."""
         has_left = bool(self.door.links) and not self.links
         return bool(self.lost or self.over or has_left) or not self.is_attached
 
     def problem(self) -> StepEnd | None:
-        """Why nothing can be held any more."""
+        """Why no rank can be controlled any more."""
         links = list(self.door.links.values())
         if (lost := self.lost) and self.is_attached:
             others = "; all others were let go" if self.links else ""
@@ -133,7 +133,9 @@ class Ranks:
     def settle(
         self, ranks: Sequence[int], is_interrupted: Callable[[], bool] = lambda: False
     ) -> StepEnd | None:
-        """Wait until these ranks stand, or wait for something; returns why that cannot be."""
+        """Wait until these ranks are paused, or wait for something; returns why that is
+        impossible.
+        """
         quiet_since: float | None = None
         moves: dict[int, int] = {}
         while True:
@@ -156,7 +158,7 @@ class Ranks:
             moves = moved
 
     def front(self) -> HeldThread | None:
-        """Who stands where no other rank has been."""
+        """Ranks that are paused where no other rank has been."""
         standing = self.standing()
         for one in standing:
             others = tuple(rank for rank in self.here if rank != one.rank)
@@ -169,14 +171,14 @@ class Ranks:
 
     @staticmethod
     def is_same(one: HeldThread, other: HeldThread) -> bool:
-        """Whether two ranks stand before the same."""
+        """Whether two ranks are paused before the same event."""
         return key_of(one.rank, one.stand) == key_of(other.rank, other.stand)
 
     def _is_at(self, rank: int, other: HeldThread) -> bool:
         return any(self.is_same(one, other) for one in self.standing() if one.rank == rank)
 
     def align(self, front: HeldThread) -> StepEnd | None:
-        """Bring ranks that are behind to where one stands; those ahead stay."""
+        """Bring ranks that are behind to the position of one; those ahead stay."""
         plain = front.stand.to_plain()
         while True:
             problem = self.settle(self.here)

@@ -1,7 +1,7 @@
-"""What must be equal on all ranks, held against each other by checksum.
+"""Tensors that must be equal on all ranks, compared by checksum.
 
-A unit that each rank keeps whole is a copy of the others'; a shard is not. Which it is follows from
-the manifest of an engine, and of a program from its strategies.
+A unit that each rank keeps whole is a replica; a shard is not. The manifest of an engine decides
+which it is, and for a program its strategies.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ class Compared:
 
     @property
     def differ(self) -> tuple[int, ...]:
-        """Ranks that have something else than most have."""
+        """Ranks that differ from the majority."""
         values = list(self.checksums.values())
         usual = max(values, key=values.count)
         return tuple(rank for rank, value in self.checksums.items() if value != usual)
 
 
 def compare(folder: Path, answers: Mapping[int, Mapping[str, Any]]) -> list[Compared]:
-    """What of the ranks' tensors must be equal, with the checksums.
+    """The ranks' tensors that must be equal, with their checksums.
 
     Args:
-        answers: of all ranks to `tensors`.
+        answers: the answers of all ranks to `tensors`.
     """
     sizes = _whole(folder)
     found: dict[tuple[Role, str], dict[int, str]] = defaultdict(dict)
@@ -63,7 +63,7 @@ def compare(folder: Path, answers: Mapping[int, Mapping[str, Any]]) -> list[Comp
 
 
 def _whole(folder: Path) -> dict[str, int] | None:
-    """By unit how many elements a whole one has; None if nothing is known to be whole."""
+    """By unit, the number of elements of a whole one; None if none is known to be whole."""
     units = read_manifest(folder).units
     if units:
         return {unit.name: unit.elements for unit in units}

@@ -1,4 +1,4 @@
-"""What is answered to a command: lines, and a table of what ranks hold."""
+"""The output of a command: lines, and a table of the ranks' tensors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ReplyTable:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What there is to say after a command."""
+    """The text after a command."""
 
     said: Sequence[str] = ()
     table: ReplyTable | None = None
@@ -50,7 +50,7 @@ class Reply:
 
 
 def table_of_tensors(rows: Iterable[Mapping[str, Any]]) -> ReplyTable:
-    """What one rank holds, a row for each role and unit."""
+    """The tensors of one rank, one row per role and unit."""
     return ReplyTable(
         ("role", "unit", "dtype", "shape", "bytes", "norm", "min", "max", "not finite"),
         tuple(_cells(row) for row in rows),
@@ -58,7 +58,7 @@ def table_of_tensors(rows: Iterable[Mapping[str, Any]]) -> ReplyTable:
 
 
 def table_across(found: Iterable[tuple[int, Mapping[str, Any]]]) -> ReplyTable:
-    """The same of several ranks beside each other."""
+    """The tensors of several ranks side by side."""
     return ReplyTable(
         ("rank", "dtype", "shape", "norm", "min", "max", "checksum", "histogram", "first"),
         tuple(

@@ -1,4 +1,4 @@
-"""One page steers and several watch: what pages may do with a controller, beside its terminal."""
+"""One page controls and several watch: a page's access to a controller, besides its terminal."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from zerosim.debug.stop_lines import lines_of
 
 _KEY_BYTES = 24
 _LONGEST = 2_000
-"""Letters of a command."""
+"""Maximum length of a command."""
 _AWAY_S = 15.0
-"""A page that has not asked for so long steers no more."""
+"""A page without a request for so long loses control."""
 
 
 class NotAllowedError(InputError):
-    """The key is wrong, or another one steers."""
+    """The key is wrong, or another page has control."""
 
 
 class Steering:
-    """What watchers see, and what the one of them that steers may do.
+    """The view of the watching pages, and the actions of the controlling one.
 
     Attributes:
-        key: whoever has it may watch.
+        key: permits watching.
     """
 
     def __init__(self, controller: Controller) -> None:
@@ -44,7 +44,7 @@ class Steering:
         controller.listen(self._stopped)
 
     def state(self, key: str, who: str) -> dict[str, Any]:
-        """What a page shows.
+        """The contents of a page.
 
         Raises:
             NotAllowedError: the key is wrong.
@@ -69,14 +69,13 @@ class Steering:
         }
 
     def act(self, key: str, who: str, what: str) -> Reply:
-        """Do a command; a step goes on in the background, and the reply to it is empty.
+        """Run a command; a step continues in the background, with an empty reply.
 
-        Who only watches may ask, and do nothing else.
+        A watching page may only query.
 
         Raises:
-            NotAllowedError: the key is wrong, or another page steers.
-            ConfigError: there is no such command, or the ranks are going, so that nothing can be
-                asked.
+            NotAllowedError: the key is wrong, or another page has control.
+            ConfigError: there is no such command, or the ranks are running and cannot be queried.
         """
         self._require_key(key)
         if len(what) > _LONGEST:
@@ -113,7 +112,7 @@ class Steering:
             said = [line for line in self._commands.do(what).lines() if line not in self._lines]
         except ZerosimError as error:
             said = [str(error)]
-        if said:  # more than of each stop
+        if said:  # more than at each stop
             self._lines = [*said, *self._lines]
             self._version += 1
 

@@ -1,7 +1,7 @@
-"""What held ranks do alike: which stands belong together, and in which beat that is.
+"""Equal actions of paused ranks: matching of paused threads, and their beat.
 
-Steps are those of a replay: what all ranks do alike, in the order in which the last of them came to
-it; the beats are cut from them by the same function.
+Steps are those of a replay: equal actions of all their ranks, in the order in which the last of
+them arrived; the same function groups them into beats.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _PHASES = {phase: number for number, phase in enumerate(Phase)}
 
 @dataclass(frozen=True, slots=True)
 class LiveStep:
-    """What some ranks stand before alike.
+    """The common next event of some ranks.
 
     Attributes:
-        key: what they have in common.
-        standing: a thread of each rank that is here for it.
-        missing: ranks that take part and are not.
+        key: the identity that they share.
+        standing: a paused thread of each rank that has arrived.
+        missing: ranks that take part and have not arrived.
     """
 
     key: Key
@@ -45,12 +45,12 @@ class LiveStep:
 
     @property
     def arrival(self) -> int:
-        """When the last of them came."""
+        """The arrival of the last of them."""
         return max(one.arrival for one in self.standing)
 
 
 def key_of(rank: int, stand: Stand) -> Key:
-    """What stands of several ranks have in common if they are the same step."""
+    """The key that paused threads of several ranks share if they are at the same step."""
     if stand.peer is not None:
         ends = (rank, stand.peer) if stand.op is Op.SEND else (stand.peer, rank)
         return ("message", stand.group, *ends, stand.iteration, stand.micro_step, stand.place)
@@ -61,14 +61,14 @@ def key_of(rank: int, stand: Stand) -> Key:
 
 
 def part_of(rank: int, stand: Stand, all_ranks: Iterable[int]) -> tuple[int, ...]:
-    """The ranks that take part in what one of them stands before."""
+    """The ranks that take part in the next event of one of them."""
     if stand.peer is not None:
         return (rank, stand.peer)
     return stand.ranks or tuple(all_ranks)
 
 
 def steps_of(standing: Iterable[HeldThread], here: Sequence[int]) -> list[LiveStep]:
-    """The steps that ranks stand before: those first for which all are there, in their order.
+    """The next steps of ranks: those with all ranks present first, in order.
 
     Args:
         here: ranks that have not left.
@@ -86,7 +86,7 @@ def steps_of(standing: Iterable[HeldThread], here: Sequence[int]) -> list[LiveSt
 
 
 def _turn(step: LiveStep) -> tuple[object, ...]:
-    """Whole steps come in the order of arrival, others after them, the earliest place first."""
+    """Complete steps in order of arrival, then others, the earliest position first."""
     stand = step.stand
     place = (stand.iteration, stand.micro_step, _PHASES[stand.phase]) if step.missing else ()
     return (bool(step.missing), *place, step.arrival)
@@ -97,8 +97,8 @@ class History:
     """The steps of the iteration that the ranks are in, as far as they went.
 
     Attributes:
-        steps: in the order in which they were let through.
-        iteration: that they belong to.
+        steps: in order of their release.
+        iteration: their iteration.
     """
 
     folder: Path | None = None
@@ -149,7 +149,7 @@ class History:
             return None
 
     def _made(self, step: LiveStep, place: int) -> Step:
-        """The step as a replay would have it, of which the times are not known."""
+        """The step as in a replay, without known times."""
         stand = step.stand
         of_collective: int | None = None
         if stand.kind in (Kind.COLLECTIVE, Kind.TRANSFER):

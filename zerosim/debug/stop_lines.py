@@ -1,4 +1,4 @@
-"""What is said of a stop, in words."""
+"""The text of a stop."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def lines_of(controller: Controller, outcome: StepEnd) -> list[str]:
 
 
 def of_stand(stand: Stand) -> str:
-    """What a thread stands before."""
+    """The next event of a thread."""
     when = f"{stand.phase} of iteration {stand.iteration}"
     if stand.iteration < 0:
         when = "before iteration 0"
@@ -63,14 +63,14 @@ def of_stand(stand: Stand) -> str:
 
 
 def of_step(step: LiveStep) -> str:
-    """What ranks stand before alike, and which of them are not there."""
+    """The common next event of ranks, and the ranks that are missing."""
     there = of_ranks([one.rank for one in step.standing])
     missing = f"; {of_ranks(step.missing)} not yet" if step.missing else ""
     return f"{there} before {of_stand(step.stand)}{missing}"
 
 
 def of_beat(number: int, beat: Beat) -> str:
-    """Which beat it is, and what it is about."""
+    """The beat, and its subject."""
     what = ", ".join(sign.value for sign in beat.signs)
     if beat.sign is Sign.BEGIN:
         what = f"the {beat.phase} begins"

@@ -1,7 +1,7 @@
-"""Whether a reduction did what it is for: the ranks' own gradients, added up, are the reduced one.
+"""Whether a reduction is correct: the sum of the ranks' own gradients is the reduced one.
 
-The ranks tell their numbers before and after; they are added here, in double precision. Each rank
-may have all of the sum, or its own row of it, and the sum may be a mean.
+The ranks send their numbers before and after; they are summed here, in double precision. Each rank
+may have the whole sum, or its own row of it, and the sum may be a mean.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Values = Mapping[int, Sequence[float]]
 
 @dataclass(frozen=True, slots=True)
 class Summed:
-    """How far the reduced gradient is from the sum of the ranks' own.
+    """The deviation of the reduced gradient from the sum of the ranks' own.
 
     Attributes:
         elements: that each rank had of it.
@@ -34,16 +34,16 @@ class Summed:
 
 
 def read_values(answers: Mapping[int, Mapping[str, Any]]) -> dict[int, array[float]]:
-    """What ranks answered to `values`."""
+    """The ranks' answers to `values`."""
     return {rank: array("f", b64decode(answer["values"])) for rank, answer in answers.items()}
 
 
 def compare_sums(unit: str, before: Values, after: Values) -> Summed:
-    """Hold what each rank has now against the sum of what all had.
+    """Compare each rank's result with the sum of all inputs.
 
     Args:
-        before: of all ranks, the same number of elements.
-        after: as many, or the part that belongs to the rank, in the order of ranks.
+        before: values of all ranks, equally many elements.
+        after: equally many, or the rank's own part, in the order of ranks.
     """
     ranks = sorted(before)
     total = [sum(column) for column in zip(*(before[rank] for rank in ranks), strict=True)]
@@ -52,7 +52,7 @@ def compare_sums(unit: str, before: Values, after: Values) -> Summed:
     for place, rank in enumerate(ranks):
         own = after[rank]
         shard = total[place * row : (place + 1) * row]
-        # of what is reduced in place a rank has its own row, and what is left of the others'
+        # after an in-place reduction a rank has its own row, and remainders of the others'
         part = own if len(own) == row else own[place * row : (place + 1) * row]
         parts.append((part, shard))
     by_scale = {scale: _largest(parts, scale) for scale in (1.0, 1.0 / len(ranks))}

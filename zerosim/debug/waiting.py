@@ -1,4 +1,4 @@
-"""For whom ranks wait, and how long: it follows from the calls that have begun on each."""
+"""The ranks that ranks wait for, and since when: derived from the calls that have begun on each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from zerosim.debug.ranks import Ranks
 
 
 def taking_longer(ranks: Ranks, longest_s: float | None) -> str:
-    """Which collective takes longer than it may; "" if none does."""
+    """The collective that exceeds its time limit; "" if none does."""
     if longest_s is None:
         return ""
     for rank, answer in ranks.ask("where").items():
@@ -20,7 +20,7 @@ def taking_longer(ranks: Ranks, longest_s: float | None) -> str:
 
 
 def why_waiting(ranks: Ranks, rank: int) -> str:
-    """For whom a rank waits, as far as its calls say so."""
+    """The ranks that a rank waits for, according to its calls."""
     own = ranks.ask("where", (rank,)).get(rank, {})
     calls = [one for one in own.get("in_flight", ()) if one["kind"] == "collective"]
     if not calls:

@@ -1,25 +1,25 @@
 """Puzzles: a student writes a short function, it runs on real ranks, the trace judges it.
 
-    puzzle     what a puzzle is: its task, what is promised, its hints; read from lessons/puzzles
-    promised   what a puzzle promises, in numbers; sizes writes down what they need
-    bounds     formulas of what is promised, over theory
-    wording    what is said of a program
+    puzzle     the declaration of a puzzle: task, promise, hints; read from lessons/puzzles
+    promised   the promise of a puzzle, in numbers; sizes writes down the needed sizes
+    bounds     formulas of a promise, over theory
+    wording    the text about a program
     toy        a small model of layers that puzzles train, exact in any order of additions
     stage      a stage of a pipeline of such layers
-    rank       what each rank does: load the program, run it under the tracer, compare
-    standstill a thread of each rank that ends ranks of which none can go on
+    rank       the work of each rank: load the program, run it under the tracer, compare
+    standstill a thread of each rank that ends deadlocked ranks
     running    starting the ranks, within limits
-    messages   what ranks sent each other, message by message
-    turns      in how many turns a pipeline computes
-    moments    where of a program's run something is to be seen in Replay
-    verdict    what is said of a program: reason, scores, verdict
-    evidence   what there is to judge by: what ranks said, and their trace
+    messages   the messages between ranks, one by one
+    turns      the number of turns of a pipeline
+    moments    the step in Replay for an event of a program's run
+    verdict    the verdict on a program: reason, scores
+    evidence   the input of the judge: the ranks' reports, and their trace
     endings, contents, bounded
-               the checks: it comes to an end; what it sends and returns; what it takes
-    judge      what was promised held against the trace, in the order of what explains what
+               the checks: termination; messages and results; cost
+    judge      compares the promise with the trace, in the order of causes
     grading    a folder of submissions
 
-What is judged is the trace, as of any program: by `record`, `analysis`, `diagnosis` and `theory`.
+The trace is judged, as for any program: by `record`, `analysis`, `diagnosis` and `theory`.
 Names of this module need no torch, nor do `promised`, `puzzle` and `wording`: pages show puzzles
 with them.
 """

@@ -1,4 +1,4 @@
-"""What a case says of a program's run on one rank."""
+"""A case's report on a program's run on one rank."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from zerosim.puzzles.wording import content_name, result_name, words
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """Between what a program returned and what is right.
+    """The difference between a program's result and the correct one.
 
     Attributes:
-        sentence: all of it.
-        found, expected: the first thing that differs, in a few words; "" where that is no value.
+        sentence: the whole difference in a sentence.
+        found, expected: the first difference, in a few words; "" if it is not a value.
     """
 
     sentence: str
@@ -27,16 +27,16 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a program returned, and what is right.
+    """A program's result, and the correct one.
 
     Attributes:
-        found: what the program returned, by what it is called.
-        expected: what is right, likewise.
-        within: how far each may be from it, in the largest absolute difference; 0 for its dtype's
-            rounding, or for equal bits where these are promised.
-        sizes: numbers that the formulas of the promise name.
-        contents: what a message may hold, by what it is called.
-        problem: what else is wrong, a sentence; "" if nothing is.
+        found: the program's results, by name.
+        expected: the correct ones, by name.
+        within: the tolerance of each, as the largest absolute difference; 0 for its dtype's
+            rounding, or for bitwise equality where that is promised.
+        sizes: numbers that the promise's formulas use.
+        contents: the allowed contents of a message, by name.
+        problem: another problem, in a sentence; "" if there is none.
     """
 
     found: Mapping[str, Any]
@@ -58,7 +58,7 @@ class Answer:
         return Difference(sentence=self.problem) if self.problem else None
 
     def _named(self, name: str, found: Any, right: torch.Tensor) -> Difference | None:
-        """What was given instead, if that is another of the values that a message may hold."""
+        """The name of the wrong value, if it is another allowed content of a message."""
         given, owed = self._content(found), self._content(right)
         if not given or not owed:
             return None
@@ -66,7 +66,7 @@ class Answer:
         return Difference(sentence=sentence, found=given, expected=owed)
 
     def _content(self, value: Any) -> str:
-        """What a value is called; "" if it is none of them."""
+        """The name of a value; "" if it has none."""
         if not isinstance(value, torch.Tensor):
             return ""
         alike = (name for name, one in self.contents.items() if torch.equal(one, value))

@@ -1,7 +1,7 @@
-"""What a program takes, held against the bounds that its puzzle has.
+"""The cost of a program, compared with its puzzle's bounds.
 
-Each of these says its score, then the first step that goes beyond the bound. A formula that a
-puzzle leaves empty bounds nothing.
+Each check reports its score, then the first step beyond the bound. A formula that a puzzle leaves
+empty bounds nothing.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def turns(seen: RunEvidence) -> Iterator[FailedCheck | Score]:
 
 
 def overlap(seen: RunEvidence) -> Iterator[FailedCheck | Score]:
-    """At least so many calls are under way while the rank computes."""
+    """At least so many calls are in progress while the rank computes."""
     if not seen.promise.overlap or seen.trace is None:
         return
     least = seen.value_of(seen.promise.overlap)

@@ -1,12 +1,12 @@
-"""Formulas of what is promised: the numbers of a case, the algorithms of theory, and sums of them.
+"""Formulas of a promise: the numbers of a case, the algorithms of theory, and sums of them.
 
-ring("reduce-scatter", elements, 4)    what a rank of a ring sends at most, in bytes
-ring("all-gather", elements, 4, node)  likewise of a ring of fewer ranks
-shard(elements)                        elements that a rank keeps, padding included
-turns(micros)                          of a pipeline, its bubble included: a forward or a
-backward of a micro-batch on a stage is one turn
+ring("reduce-scatter", elements, 4)    maximum bytes that a rank of a ring sends
+ring("all-gather", elements, 4, node)  the same for a ring of fewer ranks
+shard(elements)                        elements that a rank keeps, including padding
+turns(micros)                          of a pipeline, including its bubble: a forward or a backward
+                                       of a micro-batch on a stage is one turn
 log2(ranks)                            rounded up
-rank                                   the one that the bound is of, where it is of one
+rank                                   the rank of the bound, if it depends on the rank
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ def bound(formula: str, ranks: int, sizes: Mapping[str, int], rank: int = 0) -> 
     """The value of a formula.
 
     Args:
-        rank: whose bound it is.
-        sizes: what the case says of itself: `elements` and the like.
+        rank: the rank of the bound.
+        sizes: the case's own sizes: `elements` and others.
 
     Raises:
-        ConfigError: it is no formula.
+        ConfigError: it is not a formula.
     """
 
     def ring(op: str, elements: int, element_bytes: int, num_ranks: int = ranks) -> int:

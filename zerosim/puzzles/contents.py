@@ -14,7 +14,7 @@ from zerosim.schema.events import Op
 
 
 def calls(seen: RunEvidence) -> Iterator[FailedCheck]:
-    """It calls only what the task allows."""
+    """It makes only calls that the task allows."""
     allowed = seen.promise.calls
     for event in seen.events() if allowed else ():
         if str(event.op) not in allowed:
@@ -30,7 +30,7 @@ def calls(seen: RunEvidence) -> Iterator[FailedCheck]:
 
 
 def told(seen: RunEvidence) -> Judged:
-    """What each message carries; nothing if that is not known of every message of the run."""
+    """The contents of each message; empty if unknown for any message of the run."""
     trace = seen.trace
     if trace is None or not seen.promise.contents or not seen.is_over or seen.failed:
         return Judged()
@@ -65,7 +65,7 @@ def _known(seen: RunEvidence) -> dict[str, str]:
 
 
 def contents(seen: RunEvidence) -> Iterator[FailedCheck]:
-    """Each message holds what it should."""
+    """Each message has the correct contents."""
     if not seen.promise.contents or seen.trace is None:
         return
     found = first_illegal(seen.trace, _known(seen))

@@ -1,4 +1,4 @@
-"""Whether a program loads, its messages fit together, and every rank comes to its end."""
+"""Whether a program loads, its messages match, and every rank ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zerosim.schema.events import Event, Op
 from zerosim.verify.diagnosis import Finding, Wrong
 
 _LOST = re.compile("[Cc]onnection (closed|reset)|Broken pipe|[Tt]imed out|Timeout")
-"""What a rank says that another one has left."""
+"""Error messages of a rank about another one that has left."""
 _DISAGREE = frozenset({Wrong.SIZE, Wrong.DTYPE, Wrong.OTHER_CALL, Wrong.ORDER, Wrong.GROUP})
 
 
@@ -31,7 +31,7 @@ def loads(seen: RunEvidence) -> Iterator[FailedCheck]:
 
 
 def fit_together(seen: RunEvidence) -> Iterator[FailedCheck]:
-    """Each message is received as it is sent, and what is received is waited for."""
+    """Each message is received as sent, and every receive is awaited."""
     if seen.trace is None:
         return
     for rank in seen.trace.ranks if seen.is_over and not seen.failed else ():
@@ -71,7 +71,7 @@ def fit_together(seen: RunEvidence) -> Iterator[FailedCheck]:
 
 
 def _alone(seen: RunEvidence, unmatched: Sequence[MatchedMessage]) -> Iterator[FailedCheck]:
-    """Messages of which one end never called: first who waits in vain, then what is not read."""
+    """Messages with one end missing: first waits in vain, then unread messages."""
     for receive in filter(None, (one.receive for one in unmatched)):
         peers = receive.peers
         form, peer = ("unsent", peers[0]) if peers else ("unsent_by_any", None)
@@ -113,7 +113,7 @@ def _disagree(seen: RunEvidence) -> Iterator[FailedCheck]:
 
 
 def _found(seen: RunEvidence, finding: Finding) -> FailedCheck:
-    """What the diagnosis says, at the last call of the rank whose doing it is."""
+    """The diagnosis, at the last call of the culprit."""
     event = seen.last_of(finding.ranks[0]) if finding.ranks else None
     return FailedCheck(
         check="ends", sentence=finding.sentence, line=finding.place.source, event=event

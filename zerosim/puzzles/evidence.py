@@ -1,4 +1,4 @@
-"""What there is to judge a program by: what its ranks said, and their trace."""
+"""The evidence about a program: its ranks' reports, and their trace."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from zerosim.verify.diagnosis import Finding, ProcessStates, diagnose
 
 
 class RunEvidence:
-    """Of one run.
+    """The evidence of one run.
 
     Attributes:
-        puzzle: what was to be solved.
-        promise: what a right program does.
-        ran: how it went.
+        puzzle: the puzzle.
+        promise: the behavior of a correct program.
+        ran: the outcome of the run.
         trace: None if there is none.
     """
 
@@ -40,24 +40,24 @@ class RunEvidence:
 
     @property
     def is_over(self) -> bool:
-        """Whether every rank came so far as to say how it went."""
+        """Whether every rank reported its outcome."""
         return all(self.ran.said)
 
     @property
     def is_stuck(self) -> bool:
-        """Whether ranks were ended of which none could go on."""
+        """Whether deadlocked ranks were ended."""
         return not self.is_over and STOOD_STILL in self.ran.codes.values()
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """What is wrong with calls that do not come to an end."""
+        """The problem of calls that do not end."""
         if self.trace is None:
             return ()
         return diagnose(self.trace, ProcessStates(), patience_s=0).findings
 
     @property
     def failed(self) -> list[tuple[int, RankSaid]]:
-        """Ranks that ended with an error, and what they said."""
+        """Ranks that ended with an error, and their messages."""
         return [(r, said) for r, said in enumerate(self.ran.said) if said and said.error]
 
     def events(self) -> Iterator[Event]:
@@ -73,7 +73,7 @@ class RunEvidence:
         return None
 
     def counts(self, event: Event) -> bool:
-        """Whether a call is in what is measured."""
+        """Whether a call is in the measured iteration."""
         is_inside = event.phase is not Phase.OUTSIDE
         return event.iteration == self.puzzle.iteration and is_inside
 
@@ -88,9 +88,13 @@ class RunEvidence:
         return len({one // self._sizes["node"] for one in ranks}) > 1
 
     def value_of(self, formula: str, rank: int = 0) -> int:
-        """Of a bound, with the sizes of this run; of a rank where the formula names it."""
+        """The value of a bound, with the sizes of this run; for a rank if the formula depends on
+        it.
+        """
         return bound(formula, self.puzzle.ranks, self._sizes, rank)
 
     def line(self, said: RankSaid) -> str:
-        """Where the program raised what a rank says, "ring.py:14"; "" if it was not there."""
+        """The line of the program that raised a rank's error, "ring.py:14"; "" if it was
+        elsewhere.
+        """
         return f"{self.ran.submission.file.name}:{said.line}" if said.line else ""

@@ -1,7 +1,7 @@
 """A folder of submissions: a file each, or a folder each, as learning platforms export them.
 
-Each is judged as a copy in a folder of its own, on ranks of its own: what one program does to its
-ranks, or prints, or leaves behind is no matter of the next one.
+Each is judged as a copy in a folder of its own, on ranks of its own: a program's effects on its
+ranks, its output and its files do not affect the next one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from zerosim.puzzles.verdict import PuzzleVerdict
 
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """What becomes of a file.
+    """The result of a file.
 
     Attributes:
         problem: why it could not be judged; "" if it was.
@@ -45,7 +45,7 @@ def grade(folder: Path, traces: Path, limits: Limits | None = None) -> Iterator[
         traces: a new folder; in it one for each, with the copy that was judged and its trace.
 
     Raises:
-        ConfigError: there is no such folder, or it holds no Python file.
+        ConfigError: there is no such folder, or it has no Python file.
     """
     found = folder.rglob("*.py") if folder.is_dir() else ()
     files = sorted(one for one in found if _is_handed_in(one.relative_to(folder)))
@@ -65,7 +65,7 @@ def grade(folder: Path, traces: Path, limits: Limits | None = None) -> Iterator[
 
 
 def _is_handed_in(file: Path) -> bool:
-    """Not what an archive or a cache has left: `__MACOSX`, `__pycache__`, `.git`."""
+    """Excludes leftovers of archives and caches: `__MACOSX`, `__pycache__`, `.git`."""
     return not any(part.startswith((".", "__")) for part in file.parts)
 
 

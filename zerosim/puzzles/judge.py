@@ -1,7 +1,7 @@
-"""What was promised held against the trace of a program's run.
+"""Compares a promise with the trace of a program's run.
 
-The checks stand in the order in which one thing explains another: a program that hangs has no
-values, wrong values come of a wrong message. The first that fails is the reason.
+The checks are in the order of causes: a program that hangs has no values, wrong values come from a
+wrong message. The first that fails is the reason.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _Check:
 
     Attributes:
         name: as in `promised`.
-        look: says scores, and reasons why it does not hold.
+        look: yields scores, and reasons why it fails.
     """
 
     name: str
@@ -57,7 +57,7 @@ def judge(submission: Submission, limits: Limits | None = None) -> PuzzleVerdict
 def judge_all(
     submissions: Sequence[Submission], limits: Limits | None = None
 ) -> Iterator[PuzzleVerdict]:
-    """Likewise of several, one after another on the same ranks as long as these live."""
+    """The same for several programs, one after another on the same ranks while these live."""
     for ran in run_submissions(submissions, limits):
         yield _verdict(ran)
 
@@ -97,7 +97,7 @@ def _look(check: _Check, seen: RunEvidence, scores: list[Score]) -> FailedCheck 
 
 
 def _mark(seen: RunEvidence, reason: FailedCheck | None) -> int | None:
-    """Say beside the trace what is known of it; the step in Replay that is illegal, if any."""
+    """Write the verdict beside the trace; with the illegal step in Replay, if any."""
     event = None if reason is None else reason.event
     if seen.trace is None:
         return None

@@ -1,7 +1,7 @@
-"""What ranks sent each other: what each message holds, and in how many rounds.
+"""The messages between ranks: the contents of each, and the number of rounds.
 
-A round is a message of every rank to one other: a rank sends one message after the other and gets
-one after the other, both at once. What it has waited for it can send on in the next round.
+A round is a message from every rank to one other: a rank sends one message after the other and
+receives one after the other, both at once. A received message can be forwarded in the next round.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class MatchedMessage:
 
 
 def messages(trace: Trace) -> list[MatchedMessage]:
-    """All messages outside of collectives, by the time at which they were asked for."""
+    """All messages outside of collectives, by time of issue."""
     found = []
     for matched in match_collectives(trace).collectives:
         if matched.key.is_message:
@@ -48,7 +48,7 @@ def calls_of(rank: RankTrace) -> Iterator[Event]:
 
 
 def never_waited(rank: RankTrace, op: Op = Op.RECEIVE) -> Event | None:
-    """The first message that a rank asks for, or sends, and does not wait for."""
+    """The first message that a rank receives or sends without a wait."""
     waited = {event.parent for event in rank.events if event.kind is Kind.WAIT}
     for event in calls_of(rank):
         if event.op is op and event.id not in waited:
@@ -57,7 +57,7 @@ def never_waited(rank: RankTrace, op: Op = Op.RECEIVE) -> Event | None:
 
 
 def digests(trace: Trace) -> dict[_Key, str]:
-    """What was given to each call, as checksums, by rank and event."""
+    """The input of each call, as checksums, by rank and event."""
     return {
         (rank.rank, one.event): str(one.digest)
         for rank in trace.ranks
@@ -68,7 +68,7 @@ def digests(trace: Trace) -> dict[_Key, str]:
 
 @dataclass(frozen=True, slots=True)
 class Illegal:
-    """A message that holds what it must not: its send, its round from 1, what is wrong with it."""
+    """A message with wrong contents: its send, its round from 1, the problem."""
 
     event: Event
     round: int
@@ -76,11 +76,11 @@ class Illegal:
 
 
 def first_illegal(trace: Trace, contents: Mapping[str, str]) -> Illegal | None:
-    """The first message, in rounds, that holds no partial result or leaves out what was received.
+    """The first message, in rounds, that is not a partial result or omits received data.
 
     Args:
-        contents: what a message may hold, by its checksum; in `PART`'s words what are the sums
-            of a piece.
+        contents: the allowed contents of a message, by checksum; sums of a piece use the words of
+            `PART`.
     """
     depths, sums = rounds(trace), digests(trace)
     held = {
@@ -152,7 +152,7 @@ def origins(trace: Trace) -> dict[_Key, _Key]:
 
 
 def _steps(rank: RankTrace) -> Iterator[tuple[bool, int]]:
-    """What it sends as it asks for it, what it receives as it has waited for it."""
+    """Sends at their issue, receives at their wait."""
     receives = {event.id for event in calls_of(rank) if event.op is Op.RECEIVE}
     for event in rank.events:
         if event.kind is Kind.COLLECTIVE and event.op is Op.SEND:
@@ -162,7 +162,7 @@ def _steps(rank: RankTrace) -> Iterator[tuple[bool, int]]:
 
 
 def overlapping(rank: RankTrace, iteration: int) -> int:
-    """How many calls of an iteration a rank has waited for only after it began to compute more.
+    """Number of an iteration's calls that a rank awaited only after it began further computation.
 
     A result is looked at when it was waited for, over before or not.
     """

@@ -1,4 +1,4 @@
-"""Where in Replay a step of a program's trace is to be seen."""
+"""The step in Replay for an event of a program's trace."""
 
 from __future__ import annotations
 

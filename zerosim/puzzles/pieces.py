@@ -13,11 +13,11 @@ from zerosim.trace import labels
 
 ELEMENTS = 64
 _LARGEST = 2**18
-"""Sums of some ranks' pieces are exact in float32, and no two are alike."""
+"""Sums of some ranks' pieces are exact in float32, and all different."""
 
 
 def pieces_of(rank: int, ranks: int, elements: int = ELEMENTS) -> list[torch.Tensor]:
-    """What a rank begins with: N pieces."""
+    """The initial contents of a rank: N pieces."""
     drawn = torch.Generator().manual_seed(1000 + rank)
     whole = torch.randint(1, _LARGEST, (ranks, elements), generator=drawn)
     return list(whole.float())
@@ -29,7 +29,9 @@ def total(piece: int, ranks: int, elements: int = ELEMENTS) -> torch.Tensor:
 
 
 def partial_sums(ranks: int, elements: int = ELEMENTS) -> dict[str, torch.Tensor]:
-    """Each piece summed over each set of ranks: what a reduce-scatter's message may hold."""
+    """Each piece summed over each set of ranks: the allowed contents of a reduce-scatter's
+    message.
+    """
     given = [pieces_of(rank, ranks, elements) for rank in range(ranks)]
     return {
         f"piece {piece} of ranks {', '.join(map(str, some))}": torch.stack(
@@ -41,7 +43,7 @@ def partial_sums(ranks: int, elements: int = ELEMENTS) -> dict[str, torch.Tensor
 
 
 def begin(iteration: int, phase: Phase = Phase.BACKWARD) -> None:
-    """What comes now is looked at: it belongs to an iteration."""
+    """The measured part begins: it belongs to an iteration."""
     labels.enter(iteration, phase)
 
 
@@ -51,7 +53,7 @@ def owned(rank: int, ranks: int) -> torch.Tensor:
 
 
 def numbered(pieces: Any, name: str = "piece") -> dict[str, Any]:
-    """A list of pieces by what each is called; nothing of what is no list."""
+    """A list of pieces by name; empty if it is not a list."""
     given = pieces if isinstance(pieces, list | tuple) else []
     return {f"{name} {number}": piece for number, piece in enumerate(given)}
 
@@ -65,7 +67,7 @@ def vector_of(rank: int, elements: int) -> torch.Tensor:
 def sums_of(
     vectors: Sequence[torch.Tensor], chosen: Sequence[int], ranks: int
 ) -> dict[str, torch.Tensor]:
-    """The pieces of the sum over some ranks' vectors, by what each is called."""
+    """The pieces of the sum over some ranks' vectors, by name."""
     whole = torch.stack([vectors[rank] for rank in chosen]).sum(0)
     members = ", ".join(map(str, chosen))
     pieces = torch.tensor_split(whole, ranks)
@@ -78,5 +80,5 @@ def some_of(ranks: int) -> list[tuple[int, ...]]:
 
 
 def end(iteration: int) -> None:
-    """What comes now is not looked at."""
+    """The measured part ends."""
     labels.enter(iteration, Phase.OUTSIDE)

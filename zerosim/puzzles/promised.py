@@ -1,11 +1,11 @@
-"""What a puzzle promises, in numbers, before anybody has written a program.
+"""The promise of a puzzle, in numbers, before any program exists.
 
-The bounds are the judge's own: formulas of `puzzle.toml` over theory, with the sizes that the case
-says of itself. A case needs PyTorch; what each has said is written down in `sizes.json` by
+The bounds are the judge's own: formulas of `puzzle.toml` over theory, with the case's own sizes. A
+case needs PyTorch; the sizes of each are stored in `sizes.json` by
 
     python -m zerosim.puzzles.sizes
 
-so that a page has the numbers where there is none. A test holds them against the judge's.
+so that a page has the numbers without PyTorch. A test compares them with the judge's.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from zerosim.puzzles.puzzle import FOLDER, Promise, Puzzle
 from zerosim.puzzles.wording import words
 
 ALWAYS = ("loads", "messages", "ends", "values")
-"""What is looked at of every program."""
+"""The checks of every program."""
 BOUNDED = ("crossing", "sent", "rounds", "num_calls", "held", "turns", "overlap")
 ASKED = ("calls", "contents", "values", *BOUNDED)
-"""What tells a right program from one that only runs, in the order in which it is looked at."""
+"""The checks that distinguish a correct program from one that only runs, in order."""
 LEAST = frozenset({"overlap"})
-"""Of which a bound is the least, not the most."""
+"""Checks whose bound is a minimum, not a maximum."""
 SIZES = FOLDER / "sizes.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What a program may take at most, or has to do at least.
+    """The maximum cost of a program, or its minimum work.
 
     Attributes:
-        check: which one asks for it.
-        what: bytes sent, bytes held, rounds ...
-        low, high: the same, unless it is another one for each rank.
-        formula: as it stands in `puzzle.toml`.
+        check: the check.
+        what: the quantity: bytes sent, bytes held, rounds ...
+        low, high: equal, unless it differs between ranks.
+        formula: the formula in `puzzle.toml`.
     """
 
     check: str
@@ -48,28 +48,28 @@ class Bound:
 
     @property
     def is_least(self) -> bool:
-        """Whether it is the least that must be."""
+        """Whether it is a minimum."""
         return self.check in LEAST
 
 
 def is_asked(check: str, promise: Promise) -> bool:
-    """Whether a puzzle asks for a check."""
+    """Whether a puzzle has a check."""
     return check in ALWAYS or bool(getattr(promise, check))
 
 
 def asked_of(promise: Promise) -> tuple[str, ...]:
-    """The checks by which a right program is known from one that only runs."""
+    """The checks that distinguish a correct program from one that only runs."""
     return tuple(check for check in ASKED if is_asked(check, promise))
 
 
 def check_words(check: str, promise: Promise) -> str:
-    """What holds if a program passes a check."""
+    """The property that a passed check shows."""
     is_exact = check == "values" and promise.exact
     return words("checks.exact" if is_exact else f"checks.{check}")
 
 
 def bounds_of(puzzle: Puzzle) -> tuple[Bound, ...]:
-    """What is promised in numbers, in the order in which it is looked at."""
+    """The promise in numbers, in order of the checks."""
     sizes = _sizes()[puzzle.name]
     found = []
     for check in BOUNDED:

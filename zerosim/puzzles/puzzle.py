@@ -1,10 +1,10 @@
-"""What a puzzle is, declared once in a folder of `lessons/puzzles`.
+"""A puzzle, declared once in a folder of `lessons/puzzles`.
 
-puzzle.toml    its place, title, ranks, what is promised, hints, programs that are wrong
-zh/puzzle.toml what is said of it in another language: title, able, task, hints, problems
-task.py        what a student gets: the task, and a body that is not implemented
+puzzle.toml    its number, title, ranks, promise, hints, wrong programs
+zh/puzzle.toml its texts in another language: title, able, task, hints, problems
+task.py        the student's file: the task, and a body that is not implemented
 reference.py   a solution
-case.py        `run(program, rank, ranks)`: inputs, the call, what is right
+case.py        `run(program, rank, ranks)`: inputs, the call, correct results
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ FOLDER = Path(__file__).resolve().parents[1] / "lessons" / "puzzles"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """What a right program does beside right values; a formula is one of `bounds`.
+    """The properties of a correct program besides its values; a formula is one of `bounds`.
 
     Attributes:
         exact: results are equal bit by bit.
-        calls: the operations that it may call; empty for all.
-        contents: each message holds what `case.py` names.
-        sent: the most bytes that a rank sends in an iteration; "" for no bound.
-        crossing: likewise of those in calls of ranks that are on several nodes.
-        rounds: the most rounds one after the other; likewise.
-        held: the most bytes of tensors that a rank holds when it calls a collective; likewise.
-        num_calls: the most calls of a rank; likewise.
-        turns: the most computations that wait for one another; likewise.
-        overlap: at least so many calls are under way while the rank computes; likewise.
+        calls: the allowed operations; empty for all.
+        contents: each message has the contents that `case.py` names.
+        sent: maximum bytes that a rank sends in an iteration; "" for no bound.
+        crossing: the same for calls of ranks on several nodes.
+        rounds: maximum number of consecutive rounds; "" for no bound.
+        held: maximum bytes of a rank's tensors at a collective; "" for no bound.
+        num_calls: maximum number of calls of a rank; "" for no bound.
+        turns: maximum number of dependent computations; "" for no bound.
+        overlap: minimum number of calls in progress during computation; "" for no bound.
     """
 
     exact: bool = True
@@ -58,11 +58,11 @@ class WrongProgram:
     """A program that is wrong: one that students write, or one that they are to mend.
 
     Attributes:
-        name: of the mistake.
-        edits: what stands once in the reference, and what stands there instead; empty of one that
-            is to be mended, which is the task itself.
-        check: which check must find it.
-        says: what must be said of it.
+        name: name of the mistake.
+        edits: text that occurs once in the reference, and its replacement; empty for a puzzle with
+            a bug to fix, where it is the task itself.
+        check: the check that must find it.
+        says: the required text of the verdict.
     """
 
     name: str
@@ -76,12 +76,11 @@ class Puzzle:
     """One puzzle.
 
     Attributes:
-        number: its place, from 1.
-        name: as it is called in commands, with hyphens.
-        functions: what the student fills.
-        iteration: which one is measured, from 0.
-        broken: what is wrong with what the student gets, which is to be mended; None where a body
-            is to be written.
+        number: its number, from 1.
+        name: its name in commands, with hyphens.
+        functions: the functions to write.
+        iteration: the measured iteration, from 0.
+        broken: the bug in the student's file, to be fixed; None if a body is to be written.
     """
 
     number: int
@@ -95,22 +94,22 @@ class Puzzle:
 
     @property
     def folder(self) -> Path:
-        """Where it is declared."""
+        """The folder of its declaration."""
         return FOLDER / self.name.replace("-", "_")
 
     @property
     def file_name(self) -> str:
-        """What a student's file is called."""
+        """The name of a student's file."""
         return f"{self.name.replace('-', '_')}.py"
 
     @property
     def title(self) -> str:
-        """What it is called."""
+        """Its title."""
         return str(self._told["title"])
 
     @property
     def able(self) -> str:
-        """What one is able to do who has solved it."""
+        """What a student can do after solving it."""
         return str(self._told["able"])
 
     @property
@@ -120,7 +119,7 @@ class Puzzle:
 
     @property
     def task(self) -> str:
-        """What a student gets."""
+        """The student's file."""
         text = (self.folder / "task.py").read_text(encoding="utf-8")
         said = self._told.get("task")
         if said is None:
@@ -136,7 +135,7 @@ class Puzzle:
 
     @property
     def _told(self) -> Mapping[str, Any]:
-        """What is said of it in the language that is spoken; in English the task says itself."""
+        """Its text in the current language; in English, the task has it."""
         return Words(self.folder / DECLARED).table
 
     @property
@@ -176,14 +175,14 @@ def find_puzzle(name: str) -> Puzzle:
 
 
 def puzzle_of(text: str, name: str) -> Puzzle:
-    """The puzzle that a program solves: by what it defines.
+    """The puzzle that a program solves: by its definitions.
 
     Args:
         text: the program.
         name: of its file, for messages.
 
     Raises:
-        ConfigError: it is no Python, or defines nothing that a puzzle asks for.
+        ConfigError: it is not Python, or defines no function of a puzzle.
     """
     try:
         tree = ast.parse(text)

@@ -1,4 +1,4 @@
-"""What each rank of a puzzle does: load the program, run it under the tracer, compare.
+"""The work of each rank of a puzzle: load the program, run it under the tracer, compare.
 
 Several programs may follow one another, each in a process group and a trace of its own.
 """
@@ -36,16 +36,16 @@ from zerosim.trace.reachable import ReachableBytes
 from zerosim.train.launch.rendezvous import JoinedRanks, joined
 
 GROUP_TIMEOUT_S = 600.0
-"""Of the process group: ranks that hang are ended long before."""
+"""Timeout of the process group: hanging ranks are ended long before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a program may use on each rank.
+    """Limits of a program on each rank.
 
     Attributes:
-        wall_s: on a busy machine; the limit that counts is the processor's time.
-        prints: what it prints is shown, on stderr.
+        wall_s: on a busy machine; the effective limit is CPU time.
+        prints: whether its output is shown, on stderr.
     """
 
     processor_s: int = 10
@@ -56,15 +56,15 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A program, and what the ranks need to run it.
+    """A program, and the parameters of its run.
 
     Attributes:
         file: the program.
-        folder: for its trace.
+        folder: folder of its trace.
         case: the file of the puzzle's case.
-        exact: its results must be equal bit by bit.
-        counts_held: what it holds is counted at its calls.
-        language: what is said of it.
+        exact: its results must be bitwise equal.
+        counts_held: whether its tensors are counted at its calls.
+        language: language of the texts.
     """
 
     file: Path
@@ -77,15 +77,15 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankSaid:
-    """How a program went on one rank.
+    """The outcome of a program on one rank.
 
     Attributes:
         error: the exception, in one line; "" if there was none.
-        line: of the program where it was raised; 0 if it was not in the program.
+        line: the program's line that raised it; 0 if it was elsewhere.
         is_loaded: the program could be imported.
-        difference, found, expected: what is not right in its results.
-        sizes, contents: of its answer; contents as checksums.
-        held_bytes: at each of its calls, in order; empty if nobody asked.
+        difference, found, expected: the difference in its results.
+        sizes, contents: those of its answer; contents as checksums.
+        held_bytes: bytes of its tensors at each of its calls; empty if not requested.
     """
 
     error: str = ""
@@ -100,7 +100,7 @@ class RankSaid:
 
 
 def said_file(folder: Path, rank: int) -> Path:
-    """Where a rank says how a program went: beside its trace."""
+    """The file of a rank's outcome: beside its trace."""
     return folder.with_name(f"{folder.name}.rank-{rank}.json")
 
 
@@ -199,7 +199,7 @@ def _words(error: BaseException) -> str:
 
 
 def _line(error: BaseException, file: Path) -> int:
-    """The innermost line of the program that an error came through."""
+    """The innermost line of the program in an error's traceback."""
     if isinstance(error, SyntaxError) and error.filename == str(file):
         return error.lineno or 0
     lines = [
@@ -217,7 +217,7 @@ def _say(file: Path, said: RankSaid) -> None:
 
 
 def read_said(file: Path) -> RankSaid | None:
-    """What a rank said; None if it did not come so far."""
+    """The outcome of a rank; None if there is none."""
     try:
         plain: dict[str, Any] = json.loads(file.read_text())
     except (FileNotFoundError, ValueError):
@@ -226,7 +226,7 @@ def read_said(file: Path) -> RankSaid | None:
 
 
 def _print_elsewhere(*, shown: bool) -> None:
-    """Keep what a program prints out of our own output."""
+    """Keep a program's output out of our own."""
     if shown:
         os.dup2(2, 1)
         return
@@ -242,7 +242,7 @@ def _limit_processor(seconds: int) -> None:
 
 
 def _limit_memory(num_bytes: int) -> None:
-    """So much beside what PyTorch has already."""
+    """Limit of further memory, besides PyTorch's own."""
     with suppress(OSError):
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmData:"):

@@ -37,11 +37,11 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """How a program went.
+    """The outcome of a program.
 
     Attributes:
-        said: of each rank; None of one that did not come so far.
-        codes: exit codes of ranks that ended before their time; negative for a signal.
+        said: of each rank; None for one without an outcome.
+        codes: exit codes of ranks that ended early; negative for a signal.
     """
 
     submission: Submission
@@ -56,7 +56,7 @@ def run_submissions(
 
     Raises:
         EnvironmentFault: ranks cannot be started.
-        RunError: what starts them was stopped.
+        RunError: the fork server was stopped.
     """
     for num_ranks, alike in groupby(submissions, lambda one: one.puzzle.ranks):
         left = list(alike)

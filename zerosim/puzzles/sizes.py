@@ -1,4 +1,4 @@
-"""Writes down what each case says of its sizes: `python -m zerosim.puzzles.sizes`.
+"""Writes the sizes of each case: `python -m zerosim.puzzles.sizes`.
 
 Every reference runs once, on real ranks.
 """

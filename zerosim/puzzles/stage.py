@@ -1,4 +1,4 @@
-"""A stage of a pipeline that puzzles train: some layers, their gradients, and what it keeps.
+"""A stage of a pipeline that puzzles train: layers, their gradients, and stored activations.
 
 Its numbers are those of `toy`: exact in any order of additions.
 """
@@ -12,19 +12,19 @@ from zerosim.schema.events import Phase
 from zerosim.trace import labels
 
 LAYERS = 4
-"""Of a stage."""
+"""Layers of a stage."""
 
 
 class Stage:
     """One of the stages; the first has the inputs of all micro-batches, the last their targets.
 
     Attributes:
-        shape: of what is sent between stages, forward and backward.
-        kept: micro-batches whose forward was computed and whose backward was not.
+        shape: shape of messages between stages, forward and backward.
+        kept: micro-batches with a forward and without a backward so far.
     """
 
     def __init__(self, number: int, stages: int, iteration: int = 0) -> None:
-        """Stage `number` of so many, counted from 0."""
+        """Stage `number` of this many, counted from 0."""
         self._iteration = iteration
         self._toy = Toy()
         self._number, self._is_last = number, number == stages - 1
@@ -40,10 +40,10 @@ class Stage:
         return tuple(self._inputs)
 
     def forward(self, micro: int, x: torch.Tensor | None) -> torch.Tensor:
-        """What the next stage is to get of a micro-batch, of `shape`.
+        """The output of a micro-batch for the next stage, of `shape`.
 
         Args:
-            x: what came from the stage before; None on the first, which has its own.
+            x: the output of the previous stage; None on the first, which has its own input.
         """
         labels.enter(self._iteration, Phase.FORWARD, micro)
         with labels.compute(f"stage {self._number}"):
@@ -54,10 +54,11 @@ class Stage:
             return inputs[-1]
 
     def backward(self, micro: int, output_gradient: torch.Tensor | None) -> torch.Tensor:
-        """What the stage before is to get of a micro-batch, of `shape`; lets go of its inputs.
+        """The gradient of a micro-batch for the previous stage, of `shape`; frees the stored
+        inputs.
 
         Args:
-            output_gradient: what came from the next stage; None on the last, which has its own.
+            output_gradient: from the next stage; None on the last, which has its own.
 
         Raises:
             ValueError: there was no forward of this micro-batch.
@@ -77,7 +78,7 @@ class Stage:
             return gradient
 
     def gradients(self) -> dict[str, torch.Tensor]:
-        """Of the layers of this stage, summed over micro-batches, by what each is called."""
+        """Gradients of this stage's layers, summed over micro-batches, by name."""
         return {
             f"the gradient of layer {self._number * LAYERS + number}": gradient
             for number, gradient in enumerate(self._gradients)
@@ -85,7 +86,7 @@ class Stage:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """What formulas name: elements of the stage, of a message, kept for a micro-batch."""
+        """Sizes for formulas: elements of the stage, of a message, stored per micro-batch."""
         message = self.shape.numel()
         return {
             "stage": LAYERS * WIDTH * WIDTH,
@@ -95,7 +96,7 @@ class Stage:
 
 
 def summed(stages: int, micros: int) -> list[dict[str, torch.Tensor]]:
-    """What the gradients of each stage are after all micro-batches, on one process."""
+    """The gradients of each stage after all micro-batches, on one process."""
     all_stages = [Stage(number, stages, iteration=1) for number in range(stages)]
     for micro in range(micros):
         x = None

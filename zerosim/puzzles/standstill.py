@@ -1,9 +1,9 @@
-"""Ranks of which none can go on are ended at once, not after a timeout.
+"""Deadlocked ranks are ended at once, not after a timeout.
 
-A thread of each rank looks at its process as the kernel shows it. A rank stands still if its main
-thread has slept without a break and no other thread was about to run: bytes that are on their way
-would wake one. Where all ranks stand still, or have finished, nobody ever wakes them. On a busy
-machine threads that wait for a processor are runnable, so load alone ends nothing.
+A thread of each rank checks its process as the kernel shows it. A rank is blocked if its main
+thread has slept without interruption and no other thread was about to run: bytes in flight would
+wake one. If all ranks are blocked, or have finished, nothing ever wakes them. On a busy machine,
+threads that wait for a processor are runnable, so load alone ends nothing.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ STOOD_STILL = 75
 """The exit code of such a rank."""
 _LOOK_S = 0.15
 _MANY = 12
-"""So many looks one after another, which come the more slowly the busier the machine is."""
+"""Number of consecutive checks, which are slower on a busier machine."""
 _DONE, _STILL, _RUNS, _STUCK = "done", "still", "runs", "stuck"
 
 
 class StandstillWatch:
-    """Looks at this rank, and at what the others say of themselves."""
+    """Checks this rank, and the reports of the others."""
 
     def __init__(self, folder: Path, rank: int, num_ranks: int) -> None:
         """Begin to look; the calling thread is the one that computes.
 
         Args:
-            folder: of this group of ranks alone, where each says how it is.
+            folder: folder of this group of ranks alone, with each rank's state.
         """
         self._folder, self._rank, self._num_ranks = folder, rank, num_ranks
         self._main = threading.get_native_id()
@@ -57,7 +57,7 @@ class StandstillWatch:
         self._ended.set()
 
     def failed(self) -> None:
-        """Its program has failed: of the others' end, if they have given up."""
+        """Its program has failed: because of the others' end, if they have given up."""
         if any(one.endswith(_STUCK) for one in self._others()):
             self.give_up()
 
@@ -86,7 +86,7 @@ class StandstillWatch:
                 self.give_up()
 
     def _asleep_since(self) -> str:
-        """How often the main thread had slept, if all sleep now; "" if one runs or would."""
+        """How often the main thread had slept, if all threads sleep now; "" if one is runnable."""
         own = threading.get_native_id()
         switches = ""
         for task in Path("/proc/self/task").iterdir():

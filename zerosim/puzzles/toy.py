@@ -1,4 +1,4 @@
-"""A small model that puzzles train, layer by layer, and what training it on all batches gives.
+"""A small model that puzzles train, layer by layer, and its result after training on all batches.
 
 Each layer is one vector of parameters. Gradients are whole multiples of 1/256 and small, so that
 sums of them are exact: results are equal bit by bit whatever the order of additions.
@@ -27,16 +27,16 @@ class Toy:
     """The model: y = tanh(x W) in each layer, and SGD with momentum.
 
     Attributes:
-        layers: how many, of `elements` parameters each.
-        elements: of one layer.
-        iteration: which one comes next; whoever trains counts it.
+        layers: number of layers, of `elements` parameters each.
+        elements: elements of one layer.
+        iteration: the next one; the caller counts it.
     """
 
     layers = LAYERS
     elements = WIDTH * WIDTH
 
     def __init__(self) -> None:
-        """Of iteration 0."""
+        """That of iteration 0."""
         self.iteration = 0
 
     def initial(self, layer: int) -> torch.Tensor:
@@ -62,19 +62,19 @@ class Toy:
         """Gradients of a layer's input and of its parameters.
 
         Args:
-            x: what its forward was given.
-            output_gradient: of its output.
+            x: input of its forward.
+            output_gradient: gradient of its output.
         """
         labels.enter(self.iteration, Phase.BACKWARD)
         with labels.compute(f"layers.{layer}"):
             return layer_gradients(weight, x, output_gradient)
 
     def loss_gradient(self, y: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """Of the squared distance, with respect to the last layer's output."""
+        """The gradient of the squared distance, with respect to the last layer's output."""
         return _on_grid(y - target)
 
     def update(self, weight: torch.Tensor, gradient: torch.Tensor, momentum: torch.Tensor) -> None:
-        """Change parameters and momentum in place; element by element, so any part can be given."""
+        """Change parameters and momentum in place, elementwise, so any slice can be passed."""
         labels.enter(self.iteration, Phase.UPDATE)
         momentum.mul_(0.5).add_(gradient)
         weight.sub_(momentum, alpha=0.125)
@@ -86,10 +86,10 @@ class Toy:
         target: torch.Tensor,
         ready: Callable[[torch.Tensor], object] | None = None,
     ) -> list[torch.Tensor]:
-        """Of all layers, for one batch on one process.
+        """Gradients of all layers, for one batch on one process.
 
         Args:
-            ready: is given each as soon as it is there.
+            ready: called with each as soon as it is computed.
         """
         inputs = [x]
         for layer, weight in enumerate(weights):
@@ -118,7 +118,7 @@ class Toy:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """What formulas name: parameters of the model and of a layer, bytes of activations."""
+        """Sizes for formulas: parameters of the model and of a layer, bytes of activations."""
         inputs = (self.layers + 1) * BATCH * WIDTH * 4
         return {
             "elements": self.layers * self.elements,
@@ -129,7 +129,7 @@ class Toy:
 
 
 def layer_output(weight: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """Of one layer, of the shape of its input."""
+    """Of one layer, in the shape of its input."""
     return torch.tanh(x @ weight.view(WIDTH, WIDTH))
 
 
@@ -144,11 +144,11 @@ def layer_gradients(
 
 
 def trained_with(trainer: Any, toy: Toy, rank: int, ranks: int, *, micros: int = 0) -> Answer:
-    """Have a program's trainer do some steps, and say what is right.
+    """Let a program's trainer do some steps, and return the correct result.
 
     Args:
-        trainer: its `step` is given a batch, and its `weights` are a list of layers.
-        micros: micro-batches that it gets in a step, as a list; 0 for one batch, plain.
+        trainer: its `step` gets a batch, and its `weights` are a list of layers.
+        micros: number of micro-batches in a step, as a list; 0 for a single batch.
     """
     for iteration in range(ITERATIONS):
         toy.iteration = iteration
@@ -166,7 +166,7 @@ def trained_with(trainer: Any, toy: Toy, rank: int, ranks: int, *, micros: int =
 
 
 def _by_layer(weights: object) -> dict[str, torch.Tensor]:
-    """A list of layers by what each is called; nothing of what is no list."""
+    """A list of layers by name; empty if it is not a list."""
     given = weights if isinstance(weights, list | tuple) else []
     return {f"layer {number}": weight for number, weight in enumerate(given)}
 

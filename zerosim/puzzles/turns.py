@@ -1,7 +1,7 @@
-"""In how many turns a pipeline computes: what waits for what, if every turn takes as long.
+"""The turns of a pipeline: dependencies of computations, if every turn takes the same time.
 
 A turn is a computation, a forward or a backward of a micro-batch on a stage. Messages take no time,
-and who sends does not wait.
+and sends do not wait.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class ScheduledTurn:
 
     Attributes:
         number: its turn, from 1.
-        idle: turns in which its rank has waited for it.
+        idle: turns for which its rank has waited for it.
     """
 
     event: Event
@@ -60,7 +60,7 @@ def turns(trace: Trace, iteration: int) -> list[ScheduledTurn]:
 
 
 def longest_idle(found: Iterable[ScheduledTurn]) -> ScheduledTurn | None:
-    """The turn that its rank waits for longest between two of its own; None if none waits."""
+    """The turn with the longest wait between two of its rank; None if none waits."""
     seen: set[int] = set()
     between = []
     for one in found:
@@ -71,7 +71,7 @@ def longest_idle(found: Iterable[ScheduledTurn]) -> ScheduledTurn | None:
 
 
 def _steps(rank: RankTrace, iteration: int) -> Iterable[Event]:
-    """Computations, sends as they are asked for, receives as they have been waited for."""
+    """Computations, sends at their issue, receives at their wait."""
     receives = {
         event.id: event
         for _, event in rank.events.of_kind(Kind.COLLECTIVE)

@@ -1,4 +1,4 @@
-"""What can be seen of a program before ranks are started: it does not compile, or is not begun."""
+"""Checks of a program before ranks are started: it does not compile, or is not begun."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from zerosim.puzzles.rank import RankSaid
 
 
 def unready(file: Path, functions: tuple[str, ...]) -> RankSaid | None:
-    """What every rank would say of a program; None if only running it tells.
+    """The message that every rank would report; None if only a run can tell.
 
     Args:
-        functions: what the student fills.
+        functions: the functions to write.
     """
     try:
         tree = ast.parse(file.read_bytes(), str(file))
@@ -22,7 +22,7 @@ def unready(file: Path, functions: tuple[str, ...]) -> RankSaid | None:
         words = f"{type(error).__name__}: {first_line(error)}"
         return RankSaid(error=words, line=error.lineno or 0, is_loaded=False)
     except (OSError, ValueError, RecursionError, MemoryError):
-        return None  # the ranks say it better
+        return None  # the ranks have a better message
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name in functions and _is_unfilled(node):
             return RankSaid(error="NotImplementedError", line=node.body[-1].lineno)

@@ -1,4 +1,4 @@
-"""What is said of a program: the reason why it is wrong, what it took, what became of it."""
+"""The verdict on a program: the reason for a failure, its scores, its outcome."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class FailedCheck:
     """Why a program is wrong.
 
     Attributes:
-        check: what was looked at: loads, messages, ends, calls, contents, values, crossing,
-            sent, rounds, num_calls, held, turns, overlap.
-        sentence: all of it.
-        event: the first step that is illegal; None if no step is.
-        line: of the program, "ring.py:14"; "" if it is not known.
-        found, expected: what the sentence holds against each other, where that is not a score.
+        check: the check: loads, messages, ends, calls, contents, values, crossing, sent, rounds,
+            num_calls, held, turns, overlap.
+        sentence: the whole reason.
+        event: the first illegal step; None if there is none.
+        line: the program's line, "ring.py:14"; "" if unknown.
+        found, expected: the two compared values, if they are not a score.
     """
 
     check: str
@@ -37,11 +37,11 @@ class FailedCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """What the program took beside the bound; the same unit in both.
+    """The cost of the program beside the bound, in the same unit.
 
     Attributes:
-        check: which one has it: sent, held, rounds ...
-        bound: computed by theory: the most, of overlap the least.
+        check: the check: sent, held, rounds ...
+        bound: computed by theory: a maximum, for overlap a minimum.
     """
 
     check: str
@@ -55,7 +55,7 @@ class Score:
 
 
 class CheckOutcome(StrEnum):
-    """Of one check."""
+    """The outcome of one check."""
 
     HOLDS = "holds"
     FAILS = "fails"
@@ -64,7 +64,7 @@ class CheckOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One check of a puzzle: what it asks in a sentence, what became of it."""
+    """One check of a puzzle: its requirement in a sentence, and its outcome."""
 
     check: str
     words: str
@@ -73,14 +73,14 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PuzzleVerdict:
-    """What becomes of a program.
+    """The verdict on a program.
 
     Attributes:
         reason: None if it passes.
-        rows: every check that the puzzle asks for, in the order in which they are looked at.
-        scores: of what has a bound, as far as it was looked at.
+        rows: every check of the puzzle, in order.
+        scores: scores of bounded checks, as far as they ran.
         trace: its folder; None if there is none.
-        step: of its replay, from 1, that is the first illegal one; None if no step is.
+        step: the first illegal step of its replay, from 1; None if there is none.
     """
 
     puzzle: Puzzle
@@ -104,7 +104,7 @@ class PuzzleVerdict:
 
     @property
     def passed(self) -> tuple[str, ...]:
-        """What was looked at and holds, a sentence each."""
+        """The properties that were checked and hold, one sentence each."""
         return tuple(one.words for one in self.rows if one.outcome is CheckOutcome.HOLDS)
 
     def to_dict(self) -> dict[str, Any]:
@@ -126,7 +126,7 @@ class PuzzleVerdict:
         }
 
     def _plain(self, row: CheckResult) -> dict[str, Any]:
-        """A check with what was given and what was expected: numbers of a score, else words."""
+        """A check with found and expected values: numbers of a score, else words."""
         score = next((one for one in self.scores if one.check == row.check), None)
         reason = self.reason if row.outcome is CheckOutcome.FAILS else None
         given: tuple[int | str, int | str] = ("", "")
@@ -159,12 +159,12 @@ def reason_at(
 
 
 def buffer_words(event: Event) -> str:
-    """What a call was given, "64 elements of float32"."""
+    """The input of a call, "64 elements of float32"."""
     return words("calls.buffer", elements=f"{event.elements:,}", dtype=event.dtype)
 
 
 def call_words(event: Event, *, is_placed: bool = True) -> str:
-    """Which call it is, and where, "the send to rank 1 at ring.py:14"."""
+    """A call, with its line: "the send to rank 1 at ring.py:14"."""
     if event.op is None:
         call = words("calls.compute", unit=event.unit)
     else:

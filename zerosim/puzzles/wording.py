@@ -1,6 +1,6 @@
-"""What is said of a student's program, in the language that is spoken.
+"""The text about a student's program, in the current language.
 
-The words stand in `words.toml`.
+The words are in `words.toml`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _NUMBERED = re.compile(r"(.*\D) (\d+)")
 
 
 def result_name(name: str) -> str:
-    """What a case calls a result, "layer 3"; a name that has no words is one of the program's."""
+    """A result in words, "layer 3"; a name without words is one of the program's."""
     found = _NUMBERED.fullmatch(name)
     plain, number = (name, "") if found is None else (found[1], found[2])
     key = plain.replace(" ", "_")
@@ -27,7 +27,7 @@ _PIECE = re.compile(r"piece (\d+) of rank(s?) (.+)")
 
 
 def content_name(name: str) -> str:
-    """What a case calls a message's content: a piece, or a sum of it; "" if it is neither."""
+    """A message's contents in words: a piece, or a sum of it; "" if it is neither."""
     found = _PIECE.fullmatch(name)
     if found is None:
         return ""

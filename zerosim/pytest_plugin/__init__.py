@@ -1,21 +1,21 @@
-"""The pytest plugin: a test says what its training step may send, call and keep.
+"""The pytest plugin: a test asserts what its training step sends, calls and keeps.
 
     def test_my_step(zerosim_trace):
         train()
         zerosim_trace.assert_traffic("2Psi")
 
-    fixture      what the test is given: the asserts
-    recordings   and how it records
-    options      how, as the test's marker says
-    own          the trace of the test's own process, as far as it has come
-    meeting      ranks that torchrun started come together for an assert
-    ranks, rank  calling a function of the test on ranks; what each of them does
-    children     tracing the programs that a test starts
+    fixture      the fixture of a test: the asserts
+    recordings   its recordings
+    options      their options, from the test's marker
+    own          the trace of the test's own process so far
+    meeting      synchronization of torchrun's ranks at an assert
+    ranks, rank  call a function of the test on ranks; the work of each
+    children     trace the programs that a test starts
     traffic, collectives, peak_memory   the three asserts
-    failure      what a failure shows: the three ledgers, and where the trace is
+    failure      the message of a failure: the three ledgers, and the folder of the trace
 
-pytest loads this module in every project where zerosim is installed. So it imports pytest and the
-standard library; torch and all the rest come when a test asks for the fixture.
+pytest loads this module in every project with zerosim installed. It therefore imports only pytest
+and the standard library; torch and the rest are imported when a test uses the fixture.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MARKER = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Where traces are kept."""
+    """The folder of traces."""
     group = parser.getgroup("zerosim", "traces of distributed training (zerosim)")
     group.addoption(
         "--zerosim-traces",
@@ -59,7 +59,7 @@ def pytest_unconfigure() -> None:
 def zerosim_trace(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Any]:
-    """Records what this test communicates, and asserts how much it may be."""
+    """Records a test's communication, and asserts bounds on it."""
     from zerosim.base.errors import ZerosimError
     from zerosim.pytest_plugin.fixture import ZerosimTrace
     from zerosim.pytest_plugin.options import read_marker

@@ -17,7 +17,7 @@ from zerosim.record.postmortem import end_words
 from zerosim.train.launch.command import Recording, injection
 
 _END_S = 40.0
-"""How long torchrun may take to end its ranks; after 30 s it kills them."""
+"""Timeout for torchrun to end its ranks; after 30 s it kills them."""
 
 
 @contextmanager
@@ -35,7 +35,7 @@ def injected(folder: Path, name: str, options: Options) -> Iterator[None]:
 def run(
     argv: Sequence[str], folder: Path, options: Options, kwargs: dict[str, Any]
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end, its processes traced, and print what it printed.
+    """Run a program to its end, with its processes traced, and print its output.
 
     Args:
         kwargs: of `subprocess.Popen`; and `timeout`, in seconds.
@@ -70,7 +70,7 @@ def run(
 
 
 def _end(process: subprocess.Popen[str]) -> str:
-    """End a program that is late: torchrun ends its ranks when it is asked to, not when killed."""
+    """End a late program: torchrun ends its ranks when asked to, not when killed."""
     process.terminate()
     try:
         output, _ = process.communicate(timeout=_END_S)
@@ -87,7 +87,7 @@ def _kill(process: subprocess.Popen[str]) -> None:
 
 
 def notes(folder: Path) -> list[str]:
-    """What the processes had to say of their tracing."""
+    """The tracer's messages of the processes."""
     found = []
     for path in sorted(folder.glob("note-*.txt")):
         found += path.read_text().splitlines()
@@ -95,10 +95,10 @@ def notes(folder: Path) -> list[str]:
 
 
 def require_trace(folder: Path) -> None:
-    """See that somebody was traced.
+    """Check that a process was traced.
 
     Raises:
-        EnvironmentFault: nobody was.
+        EnvironmentFault: none was.
     """
     if any(folder.glob("rank-*.jsonl")):
         return

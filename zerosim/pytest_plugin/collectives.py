@@ -1,4 +1,4 @@
-"""`assert_collectives`: how often a rank calls what in an iteration.
+"""`assert_collectives`: the number of calls of a rank in an iteration.
 
 Keys are operations ("all-reduce"), purposes ("reduce gradients"), phases ("backward"), or several
 of these together (("forward", "all-gather")). Messages (send, receive) and barriers count as well.
@@ -23,7 +23,7 @@ Key = tuple[StrEnum, ...]
 
 
 def parse_counts(given: object) -> dict[Key, int]:
-    """Read what a test expects.
+    """Parse a test's expectation.
 
     Raises:
         ConfigError: a key names nothing, keys name different things, or a count is none.
@@ -47,7 +47,7 @@ def parse_counts(given: object) -> dict[Key, int]:
 
 
 def check_collectives(run: Run, selection: Selection, expected: dict[Key, int]) -> str:
-    """Hold the calls against what is expected.
+    """Compare the calls with the expectation.
 
     Returns:
         Why they are not so, with their places in the program; "" if they are.

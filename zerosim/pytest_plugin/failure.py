@@ -1,4 +1,4 @@
-"""What a failed assert shows: the calls, the three ledgers, and where the trace is."""
+"""The message of a failed assert: the calls, the three ledgers, and the folder of the trace."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def place_words(rank: int, iteration: int) -> str:
 
 
 def describe_calls(calls: Iterable[Event], indent: str = "  ") -> list[str]:
-    """Calls, a line for those that are alike: how many, what, why, and where in the program."""
+    """Calls, one line per set of equal ones: number, operation, purpose, and source line."""
     alike = Counter(
         (
             each.phase.value,
@@ -49,7 +49,7 @@ def describe_calls(calls: Iterable[Event], indent: str = "  ") -> list[str]:
 
 
 def ledgers(run: Run, rank: RankTrace, iteration: int) -> list[str]:
-    """What one rank sent, by reason: theory, trace and wire side by side, and why."""
+    """Bytes sent by one rank, by reason: theory, trace and wire side by side, with causes."""
     try:
         verified = run.verify(iteration=None if iteration == WHOLE else iteration)
     except ZerosimError as error:
@@ -78,7 +78,7 @@ def ledgers(run: Run, rank: RankTrace, iteration: int) -> list[str]:
 
 
 def where(folder: Path) -> list[str]:
-    """The trace's place, and what can be done with it."""
+    """The trace's folder, and the commands for it."""
     return [
         "",
         "  every call in the trace:",
@@ -87,7 +87,7 @@ def where(folder: Path) -> list[str]:
 
 
 def _wire(run: Run, rank: RankTrace, iteration: int) -> str:
-    """All that the kernel sent, as calls beside each other have no wire of their own."""
+    """The kernel's total count, as concurrent calls have no wire count of their own."""
     of_step = None if iteration == WHOLE else iteration
     table = run.wire(rank=rank.rank, iteration=of_step)
     return "not measured" if table.notes else f"{table.sent_bytes or 0:,}"

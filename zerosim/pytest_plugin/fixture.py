@@ -1,4 +1,4 @@
-"""What a test is given: the asserts, which speak of what was recorded last."""
+"""The fixture of a test: asserts about its last recording."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from zerosim.view.reading.selection import select
 
 
 class ZerosimTrace(Recordings):
-    """The fixture `zerosim_trace`: records as `Recordings` says, and asserts."""
+    """The fixture `zerosim_trace`: records as in `Recordings`, and asserts."""
 
     @plain
-    def assert_traffic(  # noqa: PLR0913 - each says one thing of what is compared
+    def assert_traffic(  # noqa: PLR0913 - each restricts the comparison
         self,
         expected: str | int,
         *,
@@ -35,18 +35,18 @@ class ZerosimTrace(Recordings):
         psi: Any = None,
         element_bytes: int | None = None,
     ) -> None:
-        """What a rank moves in an iteration is this much.
+        """Assert the traffic of a rank in an iteration.
 
         Args:
-            expected: "2Psi" is payload, "2Psi (N-1)/N" and bytes are what a rank is asked to send.
+            expected: "2Psi" is payload; "2Psi (N-1)/N" and bytes are requested bytes of a rank.
             tolerance: relative: 0.02 allows 2 % more or less.
-            rank: only this one; every one by default.
-            iteration: only this one; every one by default.
-            phase: what of an iteration counts: forward, backward and update by default.
-            purpose: likewise: by default parameters, gradients, and what nobody explained.
-            ledger: "payload", "trace" or "wire", if another than `expected` speaks of.
-            psi: a model or its number of parameters, where the trace does not know it.
-            element_bytes: size of one of Psi, if what moves is of several sizes or quantized.
+            rank: the rank to check; every one by default.
+            iteration: the iteration to check; every one by default.
+            phase: the phases that count: forward, backward and update by default.
+            purpose: the purposes that count: by default parameters, gradients, and unknown ones.
+            ledger: "payload", "trace" or "wire"; by default the one that `expected` refers to.
+            psi: a model or its number of parameters, if the trace does not have it.
+            element_bytes: size of an element of Psi, if traffic has several sizes or is quantized.
 
         Raises:
             AssertionError: it is not so; with the three ledgers and the path of the trace.
@@ -86,17 +86,17 @@ class ZerosimTrace(Recordings):
         phase: str | Sequence[str] | None = None,
         purpose: str | Sequence[str] | None = None,
     ) -> None:
-        """A rank calls this and nothing else in an iteration.
+        """Assert that a rank makes these calls and no others in an iteration.
 
         Args:
-            expected: how often, by operation, purpose, phase, or several of them.
-            rank: only this one; every one by default.
-            iteration: only this one; every one by default.
-            phase: what of an iteration counts: forward, backward and update by default.
-            purpose: likewise; every one by default.
+            expected: number of calls, by operation, purpose, phase, or several of them.
+            rank: the rank to check; every one by default.
+            iteration: the iteration to check; every one by default.
+            phase: the phases that count: forward, backward and update by default.
+            purpose: the purposes that count; every one by default.
 
         Raises:
-            AssertionError: it is not so; with what is too many and where it is called.
+            AssertionError: the calls differ; the message lists the excess with source lines.
         """
         __tracebackhide__ = True
         counts = parse_counts(expected)
@@ -118,16 +118,16 @@ class ZerosimTrace(Recordings):
         """A rank never keeps more than this.
 
         Args:
-            at_most: bytes, "12 MB", or bytes for each parameter: "16Psi", "4Psi + 12Psi/N".
+            at_most: bytes, "12 MB", or bytes per parameter: "16Psi", "4Psi + 12Psi/N".
             role: "parameters", "gradients", "activations" and so on, or "model states"; all
                 together by default.
-            rank: only this one; every one by default.
-            iteration: only this one; every one by default.
-            phase: what of an iteration counts: forward, backward and update by default.
-            psi: a model or its number of parameters, where the trace does not know it.
+            rank: the rank to check; every one by default.
+            iteration: the iteration to check; every one by default.
+            phase: the phases that count: forward, backward and update by default.
+            psi: a model or its number of parameters, if the trace does not have it.
 
         Raises:
-            AssertionError: it does; with what it kept at its peak.
+            AssertionError: it is exceeded; the message lists the memory at the peak.
         """
         __tracebackhide__ = True
         limit, roles = parse_quantity(at_most), parse_role(role)
@@ -137,7 +137,7 @@ class ZerosimTrace(Recordings):
         _require(run, check_peak(selection, limit, roles, size))
 
     def _proven(self) -> Run:
-        """What was recorded last, if it is whole.
+        """The last recording, if it is complete.
 
         Raises:
             TraceError: the trace ends early, and nothing is proved by a part.

@@ -1,7 +1,6 @@
-"""Ranks of one pytest under torchrun come together for an assert.
+"""Ranks of one pytest under torchrun synchronize for an assert.
 
-They meet at the store through which PyTorch's ranks find each other, so no collective is added to
-what they record.
+They use the rendezvous store of PyTorch's ranks, so no collective is added to their traces.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from zerosim.base.errors import ConfigError, RunError
 _POLL_S = 0.02
 _PART_S = 10.0
 _met: list[tuple[Store, int, int]] = []
-"""Where the ranks meet, once they did; this one's number, and how many there are."""
+"""The store, once connected; the rank of this process, and the number of ranks."""
 _visits: Counter[str] = Counter()
 """How often each test was begun in this process: a test may be run again."""
 
 
 class AssertMeeting:
-    """What one rank says to the others during one test."""
+    """The messages of one rank to the others during one test."""
 
     def __init__(self, name: str, rank: int, num_ranks: int, timeout_s: float) -> None:
         _visits[name] += 1
@@ -41,14 +40,14 @@ class AssertMeeting:
         self._known: Store | None = None
 
     def share(self, folder: Path) -> Path:
-        """The folder of rank 0, where all ranks' files come together.
+        """The folder of rank 0, which collects all ranks' files.
 
         Args:
-            folder: this rank's, which is taken if it is rank 0.
+            folder: this rank's folder, used if it is rank 0.
 
         Raises:
-            RunError: rank 0 did not come.
-            ConfigError: it cannot be reached, or its folder is not here.
+            RunError: rank 0 did not arrive.
+            ConfigError: it cannot be reached, or its folder is on another machine.
         """
         self._number += 1
         if self._num_ranks == 1:
@@ -66,7 +65,7 @@ class AssertMeeting:
         return found
 
     def wait_for_all(self, what: str) -> None:
-        """Wait until every rank has come so far.
+        """Wait until every rank has arrived.
 
         Raises:
             RunError: one did not.
@@ -77,9 +76,9 @@ class AssertMeeting:
         self._wait({rank: self._key(f"{what}/{rank}") for rank in range(self._num_ranks)})
 
     def leave(self) -> None:
-        """Tell the others that this rank's test is over."""
+        """Report to the others that this rank's test has ended."""
         if self._num_ranks > 1:
-            # a store that is gone has nobody to tell
+            # without a store there is nobody to notify
             with suppress(ConfigError, RuntimeError):
                 self._store().set(f"{self._prefix}/left/{self._rank}", "1")
 
@@ -126,7 +125,7 @@ def part() -> None:
     store, rank, num_ranks = _met[-1]
     sys.stdout.flush()
     deadline = time.monotonic() + _PART_S
-    # a store that is gone has nobody to wait for
+    # without a store there is nobody to wait for
     with suppress(RuntimeError):
         store.set(f"zerosim-pytest/over/{rank}", "1")
         keys = [f"zerosim-pytest/over/{other}" for other in range(num_ranks)]
@@ -135,7 +134,7 @@ def part() -> None:
 
 
 def _find_store(timeout_s: float) -> Store:
-    """Where the ranks of this job meet: torchrun's store, else that of the process group."""
+    """The store of this job's ranks: torchrun's, else that of the process group."""
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
         host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
         return TCPStore(host, port, is_master=False, timeout=timedelta(seconds=timeout_s))

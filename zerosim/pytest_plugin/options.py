@@ -1,4 +1,4 @@
-"""How a test's traces are recorded."""
+"""Options of a test's recordings."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from zerosim.base.errors import ConfigError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the marker `zerosim` of a test says.
+    """The options of a test's marker `zerosim`.
 
     Attributes:
-        memory: look at what is alive, by role, at each event.
+        memory: record live tensors, by role, at each event.
         wire: read the kernel's counters.
-        allocations: keep PyTorch's own record of allocations on the CPU beside it.
-        timeout_s: how long ranks may take to come to an assert, or to the end of `run`.
+        allocations: also record PyTorch's allocations on the CPU.
+        timeout_s: timeout for ranks to reach an assert, or the end of `run`.
     """
 
     memory: bool = True
@@ -26,10 +26,10 @@ class Options:
 
 
 def read_marker(marker: Any) -> Options:
-    """What the marker `zerosim` of a test says; the defaults if it has none.
+    """The options of a test's marker `zerosim`; the defaults if it has none.
 
     Raises:
-        ConfigError: there is no such option, or it cannot have that value.
+        ConfigError: there is no such option, or it does not accept the value.
     """
     if marker is None:
         return Options()

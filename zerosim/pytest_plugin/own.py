@@ -1,7 +1,7 @@
 """The trace of the test's own process, from the fixture's beginning to its end.
 
-An assert looks at it while it is still being written: what is there is copied and closed, so an
-assert speaks of all that happened since the test began.
+An assert reads it while it is still being written: the current contents are copied and closed, so
+an assert covers everything since the start of the test.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class OwnTrace:
     """Records this process until it is closed."""
 
     def __init__(self, home: Path, name: str, options: Options) -> None:
-        """Begin to record, unless somebody else does already.
+        """Begin to record, unless a trace is being recorded already.
 
         Args:
             home: a folder of this test alone.
@@ -56,11 +56,11 @@ class OwnTrace:
         self._meeting = AssertMeeting(name, self.rank, self.num_ranks, options.timeout_s)
 
     def look(self) -> Path:
-        """All that was recorded so far, of all ranks, as a trace of its own.
+        """Everything recorded so far, of all ranks, as a trace of its own.
 
         Raises:
-            ConfigError: this process is not recorded, or took another rank since.
-            RunError: a rank did not come to this assert.
+            ConfigError: this process is not recorded, or changed its rank since.
+            RunError: a rank did not reach this assert.
         """
         if self._taken_by is not None:
             raise ConfigError(
@@ -85,14 +85,14 @@ class OwnTrace:
         return folder
 
     def close(self) -> None:
-        """Record no more, and tell the other ranks."""
+        """Stop recording, and notify the other ranks."""
         if self._session is not None:
             _OwnSession.session = None
             self._session.end()
         self._meeting.leave()
 
     def _give_way(self, folder: Path) -> None:
-        """The test itself begins a trace, and there can be one at a time."""
+        """The test itself begins a trace, and there can only be one at a time."""
         assert self._session is not None, "only a trace that was begun gives way"
         self._taken_by = folder
         _OwnSession.session = None
@@ -111,7 +111,7 @@ class OwnTrace:
 
 
 class _OwnSession:
-    """What this process records for a test."""
+    """The recording of this process for a test."""
 
     session: Session | None = None
 
@@ -127,7 +127,7 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def close_rows(rows: bytes) -> bytes:
-    """The whole rows of a file that is still being written, and the row that ends a trace."""
+    """The complete rows of a file that is still being written, and the closing row of a trace."""
     whole = rows[: rows.rfind(b"\n") + 1]
     last = whole[whole.rfind(b"\n", 0, -1) + 1 :]
     if last.startswith(b'{"row":"end"'):

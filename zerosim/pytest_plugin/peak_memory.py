@@ -1,8 +1,8 @@
-"""`assert_peak_memory`: what a rank keeps is at most what the test expects.
+"""`assert_peak_memory`: an upper bound on a rank's memory.
 
-Without a role it is all that is alive: all roles together, and what PyTorch's allocator counted
-beside them where it was asked (on CUDA, and on the CPU with `allocations=True`). With a role it is
-that role's bytes.
+Without a role it covers all live bytes: all roles together, and the further bytes counted by
+PyTorch's allocator if it was queried (on CUDA, and on the CPU with `allocations=True`). With a role
+it covers that role's bytes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MODEL_STATES_NAME = "model states"
 
 
 def parse_role(given: object) -> tuple[Role, ...]:
-    """The roles that a test asks about; none for all together.
+    """The roles of an assert; empty for all together.
 
     Raises:
         ConfigError: there is no such role.
@@ -43,14 +43,14 @@ def parse_role(given: object) -> tuple[Role, ...]:
 
 
 def check_peak(selection: Selection, limit: Quantity, roles: tuple[Role, ...], psi: int) -> str:
-    """Hold the peak of each rank against a limit.
+    """Compare the peak of each rank with a limit.
 
     Args:
-        roles: whose bytes; all that is alive if none is given.
-        psi: number of parameters; 0 where it is not needed.
+        roles: the roles to count; all live bytes if empty.
+        psi: number of parameters; 0 if not needed.
 
     Returns:
-        Why it is more, with what made it; "" if it is not.
+        Why it is exceeded, with the parts of the peak; "" if it is not.
 
     Raises:
         TraceError: no memory was recorded.
@@ -89,7 +89,7 @@ def check_peak(selection: Selection, limit: Quantity, roles: tuple[Role, ...], p
 def _peak(
     line: Timeline, selection: Selection, roles: tuple[Role, ...]
 ) -> tuple[int, Timeline, int]:
-    """The most bytes in what is selected, and the sample where they were."""
+    """The maximum bytes of the selection, and its sample."""
     if selection.iterations == (WHOLE,):
         positions = np.arange(len(line.samples), dtype=np.int64)
     else:

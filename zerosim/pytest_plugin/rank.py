@@ -1,4 +1,4 @@
-"""What each rank does that `zerosim_trace.run` starts: it calls the test's function, traced.
+"""The work of each rank of `zerosim_trace.run`: it calls the test's function, traced.
 
 The function is found by the file that defines it: pytest imports test files in ways of its own.
 """
@@ -23,7 +23,7 @@ from zerosim.train.launch.rendezvous import joined
 def call_traced(
     call: bytes, files: Mapping[str, str], traces: str, program: str, options: Options
 ) -> Any:
-    """Call a function as one of the ranks; returns what it returns.
+    """Call a function as one of the ranks; returns its result.
 
     Args:
         call: function, arguments and named arguments, pickled.
@@ -40,13 +40,13 @@ def call_traced(
         allocations=options.allocations,
     ):
         value = function(*args, **kwargs)
-        # the kernel's counters are read last when nothing is under way
+        # the last reading of the kernel's counters is when nothing is in flight
         ranks.meet("the function has returned")
     return value
 
 
 class _Reader(pickle.Unpickler):
-    """Finds functions and classes where the test's process has them from."""
+    """Finds functions and classes in the modules of the test's process."""
 
     def __init__(self, file: io.BytesIO, files: Mapping[str, str]) -> None:
         super().__init__(file)
@@ -60,7 +60,7 @@ class _Reader(pickle.Unpickler):
 
 
 def _import(name: str, file: str) -> None:
-    """Import a module by its name if that leads to this file, else from the file."""
+    """Import a module by its name if that refers to this file, else from the file."""
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):

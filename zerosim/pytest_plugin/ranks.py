@@ -1,4 +1,4 @@
-"""Starting ranks for a function of a test, and telling how it went."""
+"""Starts ranks for a function of a test, and reports their outcomes."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def run_ranks(
         name: of the test.
 
     Returns:
-        What each rank returned, by rank.
+        Each rank's result, by rank.
 
     Raises:
-        ConfigError: the function or an argument cannot be handed to another process.
+        ConfigError: the function or an argument cannot be passed to another process.
         EnvironmentFault: there is no loopback.
         RunError: a rank raised, died, or did not end in time; with its traceback.
     """
@@ -69,7 +69,7 @@ def _pickle(function: Callable[..., Any], call: tuple[tuple[Any, ...], dict[str,
         raise ConfigError(f"run was given {function!r}: expected a function")
     try:
         pickle.dumps(function)
-    except Exception as error:  # noqa: BLE001 - pickle raises what an object likes
+    except Exception as error:  # noqa: BLE001 - pickle raises any exception
         raise ConfigError(
             f"{name} cannot be handed to ranks, which are processes of their own ({error}): "
             f"expected a function at the top of its module"
@@ -84,7 +84,7 @@ def _pickle(function: Callable[..., Any], call: tuple[tuple[Any, ...], dict[str,
 
 
 def _files(function: Callable[..., Any]) -> dict[str, str]:
-    """Where this process has the project's modules from: ranks may not find them by name."""
+    """The module path of this process: ranks may not find its modules by name."""
     own = getattr(function, "__module__", "")
     paths = sysconfig.get_paths()
     installed = tuple(f"{paths[name]}{os.sep}" for name in ("stdlib", "purelib", "platlib"))
@@ -99,14 +99,14 @@ def _files(function: Callable[..., Any]) -> dict[str, str]:
 
 
 def _words(function: Callable[..., Any], results: list[RankResult], timeout_s: float) -> str:
-    """What went wrong: the first failure in full, those that followed from it in a line."""
+    """The error message: the first failure in full, its consequences in one line each."""
     name = getattr(function, "__qualname__", repr(function))
     failed = sorted(
         ((rank, result) for rank, result in enumerate(results) if result.problem),
         key=lambda found: found[1].time_s,
     )
     of = f"of {len(results)}"
-    # a rank that was killed is why others failed, whoever was first to say so
+    # a killed rank is why others failed, whichever was first to report
     codes = enumerate(result.code for result in results)
     killed = {rank: code for rank, code in codes if code is not None}
     lines = [f"rank {rank} {of} {end_words(code)} in {name}" for rank, code in killed.items()]

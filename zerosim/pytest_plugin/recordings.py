@@ -1,4 +1,4 @@
-"""Ways to record, and what was recorded last."""
+"""Recordings of a test, and access to the last one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NO_NAME = re.compile(r"[^\w.-]+")
 
 
 def plain(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """An error of a test shows the test's line and one message, and nothing of ours."""
+    """An error of a test shows the test's line and one message, and no frame of ours."""
 
     @functools.wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -38,11 +38,11 @@ def plain(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 class Recordings:
-    """What a test records.
+    """The recordings of a test.
 
     Its own process is recorded from the beginning; `run`, `command` and `recording` record others.
-    `folder` and `recorded` speak of what was recorded last: of those, or of this process if
-    none was called.
+    `folder` and `recorded` refer to the last recording: of those, or of this process if none was
+    called.
     """
 
     def __init__(self, home: Path, name: str, options: Options) -> None:
@@ -75,12 +75,12 @@ class Recordings:
         The ranks have joined a process group when they call it, and compute with one thread each.
 
         Args:
-            function: at the top of a module.
-            ranks: how many.
-            backend: of the process group.
+            function: a top-level function of a module.
+            ranks: number of ranks.
+            backend: backend of the process group.
 
         Returns:
-            What each rank returned, by rank.
+            Each rank's result, by rank.
 
         Raises:
             RunError: a rank raised, died, or did not end in time; with its traceback.
@@ -107,7 +107,7 @@ class Recordings:
             kwargs: handed to `subprocess.Popen`; and `timeout`, in seconds.
 
         Returns:
-            How it ended, with its output, which is printed too, so that pytest shows it.
+            Its outcome, with its output, which is also printed, so that pytest shows it.
 
         Raises:
             RunError: it ended with another exit code than 0, or not in time.
@@ -136,12 +136,12 @@ class Recordings:
             yield folder
         self._last = folder
 
-    # what was recorded
+    # the last recording
 
     @property
     @plain
     def folder(self) -> Path:
-        """The folder of what was recorded last."""
+        """The folder of the last recording."""
         __tracebackhide__ = True
         if self._last is None:
             return self._own.look()
@@ -151,7 +151,7 @@ class Recordings:
     @property
     @plain
     def recorded(self) -> Run:
-        """What was recorded last, as `zerosim.load` reads it."""
+        """The last recording, as read by `zerosim.load`."""
         __tracebackhide__ = True
         return load(self.folder)
 
@@ -161,7 +161,7 @@ class Recordings:
 
 
 def new_folder(parent: str | Path, name: str) -> Path:
-    """A folder that nobody has, below a folder that is created where it is missing."""
+    """A new folder, below a folder that is created if missing."""
     stem = _NO_NAME.sub("-", name).strip("-.") or "test"
     for number in itertools.count(1):
         folder = Path(parent).absolute() / f"{stem}-{number}"

@@ -1,6 +1,6 @@
-"""`assert_traffic`: what a rank moves in an iteration is what the test expects.
+"""`assert_traffic`: the traffic of a rank in an iteration is as expected.
 
-What is compared is the payload, the trace or the wire (`reading.law`), and a failure names it.
+It compares the payload, the trace or the wire (`reading.law`), and a failure names the ledger.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _WORDS = {
 
 
 def check_traffic(run: Run, selection: Selection, expected: Expected) -> str:
-    """Hold what was moved against what is expected.
+    """Compare traffic with the expectation.
 
     Returns:
         Why it is not so, with the ledgers; "" if it is.
 
     Raises:
-        ConfigError: what is asked for was not measured, or is not clear.
+        ConfigError: the traffic was not measured, or is ambiguous.
     """
     held = list(held_against(run.calls, selection, expected))
     wrong = [one for one in held if not one.holds]
@@ -55,10 +55,10 @@ def check_traffic(run: Run, selection: Selection, expected: Expected) -> str:
 
 
 def require_clear(selection: Selection) -> None:
-    """See that no parameters or gradients are moved where nothing is counted.
+    """Check that no parameters or gradients are moved where nothing is counted.
 
     Raises:
-        ConfigError: some are, and the test did not say whether they count.
+        ConfigError: some are, and the test did not specify whether they count.
     """
     if selection.iterations == (WHOLE,):
         return

@@ -2,18 +2,18 @@
 
 A trace is a folder with `manifest.json` and one append-only `rank-N.jsonl` for each rank.
 
-    schema    a checked row becomes the record of `zerosim.schema.events` that it holds
-    lines     the lines of one file, checked, up to where it ends or was cut
-    eventrows the events of one rank, made of their rows when somebody looks at them
-    rankfile  the rows of one file become one `RankTrace`
+    schema    decodes a checked row into a record of `zerosim.schema.events`
+    lines     the lines of one file, checked, up to its end or truncation
+    eventrows the events of one rank, constructed from their rows on access
+    rankfile  reads the rows of one file into a `RankTrace`
     raw       the same rows one by one, for people
     store     `load`: the folder as a `Trace`; writing: `write`, a `Trace` as a folder
-    peers     whose socket is whose, and what crossed between two ranks
-    nodes     on which node each rank was
-    merge     which calls on several ranks are one collective, and where they contradict
-    progress  which iterations all ranks finished
-    coverage  what a trace leaves out on purpose; `window` is what all ranks kept of a light one
-    postmortem  who failed in a run that ended early, and where the others were
+    peers     the peer of each socket, and the bytes between two ranks
+    nodes     the node of each rank
+    merge     matches the calls of several ranks into collectives, and finds mismatches
+    progress  the iterations that all ranks finished
+    coverage  what a trace omits on purpose; `window`: the part of a light trace that all ranks kept
+    postmortem  which rank failed in a run that ended early, and where the others were
 
 Everything after `load` is a pure function of the trace.
 """

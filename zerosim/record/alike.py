@@ -1,4 +1,4 @@
-"""Ranks of a simulated run without a file, for which that of another one stands."""
+"""Ranks of a simulated run without a file, represented by that of another rank."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ def alike_ranks(manifest: Manifest) -> set[int]:
 
 
 def num_alike(manifest: Manifest) -> int:
-    """How many there are."""
+    """The number of ranks."""
     return sum(one.last - one.first + 1 for one in manifest.alike)

@@ -1,8 +1,8 @@
-"""Receives from any rank whose trace does not say from which: whose sends they took.
+"""Receives from any rank whose trace lacks the sender: matching them with sends.
 
-A rank that waits for such a receive learns who sent it, and its trace says so (`Close.peers`). What
-nobody waited for is told here by what was sent: group, order, size and dtype. Where several ranks
-sent what it may have taken, nobody knows, and nothing is made up.
+The trace records the sender once a rank waits for such a receive (`Close.peers`). A receive without
+a wait is matched here by the sends: group, order, size and dtype. If sends of several ranks match,
+the sender is unknown, and none is invented.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _Shape = tuple[int, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FromAny:
-    """Messages of one size to one rank of a group: which receive took which send is not known.
+    """Messages of one size to one rank of a group whose sends and receives cannot be matched.
 
     Attributes:
-        sends: of several ranks; empty if no rank sent what was waited for.
-        receives: at least one of them from any rank.
+        sends: sends of several ranks; empty if no rank sent such a message.
+        receives: the receives, at least one of them from any rank.
     """
 
     sends: tuple[Event, ...]
@@ -33,22 +33,22 @@ class FromAny:
 
     @property
     def fits(self) -> bool:
-        """Whether as many were received as were sent."""
+        """Whether there are equally many sends and receives."""
         return len(self.sends) == len(self.receives)
 
 
 def settle(
     sends: Messages, receives: Messages, unsaid: dict[tuple[int, str], list[Event]]
 ) -> tuple[FromAny, ...]:
-    """Put receives from any rank beside those of the one rank that can have sent them.
+    """Match receives from any rank with the sends of the only rank that they can come from.
 
     Args:
-        sends, receives: with a known peer; the receives that find theirs are added, and what
-            cannot be told apart is taken out of both.
-        unsaid: receives whose sender is not known, by destination and group.
+        sends, receives: those with a known peer; matched receives are added, and ambiguous ones are
+            removed from both.
+        unsaid: receives with an unknown sender, by destination and group.
 
     Returns:
-        What cannot be told apart.
+        The ambiguous sends and receives.
     """
     ways: dict[tuple[int, str], list[Way]] = {to: [] for to in unsaid}
     for way in sends:
@@ -80,7 +80,7 @@ def _taken_out(
     asked: list[Event],
     shapes: set[_Shape],
 ) -> list[FromAny]:
-    """What has one of these shapes: on its way to one rank, and asked for by it."""
+    """The sends and receives of one of these shapes for one rank."""
     found: dict[_Shape, tuple[list[Event], list[Event]]] = {shape: ([], []) for shape in shapes}
     for event in asked:
         if _shape(event) in shapes:

@@ -1,9 +1,9 @@
-"""What a number of a trace may be, by what it means.
+"""The range of each number in a trace, by its meaning.
 
-A checksum says that a row is what was written, not that it makes sense: whoever writes a trace can
-make it valid. So each number is held against its bounds here, once, before anything is made of it,
-and all that reads a trace may rely on them. Reasons are `ValueError`s without a place; the caller
-adds it.
+A checksum shows that a row is as written, not that it makes sense: the writer of a trace can forge
+it. Each number is therefore checked against its bounds here, once, before anything is computed from
+it, and all readers of a trace may rely on that. Reasons are `ValueError`s without a location; the
+caller adds it.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ from zerosim.schema.rows import ROW_TYPES
 from zerosim.schema.strategies import Parameter, Strategy
 
 MOST = 2**53
-"""Of counts, ids and sizes: a byte more is nobody's memory. Sums of a thousand have 64 bits, and
-each is the same number in JavaScript."""
+"""Limit of counts, ids and sizes, far above any real memory. Sums of a thousand fit into 64 bits,
+and each is exact in JavaScript."""
 MOST_OF_A_COUNTER = 2**62 - 1
-"""Of times, which are ns since 1970 at most, and of what adds up for as long as a host is up: the
-sum of two has 64 bits."""
+"""Limit of times, at most ns since 1970, and of counters since a host's boot: the sum of two fits
+into 64 bits."""
 LONGEST_NS = 2**56
-"""Two years, from the first event of a run to its last: some sums are over all events."""
+"""Two years, from the first event of a run to its last: some sums run over all events."""
 MOST_DIGITS = 30
-"""Of a number that a user chose freely, such as a bucket that has room for anything."""
+"""Limit of a number that a user chose freely, such as a bucket size."""
 MOST_RANKS = 2**20
 """More than any machine has."""
 MOST_ITERATIONS = 2**40
 """A thousand iterations a second for thirty years."""
 
 _RUNNING = frozenset({"flops", "touched_bytes"})
-"""Fields that may be as large as a counter, beside times and what the kernel counts."""
+"""Fields that may be as large as a counter, besides times and the kernel's counters."""
 _OF_A_RING = frozenset({"hop", "shard"})
-"""Fields that are at most as many as there are ranks."""
+"""Fields with at most as many entries as there are ranks."""
 _KERNEL = (WireDelta, Repeated, InterfaceSample)
 _NOT_COUNTED = frozenset(
     {
@@ -66,7 +66,7 @@ _NOT_COUNTED = frozenset(
 
 
 def _counted(kind: type) -> tuple[str, ...]:
-    """The fields of a record that are 0 or more, or None where nothing is known."""
+    """The fields of a record that are at least 0, or None if unknown."""
     hints = get_type_hints(kind).items()
     return tuple(
         name for name, hint in hints if hint in (int, int | None) and name not in _NOT_COUNTED
@@ -74,7 +74,7 @@ def _counted(kind: type) -> tuple[str, ...]:
 
 
 def _parts(kind: type) -> Iterator[tuple[str, type]]:
-    """The fields of a record that hold records of their own, and their types."""
+    """The fields of a record that contain records, and their types."""
     for name, hint in get_type_hints(kind).items():
         for inner in get_args(hint)[:1]:
             if is_dataclass(inner) and isinstance(inner, type):
@@ -82,7 +82,7 @@ def _parts(kind: type) -> Iterator[tuple[str, type]]:
 
 
 def _limits(kind: type) -> dict[str, int]:
-    """The most that each counted field of a record may be."""
+    """The maximum of each bounded field of a record."""
     found = {}
     for name in _counted(kind):
         runs = kind in _KERNEL or name.endswith("_ns") or name in _RUNNING
@@ -126,9 +126,9 @@ _ITERATION = Annotated[int, Meta(ge=-1, le=MOST_ITERATIONS)]
 
 
 def bounded_types(kind: type) -> dict[str, Any]:
-    """The types of a record's fields, which say what its own numbers may be wherever they are read.
+    """The types of a record's fields with the bounds of its own numbers.
 
-    What they refuse, `check_record` refuses too, and says why.
+    `check_record` rejects everything that they reject, and gives the reason.
     """
     types = get_type_hints(kind)
     for name, most in _COUNTED[kind].items():
@@ -138,14 +138,14 @@ def bounded_types(kind: type) -> dict[str, Any]:
 
 
 def check_record(record: Any, num_ranks: int) -> None:
-    """Hold the numbers of one row against what they may be.
+    """Check the numbers of one row against their bounds.
 
     Args:
         record: an instance of a type of `zerosim.schema.rows.ROW_TYPES`.
-        num_ranks: how many there can be.
+        num_ranks: the maximum number of ranks.
 
     Raises:
-        ValueError: a number that is impossible; the message names it and says what was expected.
+        ValueError: a number is out of range; the message names it and the expected range.
     """
     kind = type(record)
     _require_from_zero(kind, record)
@@ -158,7 +158,7 @@ def check_record(record: Any, num_ranks: int) -> None:
 
 
 def check_times(issue_ns: int | None, start_ns: int | None, end_ns: int | None) -> None:
-    """See that what happened was asked for, began, and was over, in this order.
+    """Check that an event was issued, began and ended, in this order.
 
     Raises:
         ValueError: it was not.
@@ -176,7 +176,7 @@ def check_times(issue_ns: int | None, start_ns: int | None, end_ns: int | None) 
 
 
 def check_manifest_numbers(manifest: Manifest) -> None:
-    """Hold the numbers of a manifest against what they may be.
+    """Check the numbers of a manifest against their bounds.
 
     Raises:
         ValueError: as `check_record`; or the configuration is none of zerosim's.
@@ -202,7 +202,7 @@ def check_manifest_numbers(manifest: Manifest) -> None:
         )
     _require_plain("config", manifest.config)
     known = {field.name for field in fields(EngineConfig)}
-    # an unknown key is for who reads the configuration to refuse
+    # an unknown key is rejected by the reader of the configuration
     EngineConfig.from_plain({k: v for k, v in manifest.config.items() if k in known})
 
 
@@ -236,7 +236,7 @@ def _require_signed(name: str, values: Iterable[int]) -> None:
 
 
 def _require_plain(name: str, value: object) -> None:
-    """Whole numbers in what is free in its form."""
+    """The integers within a value of free form."""
     if isinstance(value, dict):
         for key, each in value.items():
             _require_plain(f"{name}, {key}", each)
@@ -303,7 +303,7 @@ def _sample(sample: MemorySample, _: int) -> None:
 
 def _allocations(allocations: Allocations, _: int) -> None:
     _require_counts("", "a sample's number", allocations.numbers)
-    # from when the record began: what was there before and was freed is taken off
+    # counted from the beginning of the recording: earlier memory that is freed is subtracted
     _require_signed("allocated_bytes", allocations.allocated_bytes)
     _require_signed("peak_bytes", allocations.peak_bytes)
 
@@ -343,7 +343,7 @@ def _relations(kind: type) -> Iterator[_Check]:
 
 
 RELATIONS = {kind: tuple(_relations(kind)) for kind in _RECORDS}
-"""What holds the numbers of a row against the world and against each other, by type.
+"""The checks of a row's numbers against their bounds and each other, by type.
 
-Each takes a record, or what was read with its `bounded_types`, and how many ranks there can be.
+Each takes a record, or one decoded with its `bounded_types`, and the maximum number of ranks.
 """

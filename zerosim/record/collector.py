@@ -1,6 +1,6 @@
 """Python's garbage collector, kept from scanning a million records again and again.
 
-Records hold no cycles, so there is nothing for it to find.
+Records have no reference cycles, so there is nothing for it to find.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What of a run a trace covers, and what it leaves out on purpose."""
+"""The parts of a run that a trace covers, and those that it omits on purpose."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _SAID = Words.beside(__file__)
 
 
 def left_out(trace: Trace) -> tuple[str, ...]:
-    """What of a run was not recorded, a sentence each: what a light trace leaves out, what others
-    than the run itself made.
+    """The parts of a run that were not recorded, one sentence each: those that a light trace omits,
+    and those of a run that is not a real one.
     """
     light = trace.manifest.light
     if light is None:
@@ -32,7 +32,9 @@ def left_out(trace: Trace) -> tuple[str, ...]:
 
 
 def _predicted(trace: Trace) -> Iterator[str]:
-    """What of a run was never measured: its times, if it was not run at these."""
+    """The quantities of a run that were never measured: its times, if they are not from
+    execution.
+    """
     match trace.manifest.source:
         case Source.SIMULATED:
             machine = trace.manifest.machine
@@ -43,7 +45,7 @@ def _predicted(trace: Trace) -> Iterator[str]:
 
 
 def _not_imported(trace: Trace) -> Iterator[str]:
-    """What an imported run leaves out."""
+    """The information that an imported run lacks."""
     if trace.manifest.source is not Source.IMPORTED:
         return
     waits = (wait for rank in trace.ranks for wait in rank.events.of_kind(Kind.WAIT))
@@ -58,7 +60,7 @@ def require_times(trace: Trace, what: str) -> None:
     """Let no order be taken for times.
 
     Args:
-        what: needs them, in words.
+        what: the thing that needs them, in words.
 
     Raises:
         TraceError: an imported run has an order alone.
@@ -71,7 +73,7 @@ def require_times(trace: Trace, what: str) -> None:
 
 
 def way_to_memory(trace: Trace) -> str:
-    """How memory would be recorded."""
+    """How to record memory."""
     if trace.manifest.source is Source.IMPORTED:
         return "other recorders leave it out, zerosim trace does not"
     return f"record it again without {'--no-memory' if trace.manifest.light is None else '--light'}"

@@ -1,4 +1,4 @@
-"""When a call was over: on a CPU when it returned, on a device when the device had done it."""
+"""When a call ended: on a CPU when it returned, on a device when the device completed it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from zerosim.schema.events import Event
 
 
 def over_times(rank: RankTrace) -> Callable[[Event], int | None]:
-    """What says of a rank's events when they were over at the latest; None if nobody knows.
+    """A function from an event of a rank to the latest time of its end; None if unknown.
 
-    A device does later what a program asks it for, so that a call returned says little. It is over
-    when the device's clock says so, or when the device had come to a border after it.
+    A device executes later than the program issues, so the return of a call proves little. A call
+    has ended when the device's clock says so, or when the device reached a later phase border.
     """
     if rank.header.device == "cpu":
         return lambda event: event.end_ns

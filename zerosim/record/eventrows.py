@@ -1,7 +1,7 @@
-"""The events of one rank: rows as they were read, each made an `Event` when somebody looks at it.
+"""The events of one rank: rows as read, each converted to an `Event` on access.
 
-A long trace has a million events and most are messages that nobody looks at one by one: the graph
-reads their columns. A row takes a third of the time and of the memory of an event.
+A long trace has a million events, most of them messages that are never inspected one by one: the
+graph reads their columns. A row takes a third of the time and memory of an event.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from zerosim.schema.events import Close, Event, Kind, Occurrence, Op, Transfer
 
 
 def _struct(kind: type, *bases: type) -> Any:
-    """A type with the fields of a record, which msgspec reads five times as fast."""
+    """A type with the fields of a record, which msgspec decodes five times as fast."""
     types = bounded_types(kind)
     return msgspec.defstruct(
         f"{kind.__name__}Row",
@@ -30,14 +30,15 @@ def _struct(kind: type, *bases: type) -> Any:
         ],
         bases=bases,
         kw_only=True,
-        gc=False,  # what it refers to is older than itself, so there are no cycles
+        gc=False,  # its references are older than itself, so there are no cycles
     )
 
 
 class _OfTemplate(msgspec.Struct, kw_only=True, gc=False):
-    """What an event has in common with others of its template, and what is known when it is over.
+    """The fields that an event shares with others of its template, and those known at its end.
 
-    Fields are those of `Event`. A file cannot say them, as their types show: the reader does.
+    The fields are those of `Event`. They are not in the file, as their types show: the reader fills
+    them.
     """
 
     said: None = None
@@ -80,10 +81,10 @@ _SEND = Op.SEND
 
 
 class _OfCall(msgspec.Struct, kw_only=True, gc=False):
-    """What a message has in common with its call, and what no message has."""
+    """The fields that a message shares with its call, and those that no message has."""
 
     call: None = None
-    """The row of its call, known when this one is added; a file cannot say it."""
+    """The row of its call, known when this one is added; not in the file."""
 
     kind: ClassVar[Kind] = Kind.TRANSFER
     operator: ClassVar[str] = ""
@@ -133,12 +134,12 @@ READERS: dict[str, Callable[[bytes], Any]] = {
         ("transfer", TransferRow),
     )
 }
-"""For the names of events' rows, what turns a line into such a row."""
+"""The decoders of event rows, by row name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Some of the events of a rank, to be read field by field.
+    """Some of the events of a rank, for reading field by field.
 
     Attributes:
         places: their positions.
@@ -149,7 +150,7 @@ class Columns:
     rows: list[Any]
 
     def read(self, name: str) -> Iterator[Any]:
-        """One field of all of them."""
+        """One field of all events."""
         return map(attrgetter(name), self.rows)
 
 
@@ -164,7 +165,7 @@ class Events(Sequence[Event]):
         self._made: dict[int, Event] = {}
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of events."""
         return len(self._rows)
 
     @overload
@@ -172,7 +173,7 @@ class Events(Sequence[Event]):
     @overload
     def __getitem__(self, place: slice) -> tuple[Event, ...]: ...
     def __getitem__(self, place: int | slice) -> Event | tuple[Event, ...]:
-        """As of a tuple."""
+        """As for a tuple."""
         places = range(len(self._rows))[place]
         return tuple(map(self._at, places)) if isinstance(places, range) else self._at(places)
 
@@ -181,13 +182,13 @@ class Events(Sequence[Event]):
         return map(self._at, range(len(self._rows)))
 
     def __eq__(self, other: object) -> bool:
-        """Whether the other holds equal events."""
+        """Whether the other has equal events."""
         return tuple(self) == tuple(other) if isinstance(other, Events | tuple) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        """As of a tuple."""
+        """As for a tuple."""
         return f"Events({tuple(self)!r})"
 
     def _at(self, place: int) -> Event:
@@ -211,7 +212,7 @@ class Events(Sequence[Event]):
         return self._at(place) if found else None
 
     def column(self, name: str) -> list[Any]:
-        """One field of all events, none of which is made."""
+        """One field of all events, without constructing them."""
         return list(map(attrgetter(name), self._rows))
 
     def pick(self, places: list[int]) -> Columns:
@@ -221,7 +222,7 @@ class Events(Sequence[Event]):
     def retimed(
         self, issue_ns: Sequence[int], start_ns: Sequence[int], end_ns: Sequence[int]
     ) -> Events:
-        """The same events at other times, ns by position; what never began or ended stays so."""
+        """The same events at other times, in ns by position; missing times stay missing."""
         rows = list(map(copy, self._rows))
         calls = {row.id: row for row in rows if row.__class__ is not TransferRow}
         for row, issue, start, end in zip(rows, issue_ns, start_ns, end_ns, strict=True):
@@ -238,10 +239,10 @@ class Events(Sequence[Event]):
         return Events(rows)
 
     def on_device(self) -> Events:
-        """The same events when a device did what they asked for, as far as that is known.
+        """The same events at the times of the device, as far as known.
 
-        What a device computes was asked for when its stream came to it; a collective when the
-        host did, if that was earlier.
+        A computation is issued when its stream reaches it; a collective when the host issues it, if
+        that is earlier.
         """
         if all(row.device_end_ns is None for row in self._rows):
             return self
@@ -253,7 +254,7 @@ class Events(Sequence[Event]):
         return Events(rows)
 
     def columns(self) -> tuple[Columns, Columns]:
-        """The messages of which their calls say the rest, and all other events."""
+        """The messages with fields in the rows of their calls, and all other events."""
         messages, others = Columns([], []), Columns([], [])
         for place, row in enumerate(self._rows):
             one = messages if row.__class__ is TransferRow else others
@@ -263,7 +264,7 @@ class Events(Sequence[Event]):
 
 
 def _on_device(row: Any) -> Any:
-    """A row or an event at its device's times; a row of its own, where it is one."""
+    """A row or an event at the times of its device; a copy of the row if it has one."""
     if row.device_end_ns is None:
         return copy(row)
     is_call = row.kind is Kind.COLLECTIVE

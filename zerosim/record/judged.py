@@ -1,7 +1,7 @@
-"""What a judge said of a run, beside its trace: the first illegal step, and what messages carry.
+"""A judge's verdict on a run, beside its trace: the first illegal step, and message contents.
 
-The trace knows how many bytes a message has. Which piece of a vector they are, and which ranks'
-parts are summed in it, is known only to one that knows what the program was given.
+The trace has the size of each message. Which piece of a vector it carries, and which ranks' parts
+are summed in it, is known only to the judge, which knows the program's input.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _LONGEST = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class CarriedPiece:
-    """What a message carries.
+    """The contents of a message.
 
     Attributes:
-        rank, event: its send.
-        round: from 1, see `zerosim.puzzles.messages`.
-        piece: of the vector; -1 if it is none.
-        summed: the ranks whose parts of it are summed; empty where nothing is added.
+        rank, event: the send.
+        round: counted from 1, see `zerosim.puzzles.messages`.
+        piece: index of the piece of the vector; -1 if it is not a piece.
+        summed: the ranks whose parts are summed in it; empty without a reduction.
     """
 
     rank: int
@@ -34,13 +34,13 @@ class CarriedPiece:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What is known of a run.
+    """A judge's verdict on a run.
 
     Attributes:
-        rank, event: the call that is illegal; -1 if none is.
-        sentence: why.
-        messages: what each carries; empty where that is not known of all.
-        num_pieces: that the vector is cut into.
+        rank, event: the illegal call; -1 if there is none.
+        sentence: the reason.
+        messages: the contents of each message; empty if any is unknown.
+        num_pieces: number of pieces of the vector.
     """
 
     rank: int = -1
@@ -51,12 +51,12 @@ class Judged:
 
 
 def write_judged(folder: Path, judged: Judged) -> None:
-    """Say it beside a trace."""
+    """Write it beside a trace."""
     (folder / _NAME).write_text(json.dumps(asdict(judged)) + "\n")
 
 
 def read_judged(folder: Path) -> Judged | None:
-    """What was said of a trace; None if nothing was, or if it cannot be read."""
+    """The verdict beside a trace; None if there is none, or if it cannot be read."""
     try:
         with (folder / _NAME).open(encoding="utf-8") as file:
             plain = json.loads(file.read(_LONGEST))

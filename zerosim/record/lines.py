@@ -1,8 +1,7 @@
-"""The lines of a rank's file, each checked, up to where the file ends or was cut.
+"""The lines of a rank's file, each checked, up to its end or truncation.
 
-A file that was not closed ends in zeros, room for rows that did not come. What stands before them
-was copied there row by row, so a rank that was killed leaves at most one row of which some bytes
-are missing, the last.
+A file that was not closed ends in zeros, space reserved for further rows. The rows before them were
+copied one by one, so a killed rank leaves at most one incomplete row, the last.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _ZERO = b"\0"
 
 
 class Lines:
-    """The rows of a file in their order.
+    """The rows of a file, in order.
 
     Attributes:
         number: of the line that was read last, counted from 1.
@@ -39,7 +38,7 @@ class Lines:
 
         Raises:
             OSError: the file cannot be read.
-            ValueError: a line is not what was written, or not at this place.
+            ValueError: a line is altered, or out of place.
         """
         is_over = False
         with self._path.open("rb", buffering=1 << 20) as file:
@@ -63,10 +62,10 @@ class Lines:
 
     @contextmanager
     def errors_told(self) -> Iterator[None]:
-        """What goes wrong inside, while the lines are read, names the file and the line.
+        """Errors while the lines are read name the file and the line.
 
         Raises:
-            TraceError: the file cannot be read, or is not what was written.
+            TraceError: the file cannot be read, or was altered.
         """
         try:
             yield
@@ -85,5 +84,5 @@ class Lines:
 
 
 def _was_being_written(line: bytes, file: BinaryIO) -> bool:
-    """Whether a line may be a row whose rank was killed meanwhile; no byte of a row is zero."""
+    """Whether a line may be the unfinished row of a killed rank; no byte of a row is zero."""
     return _ZERO in line and not any(rest.strip(_ZERO) for rest in file)

@@ -1,8 +1,8 @@
-"""Which calls on several ranks are one collective, and where the ranks contradict each other.
+"""Which calls on several ranks form one collective, and where the ranks contradict each other.
 
 Calls match by position, as they do in PyTorch: the n-th collective of a group on one rank is the
-n-th on every other, and the n-th message from a to b is the n-th that b receives from a. What does
-not fit is returned as data, because a trace of a broken run is what one wants to look at.
+n-th on every other, and the n-th message from a to b is the n-th that b receives from a. Mismatches
+are returned as data, because the trace of a broken run is the one to inspect.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from zerosim.schema.events import Event, Kind, Op
 
 
 class MismatchKind(StrEnum):
-    """What does not fit."""
+    """The kinds of mismatch."""
 
     STOPPED = "stopped"
     """Ranks that failed, or whose trace stops early, lack the call."""
     MISSING = "missing"
     """Ranks with a complete trace never made the call."""
     OP = "op"
-    """Ranks asked for different operations at the same position."""
+    """Ranks called different operations at the same position."""
     DTYPE = "dtype"
     PAYLOAD = "payload"
     DUPLICATE = "duplicate"
@@ -55,12 +55,12 @@ class Mismatch:
 
 
 class CollectiveKey(NamedTuple):
-    """What identifies a collective in a trace.
+    """The identity of a collective in a trace.
 
     Attributes:
-        ranks: the group's ranks, ascending; of a message, its source and destination.
+        ranks: the group's ranks, ascending; for a message, source and destination.
         group: the group's name.
-        sequence: position in the group; of a message, position among those from source to
+        sequence: position in the group; for a message, position among those from source to
             destination in this group.
         is_message: True for a send with its receive.
     """
@@ -76,9 +76,10 @@ class MatchedCollective:
     """One collective as all its ranks saw it; or a message outside of any, sent and received.
 
     Attributes:
-        op: of the first of its ranks; `Op.SEND` for a message.
-        events: by rank; of a message, the send by its source, the receive by its destination.
-        num_alike: ranks that did what one of these did, and have no file.
+        op: the operation on the first of its ranks; `Op.SEND` for a message.
+        events: events by rank; for a message, the send by its source, the receive by its
+            destination.
+        num_alike: number of ranks without a file that one of these represents.
     """
 
     key: CollectiveKey
@@ -94,10 +95,10 @@ class MatchedCollective:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matching:
-    """All collectives of a trace, and what did not fit.
+    """All collectives of a trace, and the mismatches.
 
     Attributes:
-        from_any: messages whose sender is not known; they are in no collective.
+        from_any: messages with an unknown sender; they are in no collective.
     """
 
     collectives: tuple[MatchedCollective, ...]
@@ -108,8 +109,8 @@ class Matching:
 def match_collectives(trace: Trace) -> Matching:
     """Find the calls that are one collective.
 
-    Calls inside of a collective (the hops of a ring) belong to it and are not matched here.
-    Takes time linear in the number of events.
+    Calls within a collective (the hops of a ring) belong to it and are not matched here. The time
+    is linear in the number of events.
 
     Returns:
         The collectives in the order in which the lowest of their ranks called them, then the
@@ -141,7 +142,7 @@ def _match(trace: Trace) -> Matching:
 
 
 def _calls(rank: RankTrace) -> Iterator[Event]:
-    """The calls that are no part of another one."""
+    """The calls that are not part of another one."""
     return (e for _, e in rank.events.of_kind(Kind.COLLECTIVE) if e.parent is None)
 
 
@@ -172,7 +173,7 @@ _MESSAGE_OPS = (Op.SEND, Op.RECEIVE)
 def _messages(
     trace: Trace, mismatches: list[Mismatch]
 ) -> tuple[Messages, Messages, tuple[FromAny, ...]]:
-    """The sends, the receives, what cannot be told apart; a peer that is none is a mismatch."""
+    """The sends, the receives, the ambiguous ones; an invalid peer is a mismatch."""
     sends: Messages = {}
     receives: Messages = {}
     unsaid: dict[tuple[int, str], list[Event]] = {}
@@ -216,7 +217,7 @@ def _first(events: dict[int, Event]) -> Event:
 def _check(
     key: CollectiveKey, events: dict[int, Event], absent: list[int], complete: set[int]
 ) -> Iterator[Mismatch]:
-    """What does not fit within one collective."""
+    """Mismatches within one collective."""
     if absent:
         for kind, why, ranks in (
             (MismatchKind.MISSING, "no such call", [r for r in absent if r in complete]),
@@ -224,7 +225,7 @@ def _check(
         ):
             if ranks:
                 yield _mismatch(kind, key, events, ranks, f"; {name_ranks(ranks)}: {why}")
-    # of a call whose size is not recorded nothing more can be compared
+    # without a recorded size, nothing more can be compared
     sized = [event for event in events.values() if not event.operator or event.op is Op.UNKNOWN]
     if len(sized) < 2:
         return
@@ -233,7 +234,7 @@ def _check(
     if not key.is_message and any(event.op is not first.op for event in others):
         yield _mismatch(MismatchKind.OP, key, events, involved)
         return
-    # a barrier has no payload, and in an all-to-all each rank may send another amount
+    # a barrier has no payload, and each rank may send another amount in an all-to-all
     if first.op is not Op.BARRIER and any(event.dtype != first.dtype for event in others):
         yield _mismatch(MismatchKind.DTYPE, key, events, involved)
     if first.op not in (Op.BARRIER, Op.ALL_TO_ALL) and any(
@@ -298,7 +299,7 @@ def _why_unknown(event: Event, ranks: tuple[int, ...]) -> str:
 
 
 def _sides(events: dict[int, Event]) -> str:
-    """What the ranks did, those that did the same together."""
+    """The actions of the ranks, with equal ones grouped."""
     ranks: dict[str, list[int]] = {}
     for rank, event in events.items():
         ranks.setdefault(_describe(event), []).append(rank)

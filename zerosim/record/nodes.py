@@ -1,7 +1,7 @@
-"""On which node each rank of a trace was, and so over what two ranks exchange bytes.
+"""The node of each rank of a trace, and the link class between two ranks.
 
-Nodes are filled one after another, as launchers do and as `EngineConfig.ranks_per_node` says; a run
-that puts them together in another way is not told apart by node.
+Nodes are filled one after another, as launchers do and as `EngineConfig.ranks_per_node` defines; a
+run with another placement is not divided into nodes.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from zerosim.record.store import Trace
 
 
 def ranks_per_node(trace: Trace) -> int:
-    """Ranks of a node: as the engine was configured, else as launched, else all ranks of the run.
+    """Ranks of a node: as configured in the engine, else as launched, else all ranks of the run.
 
     Returns:
-        1 or more; all ranks if the nodes have not as many each, or ranks that are no neighbours.
+        At least 1; all ranks if nodes have unequal numbers of ranks, or ranks that are not
+        consecutive.
     """
     everyone = trace.manifest.num_ranks
     configured = trace.manifest.config.get("ranks_per_node")
@@ -43,5 +44,5 @@ def num_nodes(trace: Trace) -> int:
 
 
 def link_between(trace: Trace, source: int, target: int) -> Link:
-    """What a message between two ranks of a trace goes over."""
+    """The link class of a message between two ranks of a trace."""
     return link_of_message(source, target, ranks_per_node(trace))

@@ -1,7 +1,7 @@
-"""Whose socket is whose, and what crossed between two ranks according to the kernel.
+"""The rank at the end of each socket, and the bytes between two ranks, as counted by the kernel.
 
-A rank records its sockets by address. Only where another rank recorded the other end do their bytes
-count as traffic between ranks; a store, a debugger or a web page never does.
+A rank records its sockets by address. Bytes count as traffic between ranks only if another rank
+recorded the other end; those of a store, a debugger or a web page never do.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Peers = dict[tuple[int, int], int]
 
 @dataclass(frozen=True, slots=True)
 class PeerBytes:
-    """What one rank exchanged with one peer, by its own kernel's counters."""
+    """Bytes that one rank exchanged with one peer, as counted by its own kernel."""
 
     sent_bytes: int = 0
     received_bytes: int = 0
@@ -37,19 +37,19 @@ class PeerBytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseWire:
-    """What one rank exchanged with its peers between two samples of the wire.
+    """Bytes that one rank exchanged with its peers between two samples of the wire.
 
     Attributes:
-        rank: whose counters these are.
-        iteration, micro_step, phase: what the sample at `begin_ns` began.
+        rank: the rank of these counters.
+        iteration, micro_step, phase: those that began at `begin_ns`.
         begin_ns: time of that sample, on the rank's clock.
         end_ns: time of the next one.
         peers: measured bytes by peer.
-        collective_bytes: of those, what the collectives that began within measured for
-            themselves (`Event.wire`); what is left moved outside of any of them. Collectives
-            that run at the same time each count what they see, so their sum can be larger.
-        lost_sockets: sockets to peers that were closed within: their bytes since `begin_ns` are
-            in no sample, and are not counted here.
+        collective_bytes: the part of these that collectives measured themselves (`Event.wire`); the
+            rest moved outside of collectives. Concurrent collectives each count all bytes that they
+            observe, so the sum can be larger.
+        lost_sockets: sockets to peers closed in the interval: their bytes since `begin_ns` are in
+            no sample and are not counted here.
     """
 
     rank: int
@@ -104,14 +104,14 @@ def match_sockets(trace: Trace) -> Peers:
 def wire_between(
     rank: RankTrace, peers: Peers, begin: WireSample, end: WireSample
 ) -> dict[int, PeerBytes]:
-    """What one rank exchanged with each peer between two of its samples.
+    """Bytes that one rank exchanged with each peer between two of its samples.
 
-    A socket that `begin` does not know was opened since, so all its bytes count; one that `end`
-    does not know was closed since, and what it moved is not known: see `PhaseWire.lost_sockets`.
+    A socket that `begin` lacks was opened since, so all its bytes count; one that `end` lacks was
+    closed since, and its bytes are unknown: see `PhaseWire.lost_sockets`.
 
     Args:
-        rank: whose samples these are.
-        peers: of `match_sockets`.
+        rank: the rank of these samples.
+        peers: the result of `match_sockets`.
         begin: the earlier sample.
         end: the later sample.
 
@@ -133,7 +133,7 @@ def wire_between(
 
 
 def phase_wire(rank: RankTrace, peers: Peers) -> list[PhaseWire]:
-    """What one rank exchanged with its peers in each phase.
+    """Bytes that one rank exchanged with its peers in each phase.
 
     Args:
         rank: one rank of a trace.
@@ -168,7 +168,7 @@ def phase_wire(rank: RankTrace, peers: Peers) -> list[PhaseWire]:
 
 
 def wire_by_peer(trace: Trace) -> dict[int, dict[int, PeerBytes]]:
-    """What each rank exchanged with each peer, from its first sample of the wire to its last.
+    """Bytes that each rank exchanged with each peer, from its first to its last sample.
 
     Returns:
         Bytes by rank and peer, measured on that rank; no entry for a rank without two samples.
@@ -185,7 +185,7 @@ def wire_by_peer(trace: Trace) -> dict[int, dict[int, PeerBytes]]:
 
 _IP = ipaddress.IPv4Address | ipaddress.IPv6Address
 _Ends = tuple[str, str, str]
-"""Host if the address means something only there, else ""; own address; the other's."""
+"""Host if the address is only valid there, else ""; own address; the other's."""
 
 
 def _address(text: str) -> tuple[_IP | None, str]:

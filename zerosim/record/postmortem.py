@@ -1,4 +1,4 @@
-"""Who failed, and where the others were waiting: read from the traces that all ranks left."""
+"""Which rank failed, and where the others were waiting: read from the traces of all ranks."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from zerosim.schema.events import Event, Failure, Kind, Op, Phase, WireSample
 
 _OURS = "zerosim.base.errors."
 _WAITED = "CollectiveError"
-"""The error of a rank that could not go on because another did not."""
+"""The error of a rank that stopped because another did."""
 
 
 @dataclass(frozen=True, slots=True)
 class _EndedRank:
-    """What is known of a rank after the run.
+    """The state of a rank after the run.
 
     Attributes:
-        trace: None if it did not come to its first row.
-        code: its exit code; negative for a signal; None if it had to be ended.
-        error: the last line of its traceback; "" if it left none.
-        num_iterations: of the whole run; None where nobody said.
+        trace: its trace; None if it did not write its first row.
+        code: its exit code; negative for a signal; None if it had to be killed.
+        error: the last line of its traceback; "" without one.
+        num_iterations: iterations of the whole run; None if unknown.
     """
 
     rank: int
@@ -37,25 +37,25 @@ class _EndedRank:
 
     @property
     def waited(self) -> bool:
-        """Whether it stopped only because another rank did not go on."""
+        """Whether it stopped only because another rank stopped."""
         if self.trace is not None and self.trace.failure is not None:
             return self.trace.failure.peer_lost
         return self.error.split(":")[0].endswith(_WAITED)
 
     @property
     def failed(self) -> bool:
-        """Whether it stopped by itself and not because of another rank."""
+        """Whether it stopped by itself, not because of another rank."""
         has_failure = self.trace is not None and self.trace.failure is not None
         return (has_failure or self.code not in (None, 0)) and not self.waited
 
     @property
     def silent(self) -> bool:
-        """Whether it had to be ended and had not finished."""
+        """Whether it had to be killed before it finished."""
         return self.code is None and not self.waited and not self.finished
 
     @property
     def finished(self) -> bool:
-        """Whether it closed its trace in order."""
+        """Whether it closed its trace properly."""
         return self.trace is not None and self.trace.complete and self.trace.failure is None
 
 
@@ -66,13 +66,13 @@ def explain_failure(
     timeout_s: float,
     errors: Mapping[int, str] | None = None,
 ) -> str:
-    """Say in a few lines what ended a run: who failed first, then where each other rank was.
+    """Explain in a few lines how a run ended: which rank failed first, then where the others were.
 
     Args:
         folder: the trace that was being written.
-        exit_codes: of the ranks that had ended by themselves, by rank; negative for a signal.
-        timeout_s: how long a silent rank was waited for.
-        errors: the last line of the traceback of each rank that left one.
+        exit_codes: exit codes by rank, of ranks that ended by themselves; negative for a signal.
+        timeout_s: the timeout after which a silent rank was given up.
+        errors: the last line of the traceback of each rank with one.
     """
     traces: dict[int, RankTrace] = {}
     steps: object = None
@@ -100,8 +100,8 @@ def explain_failure(
 
 
 def _culprits(ranks: Sequence[_EndedRank]) -> list[_EndedRank]:
-    """Ranks that were killed; else that failed by themselves; else that fell silent; else all that
-    gave up.
+    """Ranks that were killed; else those that failed by themselves; else those that hung; else all
+    that stopped.
     """
     killed = [rank for rank in ranks if rank.code is not None and rank.code < 0]
     failed = [rank for rank in ranks if rank.failed]
@@ -112,7 +112,7 @@ def _culprits(ranks: Sequence[_EndedRank]) -> list[_EndedRank]:
 
 
 def _lacked(rank: _EndedRank, other: _EndedRank) -> Event | None:
-    """The first call that another rank has made and this one has not; None if there is none."""
+    """The first call that another rank made and this one did not; None if there is none."""
     if rank.trace is None or other.trace is None or rank is other:
         return None
     calls = {(one.group, one.sequence) for _, one in rank.trace.events.of_kind(Kind.COLLECTIVE)}
@@ -144,7 +144,7 @@ def _about_culprit(rank: _EndedRank, timeout_s: float) -> str:
 
 
 def _standing(rank: _EndedRank) -> str:
-    """The line where it stands still, if it said so."""
+    """The line at which it hangs, if recorded."""
     last = () if rank.trace is None else rank.trace.standstills[-1:]
     return f", at {last[0].stack[0]}" if last and last[0].stack else ""
 
@@ -156,7 +156,7 @@ def _about_other(rank: _EndedRank, culprits: Sequence[_EndedRank]) -> str:
     if trace.failure is not None and trace.failure.op is not None:
         return f"rank {rank.rank} was waiting {_where(trace.failure, rank)}"
     waiting = [event for event in _open_events(trace) if event.kind is Kind.COLLECTIVE]
-    if rank.silent:  # a device had not done what its program had gone on from
+    if rank.silent:  # the program went on, but its device did not complete its work
         waiting += filter(None, (_lacked(one, rank) for one in culprits))
     if waiting:
         return f"rank {rank.rank} was waiting {_where(waiting[0], rank)}"

@@ -1,4 +1,4 @@
-"""How far the ranks of a trace came."""
+"""The progress of the ranks of a trace."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from zerosim.schema.events import Phase
 def iterations(trace: Trace) -> tuple[int, ...]:
     """The iterations that every rank finished, ascending.
 
-    A rank finished an iteration if it went on to a later one, or left the iteration's update
-    phase, or closed its trace in order; and if nothing in it was left open or failed. Where
-    iterations have an update, what comes after the last one is none.
+    A rank finished an iteration if it entered a later one, left the iteration's update phase, or
+    closed its trace properly; and if nothing in it is open or failed. If iterations have an update,
+    the rest after the last one is not an iteration.
     """
     if len(trace.ranks) + trace.num_alike + len(trace.lacks) < trace.manifest.num_ranks:
         return ()
@@ -23,7 +23,7 @@ def iterations(trace: Trace) -> tuple[int, ...]:
 
 
 def still_in(trace: Trace, iteration: int) -> tuple[int, ...]:
-    """The ranks whose trace stops, so far or for good, before they had finished an iteration."""
+    """Ranks whose trace stops, temporarily or for good, before they finished an iteration."""
     stopped = [rank for rank in trace.ranks if not rank.complete or rank.failure is not None]
     return tuple(rank.rank for rank in stopped if iteration not in _finished(rank))
 
@@ -34,7 +34,7 @@ def ended_early(trace: Trace) -> bool:
 
 
 def why_early(trace: Trace) -> str:
-    """Who failed first by itself, or whose trace stops; "" if all ended in order."""
+    """The rank that failed first by itself, or whose trace stops; "" if all ended properly."""
     failed = [rank for rank in trace.ranks if rank.failure is not None]
     failed.sort(key=lambda rank: rank.failure is not None and rank.failure.peer_lost)
     for rank in failed:
@@ -44,7 +44,7 @@ def why_early(trace: Trace) -> str:
 
 
 def without_update(trace: Trace) -> tuple[int, ...]:
-    """The finished iterations that no rank updated anything in, where others have an update."""
+    """Finished iterations without an update, in a run in which others have one."""
     updated = {iteration for rank in trace.ranks for iteration in _updated(rank)}
     return tuple(one for one in iterations(trace) if updated and one not in updated)
 

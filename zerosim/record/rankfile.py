@@ -1,7 +1,7 @@
 """One rank's file: rows in the order of writing become one `RankTrace`.
 
-A file that was cut, or whose rank was killed, is read up to its last whole row and says so. A row
-that is not what was written, or that contradicts an earlier one, is an error that names the line.
+A truncated file, or that of a killed rank, is read up to its last whole row, and reported as such.
+A row that was altered or contradicts an earlier one is an error that names the line.
 """
 
 from __future__ import annotations
@@ -41,35 +41,35 @@ from zerosim.schema.strategies import Strategy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankTrace:
-    """What one rank recorded.
+    """The trace of one rank.
 
     Attributes:
         rank: global rank.
-        header: who the rank was.
-        events: in the order of their ids; one that was opened holds what its close added, or
-            stays with `end_ns` None.
-        groups: process groups by name; one with several backends has the first it used. An event
-            that names one names one of these.
+        header: rank, process and host.
+        events: in order of their ids, completed by their closing rows; one that was never closed
+            has `end_ns` None.
+        groups: process groups by name; one with several backends has the first it used. Every group
+            of an event is one of these.
         sockets: TCP connections by index.
         wire_samples: the kernel's counters at phase borders, in the order of writing.
         interfaces: the kernel's counters of its node's network interfaces, in the order of writing;
             only of the first rank of a node, of a run over several.
-        memory_samples: what was alive by role, by number.
-        allocations: what PyTorch's allocator counted at those samples, in the order of writing.
-        address_maps: with a device limit, what lay where at phase borders and at each iteration's
-            largest use, in the order of writing.
-        strategies: how the program divides its training, in the order of writing.
+        memory_samples: live bytes by role, by number of the sample.
+        allocations: counters of PyTorch's allocator at those samples, in the order of writing.
+        address_maps: with a device limit, address maps at phase borders and at each iteration's
+            peak, in the order of writing.
+        strategies: how the program partitions its training, in the order of writing.
         metrics: numbers that the program reported, in the order of writing.
-        standstills: where its program was when nothing had been written for some time.
-        checksums: what it held, gave and got, in the order of writing.
-        device_clock: how well the device's times are aligned; None if there are none, or the rank
+        standstills: the stacks of its program when it had written nothing for some time.
+        checksums: checksums of its states, inputs and outputs, in the order of writing.
+        device_clock: the alignment of the device's clock; None without device times, or if the rank
             ended before it was known.
-        failure: why the rank could not go on; None if it could.
+        failure: the failure of the rank; None if it did not fail.
         unfinished: ids of events that were opened and never closed.
-        num_rows: whole rows that were read.
-        complete: True if the trace was closed in order and all its rows are here.
-        begins: of a light trace whose beginning was thrown away, the first iteration that is here
-            from its beginning; `WHOLE` of a program without iterations; None of one that is whole.
+        num_rows: number of whole rows read.
+        complete: True if the trace was closed properly and has all its rows.
+        begins: for a light trace with a discarded beginning, the first complete iteration; `WHOLE`
+            for a program without iterations; None for a complete trace.
     """
 
     rank: int
@@ -95,16 +95,16 @@ class RankTrace:
 
 
 def read_rank(paths: Sequence[Path], rank: int, num_ranks: int) -> tuple[RankTrace | None, str]:
-    """Read one rank's file, of a light trace the one before it too.
+    """Read one rank's file; for a light trace, also the file before it.
 
     Args:
         paths: regular files, in the order of writing.
-        rank: the rank that the file's name says.
-        num_ranks: the number of ranks that the manifest says.
+        rank: the rank in the file's name.
+        num_ranks: the number of ranks in the manifest.
 
     Returns:
-        The rank's trace, None if not even its header is there; and what is missing at its end,
-        one line, "" if nothing is.
+        The rank's trace, None without a header; and the part missing at its end, in one line, "" if
+        nothing is missing.
 
     Raises:
         TraceError: the file cannot be read, is damaged, or contradicts its name or the manifest.
@@ -123,7 +123,7 @@ def read_rank(paths: Sequence[Path], rank: int, num_ranks: int) -> tuple[RankTra
 
 
 class _Rows:
-    """What the rows read so far amount to."""
+    """The result of the rows read so far."""
 
     def __init__(self, rank: int, num_ranks: int) -> None:
         self.rank, self.num_ranks = rank, num_ranks
@@ -185,7 +185,7 @@ class _Rows:
             try:
                 record = read(line)
             except ValidationError:
-                self.record(name, line)  # says which bound, where its number is beyond one
+                self.record(name, line)  # names the bound that a number exceeds
                 raise
             for check in RELATIONS[ROW_TYPES[name]]:
                 check(record, self.world)
@@ -200,7 +200,7 @@ class _Rows:
             raise ValueError(f"a row {name!r} before the header")
         record: Any = DECODERS[name](line)
         if name == "group" and record.backend == "fake" and self.num_ranks == 1:
-            # PyTorch's fake backend: one process, and as many ranks as the program says
+            # PyTorch's fake backend: one process, and as many ranks as the program declares
             self.world = MOST_RANKS
         check_record(record, self.world)
         return record
@@ -218,7 +218,7 @@ class _Rows:
         self.header = header
 
     def continue_with(self, header: Header) -> None:
-        """A file follows the one that was read: what holds on is said in it again."""
+        """Another file of the rank follows: it repeats the records that still apply."""
         assert self.header is not None, "there is one before"
         if header.segment != self.header.segment + 1 or self.is_continued or self.num_rows == 0:
             raise ValueError("a second header")
@@ -236,7 +236,7 @@ class _Rows:
 
     @property
     def begins_midway(self) -> bool:
-        """Whether files before these were thrown away, with the beginnings of what is in these."""
+        """Whether earlier files were discarded, with the beginnings of events in these."""
         return self.header is not None and self.header.segment > 0
 
     def add_group(self, group: Group) -> None:
@@ -249,16 +249,16 @@ class _Rows:
             raise ValueError(f"a second socket with index {socket.index}")
 
     def named(self, row: Any, event: int | None = None) -> Any:
-        """A row that may name a group, whose own row may come later: it is then in use."""
+        """A row that may name a group, whose own row may follow later: the group is then in use."""
         if row.group:
             self.groups_named.setdefault(row.group, event)
         return row
 
     def resolve_groups(self) -> None:
-        """Hold the groups that are named against those that are there.
+        """Check the named groups against those present.
 
-        A rank that was killed or failed, or sent nothing at all, may not have come to a group's
-        row: of its calls in it the group is not known.
+        A rank that was killed, failed or sent nothing may not have written a group's row: the group
+        of its calls is then unknown.
 
         Raises:
             ValueError: a run that went well names a group that it does not have.
@@ -290,7 +290,7 @@ class _Rows:
             raise ValueError(f"a second template with number {template.number}")
 
     def completed(self, occurrence: Any) -> Any:
-        """What began or happened, which now answers for all that its template says."""
+        """An event that began or happened, completed by the fields of its template."""
         template = self.templates.get(occurrence.template)
         if template is None:
             raise ValueError(
@@ -377,7 +377,7 @@ class _Rows:
         self.end = end
 
     def begins(self) -> int | None:
-        """With which iteration, as `RankTrace.begins` says it."""
+        """The first complete iteration, as in `RankTrace.begins`."""
         if self.header is None or not self.begins_midway:
             return None
         if self.header.since is not None:
@@ -386,7 +386,7 @@ class _Rows:
         return min(seen) + 1 if seen else WHOLE
 
     def result(self, *, is_cut: bool) -> tuple[RankTrace | None, str]:
-        """The rank's trace, and what is missing at its end."""
+        """The rank's trace, and the part missing at its end."""
         killed = "the rank was killed or the file was cut"
         if self.header is None:
             return None, f"rank {self.rank}: the trace holds no whole row: {killed}"
@@ -439,4 +439,4 @@ _ADDED: tuple[tuple[str, object], ...] = (
     ("end_ns", None),
     ("error", ""),
 )
-"""What a close can add to its event, and the value that adds nothing."""
+"""The fields that a close can add to its event, with their neutral value."""

@@ -1,4 +1,4 @@
-"""The rows of a rank's file one by one, as far as they can be read, for people."""
+"""The rows of a rank's file one by one, as far as they can be read, for display."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class RawRow:
     Attributes:
         line: its number in the file, counted from 1.
         name: a key of `zerosim.schema.rows.ROW_TYPES`.
-        values: what it says, and what the template says that it names.
+        values: its fields, including those of its template.
     """
 
     line: int
@@ -28,7 +28,7 @@ class RawRow:
 
 
 def raw_rows(file: Path) -> Iterator[RawRow]:
-    """Each row of a rank's file in its order, up to where the file ends or was cut.
+    """Each row of a rank's file, in order, up to its end or truncation.
 
     Raises:
         TraceError: the file cannot be read, or is damaged from the next line on.

@@ -1,8 +1,8 @@
 """A checked row becomes a typed record; a checked manifest becomes a `Manifest`.
 
-The checksum says that a line is what was written (`zerosim.schema.rows`). This module says whether
-what was written is what this version of zerosim reads. Reasons are `ValueError`s without a place;
-the caller adds file and line.
+The checksum shows that a line is as written (`zerosim.schema.rows`). This module checks that this
+version of zerosim can read it. Reasons are `ValueError`s without a location; the caller adds file
+and line.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from zerosim.schema.manifest import Manifest
 from zerosim.schema.rows import ROW_TYPES, check_manifest
 
 DAMAGE = (ValueError, RecursionError, OverflowError)
-"""All that decoding raises for bytes that are no record; msgspec's errors are ValueErrors."""
+"""The exceptions of decoding for invalid bytes; msgspec's errors are ValueErrors."""
 _READ = f"schemas {' and '.join(map(str, SCHEMAS_READ))}"
 _TOO_LONG = ("Exceeds the limit", "Integer value out of range")
-"""How json and msgspec begin to say that a number has more digits than Python reads."""
+"""Prefixes of the messages of json and msgspec for a number with more digits than Python reads."""
 
 
 class OtherSchemaError(ValueError):
@@ -29,7 +29,7 @@ class OtherSchemaError(ValueError):
 
 
 class _SchemaOnly(msgspec.Struct):
-    """The one field of a header that every schema has."""
+    """The one header field that every schema has."""
 
     schema: int
 
@@ -40,18 +40,18 @@ _MEASURED = ("metric", "checksum")
 """Rows of values that a program computed."""
 
 DECODERS: dict[str, Callable[[bytes], Any]] = {
-    # a value that is not finite is a string ("nan", "inf", "-inf"), which strict mode refuses
+    # a value that is not finite is a string ("nan", "inf", "-inf"), which strict mode rejects
     name: msgspec.json.Decoder(kind, strict=name not in _MEASURED).decode
     for name, kind in ROW_TYPES.items()
 }
-"""For each row name, what turns a line into the record of `ROW_TYPES`; raises one of `DAMAGE`."""
+"""For each row name, the decoder of a line to the record of `ROW_TYPES`; raises one of `DAMAGE`."""
 
 
 def check_header_schema(line: bytes) -> None:
     """Check the schema of a header row, before its other fields are read.
 
     Raises:
-        OtherSchemaError: the message says which schema was found, and which is read.
+        OtherSchemaError: the message names the schema found and the supported one.
     """
     _require_schema(_SCHEMA_DECODER.decode(line).schema)
 
@@ -60,8 +60,8 @@ def decode_manifest(text: bytes) -> Manifest:
     """Decode `manifest.json`.
 
     Raises:
-        OtherSchemaError: another version wrote it.
-        ValueError: not JSON, not what was written, or without a needed field.
+        OtherSchemaError: it was written by another version.
+        ValueError: not JSON, altered, or without a required field.
         RecursionError: nested deeper than any manifest.
     """
     plain = check_manifest(text)

@@ -1,4 +1,4 @@
-"""The folder of a trace: which files must be there, and what they say together."""
+"""The folder of a trace: the files that it must have, and their joint contents."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Trace:
     """A run as its ranks recorded it.
 
     Attributes:
-        folder: where it was read.
-        manifest: what was run, and where.
+        folder: the folder of the trace.
+        manifest: the description of the run.
         ranks: the ranks that have at least a header, ascending.
-        warnings: what is missing, a line for each rank; empty if nothing is.
+        warnings: missing parts, one line per rank; empty if nothing is missing.
     """
 
     folder: Path
@@ -43,20 +43,20 @@ class Trace:
 
     @property
     def num_alike(self) -> int:
-        """Ranks that have no file, as another one's stands for them."""
+        """Ranks without a file, represented by another rank."""
         return num_alike(self.manifest)
 
     @property
     def complete(self) -> bool:
         """True if every rank is here and closed its trace in order.
 
-        Of an imported run, every rank that there was a file of.
+        For an imported run, every rank with a file.
         """
         return not self.warnings
 
     @property
     def lacks(self) -> tuple[int, ...]:
-        """The ranks of an imported run that there was no file of."""
+        """The ranks of an imported run without a file."""
         if self.manifest.source is not Source.IMPORTED:
             return ()
         present = {rank.rank for rank in self.ranks}
@@ -67,9 +67,9 @@ def load(folder: str | Path, *, strict: bool = False) -> Trace:
     """Read a trace.
 
     Args:
-        folder: holds `manifest.json` and one `rank-N.jsonl` for each rank.
-        strict: refuse a trace that stops early; otherwise it is read up to the last whole row
-            of each rank, and `Trace.warnings` says what is missing.
+        folder: has `manifest.json` and one `rank-N.jsonl` per rank.
+        strict: refuse an incomplete trace; otherwise it is read up to the last whole row of each
+            rank, and `Trace.warnings` lists the missing parts.
 
     Returns:
         The trace, all its rows checked.
@@ -94,7 +94,7 @@ def load(folder: str | Path, *, strict: bool = False) -> Trace:
         if missing:
             warnings[rank] = missing
     lines = list(warnings.values())
-    if manifest.source is not Source.IMPORTED:  # of which some ranks may be all that there is
+    if manifest.source is not Source.IMPORTED:  # it may have only some of the ranks
         said = sorted({*files, *alike_ranks(manifest)})
         lines += _missing_files(said, manifest.num_ranks)
     if not ranks:
@@ -114,7 +114,7 @@ def load(folder: str | Path, *, strict: bool = False) -> Trace:
 
 
 def read_manifest(folder: str | Path) -> Manifest:
-    """What a trace's manifest says, also of one that is being recorded.
+    """The manifest of a trace, which may still be recording.
 
     Raises:
         TraceError: there is none, or it cannot be read.
@@ -124,12 +124,13 @@ def read_manifest(folder: str | Path) -> Manifest:
 
 
 def rank_files(folder: str | Path) -> dict[int, list[Path]]:
-    """The files of a trace by rank, ascending; none of them has been looked into.
+    """The files of a trace by rank, ascending, without reading them.
 
-    A rank has one, of a light trace two, in the order of writing.
+    A rank has one file, in a light trace up to two, in the order of writing.
 
     Raises:
-        TraceError: there is no trace, its manifest cannot be read, or something is no file.
+        TraceError: there is no trace, its manifest cannot be read, or an entry is not a regular
+            file.
     """
     path = Path(folder)
     names = _list(path)
@@ -191,7 +192,7 @@ def _read_manifest(path: Path, names: list[str]) -> Manifest:
 
 
 def _rank_files(path: Path, names: list[str], num_ranks: int) -> dict[int, list[Path]]:
-    """The files by rank, ascending; of a rank in the order of writing."""
+    """The files by rank, ascending; those of a rank in the order of writing."""
     files: dict[int, list[Path]] = {}
     for name in names:
         if (match := _RANK_FILE.fullmatch(name)) is None:

@@ -12,7 +12,7 @@ _MOST_NAMED = 4
 
 
 def one_line(text: str) -> str:
-    """The text on one line: what cannot be printed is escaped, what is too long is cut.
+    """The text on one line, with unprintable characters escaped and an excess cut off.
 
     Messages quote file names and the contents of damaged files, so they can hold anything.
     """
@@ -21,16 +21,16 @@ def one_line(text: str) -> str:
 
 
 def as_text(name: str) -> str:
-    """A name that can be sent: a file's name may hold bytes that are no text."""
+    """A name that can be encoded: a file's name may have bytes that are not valid text."""
     return os.fsencode(name).decode("utf-8", "replace")
 
 
 def name_iterations(numbers: Sequence[int], to: str = " to ") -> str:
-    """Iterations in words: "0 to 9", or "0, 10, ..., 90" where not all are there.
+    """Iterations in words: "0 to 9", or "0, 10, ..., 90" with gaps.
 
     Args:
-        numbers: ascending, one at least.
-        to: what stands between the first and the last.
+        numbers: ascending, at least one.
+        to: the word between first and last.
     """
     first, last = numbers[0], numbers[-1]
     if last - first == len(numbers) - 1:

@@ -1,7 +1,7 @@
-"""The ranks of a light trace whose beginnings are gone, cut to what all of them kept.
+"""The ranks of a light trace without its beginning, cut to the part that all of them kept.
 
-A rank throws its oldest rows away by itself. Most begin with the same iteration; one that was
-killed may have kept an earlier one, which the others have no more.
+Each rank discards its oldest rows by itself. Most begin with the same iteration; a killed rank may
+have kept an earlier one, which the others have discarded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from zerosim.schema.events import WHOLE, Event, Kind, Op
 def in_common(ranks: Sequence[RankTrace]) -> tuple[RankTrace, ...]:
     """The ranks, each from the first iteration on that all of them kept from its beginning.
 
-    Of a program without iterations: from the first collective of each group on.
+    For a program without iterations: from the first collective of each group on.
     """
     begins = [rank.begins for rank in ranks if rank.begins is not None]
     if not begins:
@@ -45,7 +45,7 @@ def _from_iteration(rank: RankTrace, begin: int) -> RankTrace:
 
 
 def _with_common_calls(ranks: Sequence[RankTrace]) -> tuple[RankTrace, ...]:
-    """Calls of a group have numbers; messages have none, so none of them is compared."""
+    """Calls of a group are numbered; messages are not, so they are not compared."""
     first: dict[str, int] = {}
     for rank in ranks:
         own: dict[str, int] = {}
@@ -70,7 +70,7 @@ def _takes(first: dict[str, int]) -> Callable[[Event], bool]:
 
 
 def _with_events(rank: RankTrace, events: Iterable[Event]) -> RankTrace:
-    """The rank with these of its events, and what belongs to them."""
+    """The rank with these of its events, and the records that belong to them."""
     kept = tuple(events)
     known = {event.id for event in kept}
     kept = tuple(event for event in kept if event.parent is None or event.parent in known)

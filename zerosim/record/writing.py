@@ -1,4 +1,4 @@
-"""A trace as files, for whoever made it of another one: what `load` reads back as it was."""
+"""A trace as files, for code that derives it from another one: `load` reads it back unchanged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def write(trace: Trace, folder: Path) -> None:
     """Write a manifest and a file for each rank.
 
     Args:
-        folder: made if it is not there; it must hold no trace.
+        folder: created if missing; must not have a trace.
 
     Raises:
         TraceError: it holds one, or cannot be written.
@@ -49,7 +49,7 @@ def _write_rank(rank: RankTrace, path: Path) -> None:
 
 
 def _rows(rank: RankTrace) -> Iterator[Row]:
-    """What a rank recorded, each thing after what it refers to."""
+    """The records of a rank, each after those that it refers to."""
     yield "header", rank.header
     yield from (("group", group) for group in rank.groups.values())
     yield from (("socket", socket) for socket in rank.sockets.values())
@@ -75,7 +75,7 @@ def _rows(rank: RankTrace) -> Iterator[Row]:
 
 
 def _event(event: Event, *, is_open: bool) -> Row:
-    """A message says what its call does not; all else says all of itself."""
+    """The fields of a message that its call lacks; all fields of other events."""
     if event.kind is not Kind.TRANSFER or event.parent is None or event.start_ns is None:
         return "open" if is_open else "event", event
     assert event.op is not None, "a message was sent or received"

@@ -1,15 +1,15 @@
-"""What a trace can say: its rows, and the records that they hold.
+"""The schema of a trace: its rows and the records in them.
 
     events       what happened: collectives, messages, copies, computations
     rows         a row with its checksum; `rowtext` writes a record's fields as JSON
-    memory       the roles of what is alive in memory
-    manifest     what a run was
-    strategies   how a program divides its training, as it says of itself
-    c10d         which arguments of an operator of `torch.distributed` say what
-    stands       what a held thread stands before
-    faults       what goes wrong on purpose
-    attach       how ranks that run are called
+    memory       live tensors by role
+    manifest     the description of a run
+    strategies   how a program partitions its training, as it declares it
+    c10d         the meaning of the arguments of operators of `torch.distributed`
+    stands       the next event of a paused thread
+    faults       injected faults
+    attach       how a debugger attaches to running ranks
 
-Those who write a trace (`trace`) and those who read one (`record`) share this and nothing else.
+The writer of a trace (`trace`) and its readers (`record`) share this package and nothing else.
 Begin with `events`.
 """

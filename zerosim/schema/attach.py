@@ -1,9 +1,9 @@
-"""How somebody calls ranks that run, to hold them: the file that says where, and who may.
+"""How a debugger attaches to running ranks: the file with the socket's address and the token.
 
-One rank of each host listens at a socket that only this user can open, and leaves its address and a
-token beside the trace. Who is let in there has it call the ranks over the run's own store; each
-comes to the door that the call names. What a call and a rank say of themselves is signed with the
-run's token, which goes over no network.
+One rank of each host listens on a socket that only this user can open, and writes its address and a
+token beside the trace. A client that is admitted there makes it summon the ranks through the run's
+own store; each rank connects to the address in the summons. Summons and ranks authenticate with the
+run's token, which is never sent over a network.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from pathlib import Path
 from zerosim.base.errors import EnvironmentFault
 
 ATTACH_VARIABLE = "ZEROSIM_DEBUGGABLE"
-"""The variable with the token of a run that can be held later."""
+"""The environment variable with the token of a run to which a debugger can attach later."""
 FILES = "attach-*.json"
 _TOKEN_BYTES = 24
 LONGEST_LINE = 65536
 
 
 def new_token() -> str:
-    """One that nobody guesses; that of the environment if it has one."""
+    """A random token, or that of the environment if it is set."""
     return os.environ.get(ATTACH_VARIABLE) or secrets.token_urlsafe(_TOKEN_BYTES)
 
 
 def proof(token: str, *said: object) -> str:
-    """That who said this knows the token."""
+    """A signature of these values with the token."""
     return hmac.new(token.encode(), json.dumps(said).encode(), hashlib.sha256).hexdigest()
 
 
 def is_proved(given: object, token: str, *said: object) -> bool:
-    """Whether a proof is right."""
+    """Whether a signature is valid."""
     return hmac.compare_digest(str(given).encode(errors="replace"), proof(token, *said).encode())
 
 
 def machine() -> str:
-    """Where processes reach each other's sockets: a kernel that runs, and its network."""
+    """Identifies a running kernel and its network namespace: processes there share sockets."""
     boot = network = ""
     with suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -55,11 +55,11 @@ def machine() -> str:
 
 @dataclass(frozen=True, slots=True)
 class AttachPoint:
-    """Where a run can be called.
+    """The address at which a debugger can attach to a run.
 
     Attributes:
-        path: of the socket at which one of its ranks listens.
-        machine: where that is; host: its name.
+        path: path of the socket on which one of its ranks listens.
+        machine: the machine of that socket; host: its host name.
     """
 
     path: str
@@ -68,7 +68,7 @@ class AttachPoint:
     host: str
 
     def write(self, folder: Path, rank: int) -> Path:
-        """Leave it beside the trace, for this user alone."""
+        """Write it beside the trace, readable only by this user."""
         target = folder / FILES.replace("*", str(rank))
         target.unlink(missing_ok=True)
         target.touch(mode=0o600, exist_ok=False)
@@ -77,10 +77,10 @@ class AttachPoint:
 
 
 def places(folder: Path) -> Iterator[AttachPoint]:
-    """Where the run that is being recorded in a folder can be called.
+    """The addresses at which a debugger can attach to the run being recorded in a folder.
 
     Raises:
-        EnvironmentFault: a file that says so is damaged.
+        EnvironmentFault: a file with an address is damaged.
     """
     for path in sorted(folder.glob(FILES)):
         try:
@@ -93,13 +93,13 @@ def places(folder: Path) -> Iterator[AttachPoint]:
 
 @dataclass(frozen=True, slots=True)
 class Summons:
-    """What ranks are told: whose door to come to.
+    """The message that summons ranks: the address to connect to.
 
     Attributes:
-        path: of its socket, for ranks of the same machine.
-        machine: where that is.
-        address: host and port for the others; "" if they are not to come.
-        nonce: what a rank signs that comes by it.
+        path: path of the debugger's socket, for ranks on the same machine.
+        machine: the machine of that socket.
+        address: host and port for ranks on other machines; "" if those are not summoned.
+        nonce: the value that a rank signs when it connects.
     """
 
     path: str
@@ -108,13 +108,13 @@ class Summons:
     nonce: str
 
     def encode(self, token: str) -> str:
-        """As it is put at the store."""
+        """The text that is put into the store."""
         said = asdict(self)
         return json.dumps(said | {"proof": proof(token, said)})
 
     @classmethod
     def decode(cls, text: str, token: str) -> Summons | None:
-        """The inverse; None if somebody else has put it there."""
+        """The inverse of `encode`; None if the signature is not valid."""
         try:
             said = json.loads(text)
             given = said.pop("proof")

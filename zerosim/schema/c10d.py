@@ -1,7 +1,7 @@
 """The c10d operators: which of their arguments say payload, group and peer.
 
-One table for who intercepts the calls and for who reads another's account of them. An operator that
-is not in it is unknown: its kind is never guessed from its name.
+One table for the interception of calls and for the import of profiles. An operator that is not in
+it is unknown: its kind is never inferred from its name.
 """
 
 from __future__ import annotations

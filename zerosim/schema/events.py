@@ -2,21 +2,21 @@
 
 A rank writes rows, one JSON object a line, in the order in which things happened:
 
-    header                       who this rank is; always the first row
-    group, socket                what later rows refer to by name or index
-    template                     what recurs, each step with other numbers: said once
+    header                       rank, process and host; always the first row
+    group, socket                records that later rows refer to by name or index
+    template                     the constant fields of recurring events, written once
     begin ... close              something that takes time: a computation, a collective
-    happened                     something that is over and stands alone: a wait
+    happened                     an event that is complete in one row: a wait
     transfer                     one message of a collective, when it is over
     wire                         the kernel's counters at a phase border
-    interface                    its counters of a network interface, of a run over several nodes
-    memory, allocations          what is alive, by role; what PyTorch's allocator counted
-    strategy                     how the program divides its training (`zerosim.schema.strategies`)
-    metric                       a number that the program reported: loss, gradient norm
-    standstill                   it has written nothing for some seconds: where its program is
-    checksum                     what it held, in a number (`--check-replicas`)
-    failure                      this rank could not go on
-    end                          always the last row of a run that closed its trace
+    interface                    its counters of a network interface, in a run on several nodes
+    memory, allocations          live tensors, by role; the counters of PyTorch's allocator
+    strategy                     how the program partitions its training
+    (`zerosim.schema.strategies`) metric                       a number that the program reported:
+    loss, gradient norm standstill                   no row for some seconds: the stack of the
+    program checksum                     a checksum of its tensors (`--check-replicas`) failure
+                    this rank could not go on end                          always the last row of a
+                    run that closed its trace
 
 Every row carries a checksum chained to the row before it (`zerosim.schema.rows`). A `begin` row
 without its `close` is what the rank was doing when it stopped. Schema 1 knows no templates: there
@@ -32,12 +32,12 @@ from enum import StrEnum
 from zerosim.base.tiers import Tier
 
 SCHEMA_VERSION = 2
-"""What is written."""
+"""The kinds of rows."""
 SCHEMAS_READ = (1, 2)
 
 
 class Kind(StrEnum):
-    """What sort of thing an event is."""
+    """The kind of an event."""
 
     COMPUTE = "compute"
     """A unit's forward, backward or update."""
@@ -65,7 +65,7 @@ class Phase(StrEnum):
 
 
 STEP_PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
-"""What belongs to an optimizer step: an evaluation or a checkpoint does not."""
+"""The phases of an optimizer step: evaluations and checkpoints are not part of it."""
 
 
 WHOLE = -1
@@ -86,7 +86,7 @@ class Purpose(StrEnum):
     """An optimizer that needs more of a divided tensor than its own part, as Muon does."""
     BROADCAST_STATE = "broadcast initial state"
     BROADCAST_BUFFERS = "broadcast buffers"
-    """What a module keeps beside its parameters: running means and the like."""
+    """Buffers of a module, such as running means."""
     ACTIVATIONS = "activations"
     """Tensor, sequence and expert parallel: activations in forward, their gradients in backward."""
     SEND_ACTIVATIONS = "send activations"
@@ -111,15 +111,15 @@ class Purpose(StrEnum):
     SYNCHRONIZE = "synchronize"
     """A barrier."""
     UNLABELLED = "unlabelled"
-    """Nobody said why: what a program asked for outside of any label."""
+    """Unknown: a request outside of any label."""
 
 
 OF_MICRO_BATCHES = (Purpose.SEND_ACTIVATIONS, Purpose.SEND_GRADIENTS)
-"""Of a pipeline's messages, of which both ends know iteration and micro-batch."""
+"""Purposes of pipeline messages, where both ends know iteration and micro-batch."""
 
 
 class Op(StrEnum):
-    """What the group was asked to do."""
+    """The operation of a collective or message."""
 
     ALL_REDUCE = "all-reduce"
     REDUCE_SCATTER = "reduce-scatter"
@@ -137,7 +137,7 @@ class Op(StrEnum):
 
 
 class Algorithm(StrEnum):
-    """Who carries a collective out, hence what a rank sends for it."""
+    """The implementation of a collective, which determines the bytes that a rank sends."""
 
     RING = "ring"
     """zerosim's own ring over send and receive; each hop is an event."""
@@ -148,7 +148,7 @@ class Algorithm(StrEnum):
     NCCL = "nccl"
     """The native call of PyTorch's NCCL backend."""
     OTHER = "other"
-    """The native call of a backend whose algorithm is not known to zerosim."""
+    """A native collective of a backend; zerosim does not know its algorithm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ class WireDelta:
 
 @dataclass(frozen=True, slots=True)
 class OperatorWork:
-    """What a computation asked of one operator, of a dry run, which counts it.
+    """The calls of one operator by a computation, as counted by a dry run.
 
     Attributes:
         operator: PyTorch's name of it: "mm".
@@ -189,52 +189,52 @@ class Event:
 
     Attributes:
         id: unique on its rank, increasing in the order of issue.
-        parent: id of the collective that a transfer belongs to, or of what a wait waits for; else
-            None.
+        parent: id of the collective that a transfer belongs to, or of the event that a wait waits
+            for; else None.
         rank: global rank.
         iteration: optimizer step, counted from 0; -1 before the first.
         micro_step: position within a gradient accumulation, counted from 0.
-        unit: what communicates or computes together: a layer, a bucket; "" if unknown.
+        unit: the module or bucket that communicates or computes; "" if unknown.
         purpose: why, for collectives, transfers and copies; None for the other kinds.
-        op: what the group was asked for; None for computations, copies and marks.
-        operator: PyTorch's name of an operator whose payload is not known: zerosim does not know
-            it, or the source of an imported run does not say how much it was given; else "".
-        algorithm: who carries it out; likewise None.
-        group: name of a `Group` row; likewise "".
+        op: the operation of the group; None for computations, copies and marks.
+        operator: PyTorch's name of an operator with unknown payload, because zerosim does not know
+            it or an imported profile does not record its size; else "".
+        algorithm: its implementation; None like `op`.
+        group: name of a `Group` row; "" if `op` is None.
         sequence: position among the collectives of that group on this rank.
-        peers: global ranks that this rank exchanges bytes with directly, where that is known; of
-            a native call with a root, the root. Of a receive from any rank the one that sent it,
-            which is known once it was waited for; empty if it never was.
-        dtype: element type as PyTorch names it ("bfloat16"); "" if it has none.
+        peers: global ranks with which this rank exchanges bytes directly, if known; for a native
+            call with a root, the root. For a receive from any rank, the sender, which is known
+            after the wait; empty without a wait.
+        dtype: element type as named by PyTorch ("bfloat16"); "" if it has none.
         elements: number of elements of the payload.
         payload_bytes: size of the whole buffer: the output of an all-gather, the input of a
-            reduce-scatter, the message of a transfer, the bytes of a copy. Of quantized elements
-            with the scales that travel along.
-        parts: elements of the pieces that a native call cuts its payload in, where they are not
-            one equal part for each rank: of an all-to-all what goes to each rank of the group, of a
-            reduce-scatter the tensors that are each reduced by itself; else empty.
-        received_parts: of an all-to-all that has `parts`, what comes from each rank.
+            reduce-scatter, the message of a transfer, the bytes of a copy. For quantized elements,
+            including their scales.
+        parts: elements of each piece of a native call's payload, if it is not one equal part per
+            rank: for an all-to-all, the part sent to each rank of the group; for a reduce-scatter,
+                the tensors that are reduced separately; else empty.
+        received_parts: for an all-to-all with `parts`, the elements received from each rank.
         sent_bytes: bytes that this rank was asked to send, summed over the intercepted messages;
             None for a native collective, whose algorithm the trace does not see.
-        received_bytes: likewise, received.
-        wire: what the kernel counted per socket during this collective; empty if not measured.
-        issue_ns: when the program asked for it, on the rank's clock.
-        start_ns: when it began; None if it had not begun.
-        end_ns: when it was over; None if it never ended or could not be seen to end.
+        received_bytes: the same for received bytes.
+        wire: the kernel's byte counts per socket during this collective; empty if not measured.
+        issue_ns: time of the program's request, on the rank's clock.
+        start_ns: time at which it began; None if it did not begin.
+        end_ns: time at which it ended; None if it never ended or its end was not observed.
         source: "file.py:41 in function" of the caller's code; "" if unknown.
-        functions: of a collective or copy, those of DeepSpeed or of zerosim's engine that stand
-            between `source` and the call, the outermost first, written likewise.
+        functions: for a collective or copy, the stack frames of DeepSpeed or of zerosim's engine
+            between `source` and the call, outermost first, in the same format.
         tensors: names of the parameters or buffers concerned.
         hop: position of a transfer in its ring, counted from 0.
         shard: index of the shard that a transfer carries (its owner's position in the group).
-        origin, target: of a copy, the tiers that it leads from and to; else None.
-        counted_bytes: of a copy from or to a disk, what the kernel counted for the thread that
-            did it (`/proc/self/task/TID/io`: `rchar` or `wchar`); None if it was not measured.
-        work: of a dry run's computation, what it asked of each operator; else empty.
-        error: why it failed; "" if it did not.
-        device_begin_ns, device_end_ns: when the device began it and was done with it, on the rank's
-            clock; of a wait, when its stream came to it and went on. None on a CPU, and where it
-            was not recorded.
+        origin, target: source and destination tier of a copy; else None.
+        counted_bytes: for a copy from or to a disk, the kernel's count for the copying thread
+            (`/proc/self/task/TID/io`: `rchar` or `wchar`); None if not measured.
+        work: for a computation of a dry run, the calls of each operator; else empty.
+        error: the reason of its failure; "" if it succeeded.
+        device_begin_ns, device_end_ns: start and end of its execution on the device, on the rank's
+            clock; for a wait, when its stream reached it and when it continued. None on a CPU, and
+            if not recorded.
     """
 
     id: int
@@ -283,16 +283,16 @@ class Event:
 
     @property
     def touched_bytes(self) -> int:
-        """What all its operators read and write, each for itself; likewise."""
+        """Bytes read and written, summed over all its operators; 0 where they were not counted."""
         return sum(one.calls * one.touched_bytes for one in self.work)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    """What events of a rank have in common that recur, in each step with other numbers.
+    """The constant fields of an event that recurs in every step of a rank.
 
     Attributes: as in `Event`, but for
-        number: by which rows refer to it.
+        number: the number by which rows refer to it.
     """
 
     number: int
@@ -382,10 +382,10 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceTime:
-    """When a device did what an event asked it for; it is known later than the event's end.
+    """The execution of an event on a device; known only after the event's end.
 
     Attributes:
-        event: its id.
+        event: id of the event.
         begin_ns, end_ns: as `device_begin_ns` and `device_end_ns` in `Event`.
     """
 
@@ -471,9 +471,9 @@ class WireSample:
     Attributes:
         phase: the phase that begins here.
         counters: a `WireDelta` for each socket, counted from the connection's start.
-        repeated: of each socket that had to send anything again, how much since its start.
-        is_quiet: on a device, whether it had come here, and no call was still under way; a CPU has
-            done what it is asked for when a call is over.
+        repeated: bytes retransmitted since its start, for each socket with retransmissions.
+        is_quiet: for a device, whether it had executed everything and no call was pending; on a CPU
+            the work of a call is complete when the call returns.
     """
 
     iteration: int
@@ -489,12 +489,12 @@ class WireSample:
 class InterfaceSample:
     """The kernel's counters of one network interface (totals since it exists).
 
-    They count whole packets, of whoever uses it; `zerosim.trace.interfaces` says what of it is
-    the sockets' own.
+    They count whole packets of all processes; `zerosim.trace.interfaces` derives the part of the
+    rank's own sockets.
 
     Attributes:
         name: "eth0" and the like.
-        addresses: its own, as they stand in the `local` of a `Socket` before the port.
+        addresses: its own addresses, in the format of `Socket.local` without the port.
     """
 
     time_ns: int
@@ -523,13 +523,13 @@ class Metric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Why this rank could not go on.
+    """The failure of this rank.
 
     Attributes:
         waiting_for: global ranks that the open collective was waiting for.
         peer_lost: True if the cause is another rank that died or fell silent.
-        source: the line of the program that it was raised below, "train.py:88 in step"; "" if that
-            is not known.
+        source: the program's line below which the error was raised, "train.py:88 in step"; "" if
+            unknown.
     """
 
     message: str
@@ -546,14 +546,14 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standstill:
-    """This rank has written nothing for some time: where its program stands.
+    """A rank without a new row for some time, with the stack of its program.
 
     Attributes:
-        since_ns: of its last row.
-        time_ns: of this look.
-        stack: where the thread that computes is, "train.py:88 in step", the innermost line first;
-            of what belongs neither to a framework nor to the tracing.
-        call: the first call that is not known to be over; None if there is none.
+        since_ns: time of its last row.
+        time_ns: time of this sample.
+        stack: frames of the computing thread, "train.py:88 in step", innermost first, without those
+            of frameworks and of the tracer.
+        call: id of the first call that has not completed; None if there is none.
     """
 
     since_ns: int
@@ -563,29 +563,29 @@ class Standstill:
 
 
 class Held(StrEnum):
-    """Of what a checksum is."""
+    """The tensor of a checksum."""
 
     GIVEN = "given"
-    """What a call was given by its rank."""
+    """The input of a call."""
     RESULT = "result"
-    """What the rank got from it."""
+    """The output of a call."""
     STATE = "state"
-    """What the rank keeps of a role for a unit."""
+    """The state of a role that the rank holds for a unit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checksum:
-    """What a rank held at a moment, in a number: what is equal has equal checksums.
+    """The checksum of tensors on a rank at one moment: equal tensors have equal checksums.
 
     Attributes:
-        held: of what.
-        iteration, phase: where the rank was; of a state, the phase that began.
-        unit: whose.
-        role: of a state, what it is for ("parameters"); else "".
-        event: of what a call was given or gave, the call or the message; else None.
-        digest: the CRC-32 of the bytes, of several tensors added up (modulo 2^32).
-        largest: the largest absolute value, of floating point values; nan or inf if there is one
-            that is not finite; None if it was not looked for.
+        held: which tensors.
+        iteration, phase: position of the rank; for a state, the phase that began.
+        unit: unit of the tensors.
+        role: role of a state ("parameters"); else "".
+        event: id of the call or message, for its input or output; else None.
+        digest: the CRC-32 of the bytes; for several tensors, the sum modulo 2^32.
+        largest: the largest absolute value of floating point elements; nan or inf if an element is
+            not finite; None if not computed.
     """
 
     held: Held

@@ -16,10 +16,10 @@ from zerosim.schema.events import Op, Phase, Purpose
 
 
 class FaultKind(StrEnum):
-    """What goes wrong on a rank."""
+    """A kind of fault on a rank."""
 
     SLOW = "slow"
-    """What it computes takes `times` as long, or `ms` more, from the iteration on."""
+    """Its computation takes `times` as long, or `ms` more, from the iteration on."""
     SLOW_LINK = "slow-link"
     """Each message that it sends takes `ms` more, from the iteration on."""
     SKIP = "skip"
@@ -39,7 +39,7 @@ class FaultKind(StrEnum):
     DIE = "die"
     """It is killed where it would call."""
     HANG = "hang"
-    """It stands still where it would call."""
+    """It hangs at the call."""
     DIE_WRITING = "die-writing"
     """It is killed while it writes a row of its trace."""
     FLIP_PARAMETER = "flip-parameter"
@@ -49,7 +49,7 @@ class FaultKind(StrEnum):
     FLIP_MESSAGE = "flip-message"
     """A bit flips on the way: of a message of a ring, else of what it gets from a call."""
     NAN = "nan"
-    """What it gives to be reduced has an element that is no number."""
+    """An element of its input to a reduction is NaN."""
     SEED = "seed"
     LEARNING_RATE = "learning-rate"
     BATCH = "batch"
@@ -70,13 +70,13 @@ OF_CALLS = frozenset(
         *(FaultKind.FLIP_GRADIENT, FaultKind.FLIP_MESSAGE, FaultKind.NAN),
     }
 )
-"""What happens at a call that the rank is about to make."""
+"""Faults that occur at a call of the rank."""
 OF_GRADIENTS = frozenset({FaultKind.FLIP_GRADIENT, FaultKind.NAN})
-"""What happens to what a call that reduces gradients is given."""
+"""Faults in the input of a call that reduces gradients."""
 LASTING = frozenset({FaultKind.SLOW, FaultKind.SLOW_LINK, FaultKind.LEARNING_RATE})
-"""What goes on from its iteration on; all else happens once."""
+"""Faults that last from their iteration on; the others occur once."""
 OF_OPTIONS = frozenset({FaultKind.SEED, FaultKind.LEARNING_RATE, FaultKind.BATCH})
-"""What a rank is told otherwise than the others."""
+"""Faults in which a rank has an option that differs from the others."""
 
 _NUMBERS = ("rank", "iteration", "call", "bit", "element")
 _DECIMALS = ("times", "ms")
@@ -89,15 +89,16 @@ class Fault:
     """One fault.
 
     Attributes:
-        rank: on which it happens; of a slow link the one that sends.
-        iteration: in which, or from which on.
-        unit, op, phase, purpose: at which calls, computations or messages; "" and None stand for
-            any. A unit is meant by its name or by its end: "1" is no end of "blocks.11".
-        call: which of these in that iteration, counted from 0.
-        times: how many times as much; 1 for what `ms` says.
-        ms: how much longer.
-        bit: which bit of the element flips, counted from the lowest.
-        element: which element.
+        rank: the rank with the fault; for a slow link, the sender.
+        iteration: the iteration in which the fault occurs or begins.
+        unit, op, phase, purpose: filter of the affected calls, computations or messages; "" and
+            None mean any. A unit is matched by its name or a suffix of whole components: "1" does
+            not match "blocks.11".
+        call: index among these in that iteration, counted from 0.
+        times: factor of the duration; 1 if `ms` is given.
+        ms: additional milliseconds.
+        bit: the bit of the element that flips, counted from the lowest.
+        element: index of the element.
     """
 
     kind: FaultKind
@@ -115,10 +116,10 @@ class Fault:
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """Read what stands after `--fault`.
+        """Parse the argument of `--fault`.
 
         Raises:
-            ConfigError: it is no fault; one line.
+            ConfigError: it does not describe a fault; one line.
         """
         name, *parts = (part.strip() for part in text.split(","))
         if name not in set(FaultKind):

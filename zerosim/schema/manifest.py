@@ -1,4 +1,4 @@
-"""What a trace was made of: its units, its buckets, its configuration, as in `manifest.json`."""
+"""The contents of `manifest.json`: units, buckets and configuration of a run."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketLayout:
-    """What is reduced in one collective."""
+    """A bucket: the elements reduced by one collective."""
 
     name: str
     segments: tuple[Segment, ...]
 
 
 class Source(StrEnum):
-    """Who made a run."""
+    """The origin of a run."""
 
     EXECUTED = "executed"
     """zerosim's own engine, for real."""
@@ -64,15 +64,16 @@ class Source(StrEnum):
     SIMULATED = "simulated"
     """A dry run: order, bytes and memory are the program's own; times are predicted."""
     PREDICTED = "predicted"
-    """Nobody: a run at the times that it would have if something were different."""
+    """Computed from another run: its times under changed conditions."""
     IMPORTED = "imported"
     """A program that another recorder than zerosim's wrote down: what it did not say is not
     recorded."""
 
 
 EACH = 8
-"""So many simulated ranks each do their own dry run and have a file, as in a run for real; of more,
-one may stand for others."""
+"""Up to so many simulated ranks, each rank has its own dry run and file, as in a real run; above
+that, one rank may represent others.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,19 +92,19 @@ class Alike:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What a trace was made of and where; `manifest.json` beside the ranks' files.
+    """The description of a traced run; `manifest.json` beside the files of the ranks.
 
     Attributes:
-        program: the command that made the trace.
+        program: the command of the traced run.
         config: the engine's configuration as plain values; empty for a foreign program.
         run: model, steps, seed and the like, as plain values; empty for a foreign program.
         versions: zerosim, torch, python, kernel.
-        light: which iterations were recorded, of a light trace; None if all were, with all else.
-        source: who made it; None of a run for real, of which the configuration says the rest.
-        machine: of a simulated run, the name of the machine that its times are predicted for.
-        alike: of a simulated run, which ranks' files stand for others.
-        notes: of an imported run, what its files did not say, a sentence each.
-        is_timed: False of an imported run whose times only say in which order things happened.
+        light: the recorded iterations of a light trace; None for a full trace.
+        source: the origin of the run; None for a real run, which the configuration describes.
+        machine: for a simulated run, the machine for which times are predicted.
+        alike: for a simulated run, the ranks that the file of one rank represents.
+        notes: for an imported run, the information that its files lack, one sentence each.
+        is_timed: False for an imported run in which times only give the order of events.
     """
 
     schema: int

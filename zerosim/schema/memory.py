@@ -1,4 +1,4 @@
-"""What memory is kept for, and the rows that say how much of it is alive.
+"""Roles of memory, and the rows with the live bytes of each role.
 
     memory        at an event: how many bytes each role has, as far as that changed
     allocations   once an iteration: what PyTorch's own allocator counted at those events
@@ -18,10 +18,10 @@ from zerosim.schema.events import Phase
 
 
 class Role(StrEnum):
-    """What memory is kept for. The first five are the model states."""
+    """The role of memory. The first five are the model states."""
 
     PARAMETERS = "parameters"
-    """What this rank keeps between iterations: all of them, or its shard."""
+    """The parameters that this rank keeps between iterations: all of them, or its shard."""
     GRADIENTS = "gradients"
     MASTER = "fp32 master"
     """fp32 copy of the parameters, below fp32 only."""
@@ -30,22 +30,22 @@ class Role(StrEnum):
     GATHERED = "gathered parameters"
     """Whole units that exist only while they are computed with."""
     BUFFERS = "communication buffers"
-    """What a collective was given that is nothing else."""
+    """Buffers of collectives without another role."""
     ACTIVATIONS = "activations"
-    """What autograd saved in forward for backward."""
+    """Tensors saved by autograd in forward for backward."""
     CHECKPOINTS = "activation checkpoints"
     """Inputs of blocks that backward computes again."""
     SECONDARY = "secondary parameters"
-    """What each node keeps of all parameters, beside the ranks' own parts (ZeRO++)."""
+    """The secondary copy of the parameters in each node, besides the ranks' shards (ZeRO++ hpZ)."""
     WORKSPACES = "library workspaces"
-    """What cuBLAS keeps for itself on a GPU."""
+    """Workspaces of cuBLAS on a GPU."""
     OTHER = "other"
     """What no role explains of what the allocator counted; where none is asked, what Python's
     objects refer to beside the roles, by dtype and shape. Only that is recorded."""
 
 
 MOMENTS = (Role.MOMENTUM, Role.VARIANCE)
-"""What Adam's first update makes."""
+"""Roles that Adam allocates at its first update."""
 OPTIMIZER_STATES = (Role.MASTER, *MOMENTS)
 MODEL_STATES = (Role.PARAMETERS, Role.GRADIENTS, *OPTIMIZER_STATES)
 
@@ -73,13 +73,13 @@ class Moment(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What one role has for one unit.
+    """Live bytes of one role for one unit.
 
     Attributes:
         unit: "" if unknown; of what has no role its dtype and shape, and a row of "" whenever it
             was looked for.
         bytes: of the storages that are alive, or of the files; 0 if none is any more.
-        tier: where they lie.
+        tier: the tier of the bytes.
     """
 
     role: Role
@@ -90,18 +90,18 @@ class Holding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySample:
-    """What changed in memory since the sample before.
+    """Changes of memory since the previous sample.
 
     Attributes:
         number: counted from 0 on its rank.
-        event: id of the event that began or was over, or inside of which it was; None at a phase's
-            beginning.
+        event: id of the event that began, ended or was open at the sample; None at the beginning of
+            a phase.
         changes: the roles and units whose bytes changed, with the new bytes.
-        unrecorded_bytes: of all roles together, what the allocator's record leaves out: what was
-            there before it began, and buffers that another thread allocated.
-        allocated_bytes: what a device's allocator says is alive; None if it was not asked, as
-            between phase borders, or tells only later (CPU).
-        peak_bytes: the most that it says ever was; likewise.
+        unrecorded_bytes: bytes over all roles that the allocator's record lacks: those allocated
+            before it began or by another thread.
+        allocated_bytes: live bytes as counted by the device's allocator; None if not queried, as
+            between phase borders, or known only later (CPU).
+        peak_bytes: the allocator's peak so far; None in the same cases.
     """
 
     number: int
@@ -119,9 +119,9 @@ class MemorySample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocations:
-    """What PyTorch's own record of allocations says, once an iteration is over.
+    """Allocations as recorded by PyTorch, written after an iteration.
 
-    Counted from the trace's beginning: what was allocated earlier is not in it.
+    Counted from the trace's beginning: earlier allocations are not included.
 
     Attributes:
         numbers: of the samples concerned, ascending.
@@ -140,9 +140,9 @@ class MapMoment(StrEnum):
     PHASE = "phase"
     """A phase began."""
     PEAK = "peak"
-    """The most of the iteration was in use."""
+    """The peak of the iteration."""
     FULL = "full"
-    """There was no room for what was to be allocated."""
+    """An allocation failed for lack of room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +150,8 @@ class AddressBlock:
     """Addresses in use for one purpose, with neighbours of the same purpose.
 
     Attributes:
-        bytes: with what rounding up to the alignment added.
-        role: `Role.OTHER` if nobody said what it is for.
+        bytes: size, rounded up to the alignment.
+        role: `Role.OTHER` if the purpose is unknown.
     """
 
     offset: int
@@ -162,10 +162,10 @@ class AddressBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddressMap:
-    """What lies where in the memory of a device with a limit.
+    """The address map of a device with a memory limit.
 
     Attributes:
-        blocks: in the order of their addresses; all else is free.
+        blocks: in the order of their addresses; the rest is free.
     """
 
     moment: MapMoment
@@ -178,12 +178,12 @@ class AddressMap:
 
     @property
     def used_bytes(self) -> int:
-        """Of all blocks."""
+        """Bytes of all blocks."""
         return sum(block.bytes for block in self.blocks)
 
     @property
     def free_bytes(self) -> int:
-        """In however many pieces."""
+        """Free bytes, in any number of pieces."""
         return self.limit_bytes - self.used_bytes
 
     @property

@@ -1,10 +1,9 @@
 """A record's fields as JSON text, in the order of the record, those with their default left out.
 
-A rank writes thousands of rows in a second of training, so each kind of record has a function of
-its own, written out field by field when it is first asked for, as `dataclasses` makes `__init__`.
-Where not even the record is made, another one takes the values of its fields. They say what
-`to_json` would say of each value, which decides wherever a value is not of the type that its field
-declares.
+A rank writes thousands of rows per second of training, so each kind of record has a generated
+function that writes it field by field, compiled on first use, as `dataclasses` does for `__init__`.
+A second function takes the values of the fields, for callers that do not construct the record. The
+output is that of `to_json`, which is called for a value that is not of its field's declared type.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 _REMEMBERED = 4096
-"""Texts of strings, and of tuples of them, that are kept: units and sources come again."""
+"""Size of the cache of texts of strings and tuples of strings: units and sources recur."""
 
 Text = Callable[..., str]
 
 
 def plain(value: Any) -> Any:
-    """A value with nothing in it that JSON has no way to write."""
+    """The value with everything converted that JSON cannot represent."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, str):
-        # a path may hold bytes that are no text, which JSON has no way to write
+        # a path may have bytes that are not valid text, which JSON cannot represent
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, tuple | list):
         return [plain(item) for item in value]
@@ -42,7 +41,7 @@ def plain(value: Any) -> Any:
 
 
 def _inner(record: Any) -> dict[str, Any]:
-    """A record within a row; `asdict` would copy it deeply, which takes ten times as long."""
+    """A record within a row; `asdict` would make a deep copy, ten times as slow."""
     return {name: getattr(record, name) for name in record.__slots__}
 
 
@@ -52,7 +51,7 @@ _encoder = json.JSONEncoder(
 
 
 def to_json(value: Any) -> str:
-    """JSON text; values that JSON cannot hold are rare, so they are looked for only then."""
+    """JSON text; values that JSON cannot represent are rare and converted only on failure."""
     if type(value) is int:
         return int.__repr__(value)
     if type(value) is str:
@@ -66,18 +65,18 @@ def to_json(value: Any) -> str:
 
 
 _text_of = lru_cache(_REMEMBERED)(to_json)
-"""Of a string, or a tuple of strings: equal ones have the same text."""
+"""The cached text of a string or a tuple of strings."""
 
 
 @cache
 def fields_text(kind: type) -> Text:
-    """What writes the fields of a record, each with a comma before it."""
+    """The function that writes the fields of a record, each with a comma before it."""
     return _function(kind, ["r"], _writing(_hinted(kind), "r."))
 
 
 @cache
 def values_text(kind: type, *names: str, head: str = "") -> Text:
-    """What writes these fields of a record that is not made; it takes their values, in this order.
+    """The function that writes these fields from their values, in this order, without a record.
 
     Args:
         names: fields that are not named have their default.
@@ -88,7 +87,7 @@ def values_text(kind: type, *names: str, head: str = "") -> Text:
 
 
 def _writing(chosen: Iterable[tuple[Field[Any], Any]], place: str, head: str = "") -> list[str]:
-    """The statements that write these fields, whose values stand at this place."""
+    """The statements that write these fields; their values are at this place."""
     lines = [f"t = {_literal(head)}"]
     for field, hint in chosen:
         write = f"t += {_literal(f',{_key(field)}')} + {_expression(field, hint)}"
@@ -99,7 +98,7 @@ def _writing(chosen: Iterable[tuple[Field[Any], Any]], place: str, head: str = "
 
 @cache
 def _record_text(kind: type) -> Text:
-    """What writes a record within a row: all of its fields."""
+    """The function that writes a record within a row: all of its fields."""
     parts = [
         f"{_literal(_key(field))} + {_expression(field, hint, f'r.{field.name}')}"
         for field, hint in _hinted(kind)
@@ -152,7 +151,7 @@ def _expression(field: Field[Any], hint: Any, value: str = "v") -> str:
 
 
 def _of_many(hint: Any) -> Any:
-    """What a tuple of any length holds; None if it is not one."""
+    """The element type of a tuple of any length; None if the type is another."""
     return get_args(hint)[0] if get_origin(hint) is tuple else None
 
 

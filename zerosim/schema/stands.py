@@ -1,4 +1,4 @@
-"""What a held thread stands before: said by the rank, read by whoever holds it."""
+"""The next event of a paused thread: sent by the rank, read by the debugger."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 from zerosim.schema.events import Kind, Op, Phase, Purpose
 
 DEBUG_VARIABLE = "ZEROSIM_DEBUG"
-"""The variable that names the socket of whoever holds the ranks."""
+"""The environment variable with the path of the debugger's socket."""
 FORWARD = 'kind == "mark" and phase == "forward"'
-"""The condition that holds as an iteration begins, or a micro-step of it."""
+"""The condition that is true when an iteration or one of its micro-steps begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stand:
-    """What a thread stands before.
+    """The next event of a paused thread.
 
     Attributes: as in `zerosim.schema.events.Event`, but for
         kind: a mark is the beginning of a phase.
-        ranks: global ranks that take part in a collective; of anything else empty.
-        hop: of a transfer: the round of its ring that comes next.
-        place: how many like it this rank has met in this iteration before.
+        ranks: global ranks that take part in a collective; else empty.
+        hop: for a transfer, the next round of its ring.
+        place: number of equal events that this rank has passed in this iteration.
     """
 
     kind: Kind

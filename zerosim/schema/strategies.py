@@ -39,7 +39,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bundle:
-    """What communicates together: a bucket, a wrapped module, a pipeline stage, a layer.
+    """A unit of communication: a bucket, a wrapped module, a pipeline stage, a layer.
 
     Attributes:
         name: as events call it in `unit`.

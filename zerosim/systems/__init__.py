@@ -1,16 +1,16 @@
-"""A folder for each way to divide a training among ranks, and the registry that knows them.
+"""One folder for each way to partition a training, and the registry of these systems.
 
-    registry    which systems there are, also those of other packages; a part of one by its name
-    catalogue   which of them `zerosim profiles` runs, and `step`, what these runs share
+    registry    the systems, including those of other packages; their parts by name
+    catalogue   those that `zerosim profiles` runs, and `step`, their shared code
 
-A folder has what others ask of the system: `observe` (how it is found in a program), `plan` (its
-law and calls), `states` (what a rank keeps), `frames` (which rank holds which shard when), `run`
-(how zerosim trains with it). zerosim's own engine is in `zerosim.train`, its law in
-`zerosim.theory`: it is what all others are compared with. A hand-written program belongs to no
-system; `theory.programs.hand_written` says which law it is like.
+The parts of a folder: `observe` (finds the system in a program), `plan` (its law and calls),
+`states` (the memory of a rank), `frames` (the shards of each rank over time), `run` (how zerosim
+trains with it). zerosim's own engine is in `zerosim.train`, its law in `zerosim.theory`: it is the
+reference for all others. A hand-written program belongs to no system;
+`theory.programs.hand_written` finds the law that it resembles.
 
 Units and bundles of a program's first model have their names in it; those of others the model's
-name before them, which is also the strategy's option `label`. A model that a micro-step does
-without spans this rank alone, and so communicates nothing. The other options of a `Strategy` are
-listed in each folder.
+name in front, which is also the strategy's option `label`. A model without use in a micro-step
+spans this rank alone, and so communicates nothing. The other options of a `Strategy` are listed in
+each folder.
 """

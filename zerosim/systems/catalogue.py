@@ -1,4 +1,4 @@
-"""Which implementations can be run, and which of them are here."""
+"""The implementations that can run, and whether each is installed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _undivided(implementation: Implementation, run: RunConfig) -> str:
 
 
 def make_step(implementation: Implementation, run: RunConfig, batches: Batches) -> Step:
-    """The step of an implementation; on every rank, when all have joined."""
+    """The step of an implementation; called on every rank, after all have joined."""
     module, _, function = implementation.run_by.rpartition(".")
     home = import_module(f"zerosim.systems.{module}")
     maker: Callable[[RunConfig, Batches], Step] = getattr(home, function)

@@ -1,13 +1,13 @@
-"""Which systems there are. Whatever wants to know something of one asks here, by its name.
+"""The systems, and access to their parts by name.
 
-A system's parts are modules of its package, loaded when they are asked for, so that what reads a
-trace never loads what observes a program, and the other way round:
+A system's parts are modules of its package, loaded on demand, so that readers of a trace never load
+observers of a program, and vice versa:
 
     observe   `observer(units)`: the `Observer` that finds the system in a program    (torch)
-    plan      `plan(asked)`: what it makes a rank call in a step, its law and causes  (no torch)
-    states    `keeps(asked)`: what a rank keeps of its model states                   (no torch)
-    frames    `read(cutting)`: which rank holds which shard when                      (no torch)
-    dry       `as_with_memory()`: a context for dry runs, whose tensors have no memory  (torch)
+    plan      `plan(asked)`: the calls of a rank in a step, its law and causes         (no torch)
+    states    `keeps(asked)`: the model states of a rank                               (no torch)
+    frames    `read(cutting)`: the shards of each rank over time                      (no torch)
+    dry       `as_with_memory()`: a context for dry runs, with tensors without memory  (torch)
 
 Other packages bring systems as entry points of the group `zerosim.systems` (docs/systems.md).
 """
@@ -27,19 +27,19 @@ from zerosim.base.errors import EnvironmentFault
 from zerosim.schema.memory import Role
 
 GROUP = "zerosim.systems"
-"""Of entry points."""
+"""The group of entry points."""
 _OWN = (
     *("ddp", "fsdp2", "fsdp1", "zero_redundancy", "deepspeed", "tensor_parallel"),
     "pipeline_parallel",
 )
-"""In the order in which a program is searched for them: what wraps before what is wrapped."""
+"""In the order of search in a program: wrappers before what they wrap."""
 
 
 class Axis(StrEnum):
-    """Along what a system divides a training."""
+    """The dimension along which a system partitions a training."""
 
     DATA = "data"
-    """The batch, and perhaps what replicas keep alike."""
+    """The batch, and possibly replicated states."""
     OPTIMIZER = "optimizer"
     """The optimizer's states, beside a system that divides the batch."""
     TENSOR = "tensor"
@@ -50,17 +50,17 @@ class Axis(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """A way to divide a training among ranks.
+    """A way to partition a training among ranks.
 
     Attributes:
-        name: as rows `Strategy` say it.
-        package: that has its parts.
-        replicates: roles of what each rank keeps whole, and all keep alike.
-        joins: the system whose plan it becomes a part of.
-        divides: roles that it takes from what that one replicates.
+        name: its name in rows `Strategy`.
+        package: the package of its parts.
+        replicates: roles of states that every rank keeps whole and equal.
+        joins: the system whose plan it extends.
+        divides: roles that it partitions, among those that the joined system replicates.
         has_whole_model: its strategy lists every parameter of the model.
-        ends_with_its_model: it is no longer in force once the model is gone.
-        remembers: what it calls in a step depends on earlier steps.
+        ends_with_its_model: it is out of force once the model is freed.
+        remembers: its calls in a step depend on earlier steps.
     """
 
     name: str
@@ -86,10 +86,10 @@ def _part(package: str, name: str) -> ModuleType | None:
 
 @cache
 def systems() -> dict[str, System]:
-    """All that there are, by name: zerosim's own, then those of other packages.
+    """All systems by name: zerosim's own, then those of other packages.
 
     Raises:
-        EnvironmentFault: an entry point brings no system, or one whose name is taken.
+        EnvironmentFault: an entry point has no system, or one with a name in use.
     """
     own = (import_module(f"{__package__}.{name}").SYSTEM for name in _OWN)
     found: dict[str, System] = {one.name: one for one in own}
@@ -110,20 +110,20 @@ def systems() -> dict[str, System]:
 
 
 def find(name: str) -> System | None:
-    """A system by its name; None for what no installed package knows, and for hand-written."""
+    """A system by its name; None if no installed package knows it, and for hand-written."""
     return systems().get(name)
 
 
 def axis_of(name: str) -> Axis | None:
-    """Along what a system divides a training; None if it is not known."""
+    """The dimension along which a system partitions a training; None if unknown."""
     found = find(name)
     return None if found is None else found.axis
 
 
 def reader_of(names: Collection[str], part: str) -> ModuleType | None:
-    """The part of one of these systems that can say something of all of them together.
+    """The part of one of these systems that can handle all of them together.
 
-    Such a part names in `BESIDE` the sets of other systems beside which it knows itself.
+    Such a part lists in `BESIDE` the sets of other systems that it supports.
     """
     for name in names:
         system = find(name)

@@ -1,4 +1,4 @@
-"""What all implementations share: the step, the optimizer, the model."""
+"""Shared by all implementations: the step, the optimizer, the model."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from zerosim.base.config import RunConfig
 from zerosim.train.models import build
 
 LEARNING_RATE = 1e-3
-"""That of zerosim's engine where nothing else is asked for."""
+"""The default of zerosim's engine."""
 
 Step = Callable[[int], float | None]
-"""Does one optimizer step, of this number; gives this rank's loss, None if it computes none."""
+"""Does the optimizer step of this number; returns this rank's loss, None if it has none."""
 
 
 def model_of(run: RunConfig) -> nn.Module:

@@ -1,9 +1,9 @@
-"""What theory says: closed forms for memory and traffic, exact to the byte.
+"""The theory: closed forms for memory and traffic, exact to the byte.
 
-Owns padding and partition arithmetic, what each algorithm makes a rank send, the laws of the
-paper with every named deviation from them, and the claims that a run can be held against. It is
-layer L1: it imports the standard library and layer L0 (`errors`, `events`, `config`,
-`quantities`), never torch, the engine or a trace: what it says would otherwise prove nothing.
+It has padding and partition arithmetic, the traffic of each algorithm on a rank, the laws of the
+papers with every named deviation, and the claims that a run can be compared with. It is layer L1:
+it imports the standard library and layer L0 (`errors`, `events`, `config`, `quantities`), never
+torch, the engine or a trace: otherwise its predictions would prove nothing.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What an algorithm makes rank r of N send and receive, and what a backend adds on the wire.
+"""Bytes that rank r of N sends and receives with each algorithm, and a backend's framing.
 
-One entry for all algorithms: zerosim's ring (`ring`) and its messages between each two ranks,
-Gloo's native calls (`gloo`), and the ring bound that NCCL documents; what NCCL's protocols put on
-its sockets beside that, `nccl` knows. All numbers are exact whole bytes of payload; what cannot be
-said exactly is refused.
+The entry point for all algorithms: zerosim's ring (`ring`) and its pairwise messages, Gloo's native
+calls (`gloo`), and the ring bound that NCCL documents; `nccl` knows the framing of NCCL's protocols
+on sockets. All numbers are exact whole bytes of payload; a cost that is not known exactly is an
+error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OF_A_RING = (
     *(Op.BROADCAST, Op.REDUCE),
     *(Op.SEND, Op.RECEIVE),
 )
-"""What zerosim's ring can carry out, and has a bound by it."""
+"""The operations of zerosim's ring, which have a ring bound."""
 GLOO_FRAME_BYTES = 48
 """One control message of Gloo's TCP transport, as measured (see `framing`)."""
 
@@ -41,21 +41,20 @@ def cost(  # noqa: PLR0913, PLR0917 - a collective has as many sides
     parts: tuple[int, ...] = (),
     received_parts: tuple[int, ...] = (),
 ) -> Cost:
-    """What one rank sends and receives for one collective, without framing.
+    """Bytes that one rank sends and receives for one collective, without framing.
 
     Args:
-        algorithm: who carries it out.
-        op: what the group is asked for.
+        algorithm: the implementation of the collective.
+        op: the operation.
         num_ranks: N, the size of the group.
-        rank: position in the group, 0 to N - 1.
-        num_elements: of the whole buffer; see `Request`. Ignored by a barrier.
+        rank: index in the group, 0 to N - 1.
+        num_elements: elements of the whole buffer; see `Request`. Ignored for a barrier.
         element_bytes: bytes of one element.
-        root: position of the root, where the operation has one.
+        root: index of the root, if the operation has one.
         chunk_bytes: largest message of zerosim's ring; other algorithms ignore it.
         parts, received_parts: elements of unequal parts, as in `Event`; empty if they are equal.
 
-    Returns:
-        Exact payload bytes, and messages where they are known. A group of one rank moves
+    Exact payload bytes, and numbers of messages if known. A group of one rank moves nothing.
         nothing.
 
     Raises:
@@ -91,14 +90,14 @@ def cost(  # noqa: PLR0913, PLR0917 - a collective has as many sides
 
 
 def backend_messages(backend: str, num_bytes: int) -> int:
-    """Messages in which a backend carries one that it is given: NCCL cuts it, Gloo never."""
+    """Number of messages of a backend for one that it is given: NCCL splits it, Gloo never does."""
     return num_messages(num_bytes) if backend == Algorithm.NCCL else 1
 
 
 def is_more_than_asked(algorithm: Algorithm, op: Op | None) -> bool:
-    """Whether an algorithm carries a call out as a larger one: Gloo reduce-scatters as all-reduce.
+    """Whether an algorithm implements a call as a larger one: Gloo reduce-scatters as all-reduce.
 
-    Beside that a native call differs from its bound by the rounding of its segments alone.
+    Apart from that, a native call differs from its bound only by the rounding of its segments.
     """
     return algorithm is Algorithm.GLOO and op is Op.REDUCE_SCATTER
 
@@ -117,10 +116,10 @@ def _pairwise(request: Request) -> Cost:
 def _nccl_bound(request: Request) -> Cost:
     """The bound of the ring algorithm, as nccl-tests documents it; nothing here is measured.
 
-    Source: nccl-tests, doc/PERFORMANCE.md, "Bus bandwidth": a rank sends (N-1)/N of the buffer
-    for all-gather and reduce-scatter, twice that for all-reduce. NCCL may choose another
-    algorithm (tree, NVLS), cuts messages as it likes, and adds its own protocol bytes. What has a
-    root goes along the ring from it, or to it; all else consists of messages between two ranks.
+    Source: nccl-tests, doc/PERFORMANCE.md, "Bus bandwidth": a rank sends (N-1)/N of the buffer for
+        all-gather and reduce-scatter, twice that for all-reduce. NCCL may choose another algorithm
+        (tree, NVLS), splits messages freely, and adds its own protocol bytes. Operations with a
+        root go along the ring from it, or to it; all others consist of messages between two ranks.
     """
     match request.op:
         case Op.ALL_REDUCE:
@@ -143,11 +142,11 @@ def _nccl_bound(request: Request) -> Cost:
 
 @dataclass(frozen=True, slots=True)
 class Framing:
-    """What a backend's protocol adds to the payload on one rank's wire.
+    """Bytes that a backend's protocol adds to the payload on one rank's wire.
 
     Attributes:
         sent_bytes: protocol bytes that this rank sends, for the messages of both directions.
-        received_bytes: likewise, received.
+        received_bytes: the same for received bytes.
     """
 
     sent_bytes: int
@@ -155,27 +154,27 @@ class Framing:
 
 
 def framing(backend: str, cost: Cost) -> Framing | None:
-    """What the backend that carries the messages adds to their payload.
+    """The framing that the backend adds to the payload of its messages.
 
-    Gloo, as measured (torch 2.13.0 over TCP): the sender of a message sends two frames of 48
-    bytes (send ready; the header of the payload), its receiver sends one (receive ready),
-    whatever the size of the message, also none. So a rank sends 96 bytes for each message sent
-    and 48 for each received. To reproduce it, run
-    `pytest tests/theory/test_gloo_wire.py`: it reads `bytes_sent - bytes_retrans +
-    notsent_bytes` from `TCP_INFO` of each socket of each rank before and after a collective.
+    Gloo, as measured (torch 2.13.0 over TCP): the sender of a message sends two frames of 48 bytes
+    (send ready; the header of the payload), its receiver sends one (receive ready), for every size
+    of the message, including none. A rank therefore sends 96 bytes per message sent and 48 per
+    message received. To reproduce it, run `pytest tests/theory/test_gloo_wire.py`: it reads
+    `bytes_sent - bytes_retrans + notsent_bytes` from `TCP_INFO` of each socket of each rank before
+    and after a collective.
 
-    NCCL over sockets, of sends and receives: a header before each of its own messages, as which
-    `messages` counts them. What it adds to its collectives, `zerosim.theory.nccl` says.
+    NCCL over sockets, for sends and receives: a header before each of its own messages, which
+    `messages` counts. For its collectives, see `zerosim.theory.nccl`.
 
     Args:
         backend: "gloo", "nccl", ... as in `Group.backend`: the transport under a ring, too.
         cost: of one or more collectives.
 
     Returns:
-        The framing, or None where it is not known: any other backend, or number of messages.
+        The framing, or None if unknown: for any other backend, or number of messages.
 
     Raises:
-        ConfigError: "ring", which is no backend: its messages go over one.
+        ConfigError: "ring", which is not a backend: its messages use one.
     """
     if backend == Algorithm.RING:
         raise ConfigError("'ring' is not a backend: give the one that carries its messages")

@@ -1,4 +1,4 @@
-"""The records of a law, and the names of all that makes a step differ from one."""
+"""The records of a law, and the names of all deviations of a step from it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from zerosim.base.quantities import PSI
 
 
 class Cause(StrEnum):
-    """Why a step sends, or a rank keeps, more or less than the pure law says."""
+    """Why a step sends, or a rank keeps, more or less than under the pure law."""
 
     PADDING = "padding"
     """Zeros that make units a multiple of the number of ranks."""
     REPLICATED = "replicated parameters"
-    """Parameters that every rank keeps whole, where the law divides all of them."""
+    """Parameters that every rank keeps whole, although the law divides all of them."""
     FROZEN_PARAMETERS = "frozen parameters"
     """Parameters without gradients: the law counts them, the stages send less for them."""
     SKIPPED_UPDATE = "skipped update"
@@ -24,59 +24,59 @@ class Cause(StrEnum):
     GRADIENT_NORM = "gradient norm"
     AVERAGE_LOSS = "average loss"
     BACKEND_ALGORITHM = "backend's algorithm"
-    """A native call that moves more than the bound of what it was asked for."""
+    """A native call that moves more than the bound of its payload."""
     SEGMENT_ROUNDING = "rounding of the backend's segments"
     """A native call that does not divide its buffer equally among the ranks."""
     SCALES = "scales of quantization"
-    """An fp32 scale for each block of quantized elements, and the half byte of an odd row."""
+    """An fp32 scale per block of quantized elements, and the unused half byte of an odd row."""
     DELAYED_UPDATE = "delayed update"
-    """The first step has no update of an earlier one to hand on."""
+    """The first step has no delayed update of an earlier one."""
     ACTIVATIONS = "activations"
-    """Of tensor and expert parallel ranks, and checkpoints: the law counts parameters and
+    """Of tensor- and expert-parallel ranks, and checkpoints: the law counts parameters and
     gradients."""
     UNEQUAL_PARTS = "unequal parts of ranks"
     """A root sends more than others, and some ranks are roots of more than others are."""
 
     # of programs that zerosim's engine did not run
     KEPT_PARAMETERS = "parameters kept"
-    """What was gathered is kept, so it is not gathered again."""
+    """Gathered parameters are kept, so they are not gathered again."""
     UNUSED = "unused parameters"
     """Modules that a forward does not call are not gathered, parameters without a gradient not
     reduced."""
     SMALLER_GROUP = "smaller group"
     """Gathered again among fewer ranks than it is divided among."""
     RECOMPUTATION = "recomputation"
-    """Forward is computed again in backward, with what it communicates."""
+    """Forward is recomputed in backward, with its communication."""
     USED_AGAIN = "parameters used again"
     """Several modules share a parameter, or one computes several times: each gathers it."""
     REDUCED_AGAIN = "gradients reduced again"
-    """Gradients are reduced in each micro-step where once would do."""
+    """Gradients are reduced in each micro-step instead of once."""
     NOT_REDUCED = "gradients not reduced"
-    """Gradients are added up where they are, or nobody needs them."""
+    """Gradients are accumulated in place, or not needed."""
     NEVER_READY = "gradients never ready"
     """Parameters got no gradient that a reduction waits for: it is never made, and replicas drift
     apart."""
     ALL_REDUCED = "gradients all-reduced"
-    """Each rank gets all sums where its own part would do."""
+    """Each rank gets all sums instead of its own part."""
     REDUCTION_DTYPE = "dtype of the reduction"
     """Gradients travel in another dtype than parameters."""
     GATHER_DTYPE = "dtype of the parameters"
     """Parameters travel in another dtype than they are kept in."""
     HOOK = "communication hook"
-    """What the program's own function sends in place of an all-reduce."""
+    """The traffic of the program's own communication hook instead of an all-reduce."""
     AVERAGED_PARAMETERS = "parameters averaged"
-    """Local SGD averages parameters every few steps, where gradients would be reduced in each."""
+    """Local SGD averages parameters every few steps instead of gradients in each."""
     COMPUTED_UPDATE = "computing the update"
     """An optimizer that needs whole matrices (Muon) gathers them; Adam works element by element."""
     BUCKETS = "buckets"
-    """Buckets hold more or less than the gradients of all parameters."""
+    """Buckets have more or less than the gradients of all parameters."""
     SEPARATE_INPUTS = "separate inputs"
     """Tensor parallel: modules that share an input communicate for it one by one."""
     PARTIAL_GRADIENTS = "partial gradients"
     """Tensor parallel: an optimizer completes sums that gradients were left as, as often as it
     reads them."""
     BESIDE_THE_LAYERS = "beside the layers"
-    """Tensor parallel: what is divided and belongs to no pair of column and row."""
+    """Tensor parallel: sharded modules outside of a pair of column and row."""
     ONE_RANK = "stages on one rank"
     """Pipeline parallel: neighbouring stages that need no message."""
     BUFFERS = "buffers"
@@ -84,7 +84,7 @@ class Cause(StrEnum):
     METADATA = "metadata"
     SYNCHRONIZATION = "synchronization"
     ASKED_FOR = "asked for by the program"
-    """What the program itself gathers whole, beside what computing needs."""
+    """Parameters that the program itself gathers, besides those of the computation."""
     NO_PLAN = "no plan"
     """What a system sends with an option that theory has no plan for."""
     EVALUATION = "evaluation"
@@ -96,7 +96,7 @@ class Cause(StrEnum):
     SMALL = "small beside the model"
     """Numbers that the program adds up itself in a step: a norm, an accuracy, a flag."""
     NOT_ATTRIBUTED = "not attributed"
-    """What nobody said the purpose of."""
+    """Traffic of unknown purpose."""
 
 
 LEFT_OUT = frozenset(
@@ -122,21 +122,21 @@ LEFT_OUT = frozenset(
         Cause.SMALL,
     }
 )
-"""What a law leaves out: with these alone a step is as predicted. With any other cause it differs
-from its law, whoever ran it."""
+"""Causes that a law omits: with these alone a step is as predicted. With any other cause it differs
+from its law, for every system."""
 
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """What the paper says that a step, or one phase of it, communicates.
+    """The communication of a step, or of one phase of it, according to the paper.
 
     Attributes:
-        payloads: in `unit`.
-        words: what they are.
+        payloads: the amount, in `unit`.
+        words: a description of the amount.
         source: paper and section.
-        sent_bytes: per rank, exact: of a ring of N, Psi x element bytes x payloads x (N-1)/N.
-        unit: what `payloads` counts: Psi, or b s h, the activations of one boundary.
-        symbols: what a rank sends or copies, such as "2Ψ(N-1)/N".
+        sent_bytes: per rank, exact: for a ring of N, Psi x element bytes x payloads x (N-1)/N.
+        unit: the unit of `payloads`: Psi, or b s h, the activations of one boundary.
+        symbols: the traffic of a rank, such as "2Ψ(N-1)/N".
     """
 
     payloads: Fraction
@@ -149,12 +149,12 @@ class Law:
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """A part of what a rank sends beyond the law, or less than it if negative.
+    """A part of a rank's traffic beyond the law, or short of it if negative.
 
     Attributes:
         cause: its name.
         bytes: exact; positive if more is sent.
-        words: how it comes about, with this step's numbers.
+        words: an explanation, with this step's numbers.
     """
 
     cause: Cause

@@ -1,7 +1,7 @@
 """Every named cause by which an exact step differs from its pure law.
 
-The causes of a step add up exactly, as fractions, to what it sends, or copies, less what `laws.law`
-says: nothing is left unexplained. The same of one phase or one link class alone.
+The causes of a step add up exactly, as fractions, to its traffic less that of `laws.law`: nothing
+is left unexplained. The same is true of one phase or one link class alone.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ def deviations(
     phase: Phase | None = None,
     link: Link | None = None,
 ) -> tuple[Deviation, ...]:
-    """Why the planned movements of a rank are not what `law` says, cause by cause.
+    """Why a rank's planned movements differ from `law`, cause by cause.
 
     Args:
         workload: the step.
-        rank: 0 to N - 1; with T tensor parallel ranks, to N T - 1.
-        algorithm: who carries collectives out; of a native backend, the differences from the
+        rank: 0 to N - 1; with T tensor-parallel ranks, to N T - 1.
+        algorithm: implementation of the collectives; for a native backend, the differences from the
             ring are causes of their own.
         phase: only this phase's part; None for the whole step.
-        link: only what zerosim's own messages send over this link, or what is copied over it;
-            None for all between ranks.
+        link: only messages of zerosim over this link, or copies over it; None for all traffic
+            between ranks.
 
     Returns:
         The causes that are not zero, in the order of `Cause`. Their sum is exactly the bytes
         that `rank` sends, or copies, less `law_bytes`.
 
     Raises:
-        ConfigError: the algorithm's exact cost is not known, there is no such rank, or a backend's
-            messages are asked for by link.
+        ConfigError: the algorithm's exact cost is unknown, there is no such rank, or a backend's
+            messages are requested by link.
     """
     if link is not None and algorithm is not Algorithm.RING:
         raise ConfigError(
@@ -71,10 +71,10 @@ def deviations(
 
 
 def node_deviations(workload: Workload, node: int = 0) -> tuple[Deviation, ...]:
-    """Why the planned calls of a node's ranks are not what the law says, cause by cause.
+    """Why the planned calls of a node's ranks differ from the law, cause by cause.
 
     Returns:
-        The causes that are not zero. Their sum is exactly what the ranks of the node send to other
+        The causes that are not zero. Their sum is exactly the traffic of the node's ranks to other
         nodes, less `node_law(...).sent_bytes`.
     """
     found: dict[str, Deviation] = {}
@@ -89,7 +89,7 @@ def node_deviations(workload: Workload, node: int = 0) -> tuple[Deviation, ...]:
 def _of_term(
     workload: Workload, rank: int, term: Term, link: Link | None, algorithm: Algorithm
 ) -> Iterable[tuple[Cause, Fraction]]:
-    """Padding, frozen parameters, what a step without an update leaves out, and the rest."""
+    """Padding, frozen parameters, omissions of a step without an update, and the rest."""
     each = term.bytes_a_parameter * term.share(workload, rank, link)
     frozen = workload.num_frozen
     named = Fraction(0)
@@ -111,7 +111,7 @@ def _of_term(
 def _of_algorithm(
     rank: int, found: Sequence[Term], algorithm: Algorithm
 ) -> Iterable[tuple[Cause, Fraction]]:
-    """How the backend's own calls differ from the ring on the same requests."""
+    """How the backend's own calls differ from the ring for the same requests."""
     for term in found:
         if term.op in OF_A_ROOT:
             continue
@@ -127,7 +127,7 @@ def _of_algorithm(
 def _words(
     workload: Workload, rank: int, cause: Cause, found: Sequence[Term], size: Fraction
 ) -> str:
-    """How a cause comes about, with this step's numbers."""
+    """An explanation of a cause, with this step's numbers."""
     trainable = format_exact(workload.num_parameters - workload.num_frozen)
     words = ""
     match cause:
@@ -170,7 +170,7 @@ def _of_padding(moving: Sequence[Term]) -> str:
 
 
 def _of_activations(rank: int, found: Sequence[Term]) -> str:
-    """What blocks call that several ranks compute together, or what of them is kept elsewhere."""
+    """Calls of blocks that several ranks compute together, and checkpoints in other places."""
     sizes: dict[Purpose, int] = defaultdict(int)
     for term in found:
         if term.rest is Cause.ACTIVATIONS:

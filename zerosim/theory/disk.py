@@ -1,8 +1,8 @@
-"""What a file of the disk tier costs: what it occupies, what the kernel counts, what waits for it.
+"""The cost of a file of the disk tier: its size, the kernel's count, its buffers.
 
-A file is its bytes, a head of 32 bytes that says what they are, and a checksum of 8 bytes for each
-begun block of 1 MiB, padded to whole pages of 4096 bytes: a disk is read and written in pages when
-the kernel's cache is passed by. One write or read moves the whole file.
+A file has its bytes, a header of 32 bytes that identifies them, and a checksum of 8 bytes per
+started block of 1 MiB, padded to whole pages of 4096 bytes: direct I/O reads and writes pages. One
+write or read moves the whole file.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ BLOCK_BYTES = 2**20
 HEAD_BYTES = 32
 CHECKSUM_BYTES = 8
 VERSIONS = 2
-"""Files of a name: the last good one, and the one that is being written."""
+"""Files per name: the last good one, and the one being written."""
 
 
 def in_pages(num_bytes: int) -> int:
@@ -21,7 +21,7 @@ def in_pages(num_bytes: int) -> int:
 
 
 def bytes_on_disk(num_bytes: int) -> int:
-    """What a file of n bytes occupies, and what the kernel counts for one write or read of it.
+    """The size of a file of n bytes, equal to the kernel's count for one write or read of it.
 
     4096 x ceil((n + 32 + 8 x ceil(n / 2**20)) / 4096).
     """
@@ -30,7 +30,7 @@ def bytes_on_disk(num_bytes: int) -> int:
 
 
 def overhead_bytes(num_bytes: int) -> int:
-    """What the head, the checksums and the padding add to n bytes."""
+    """The bytes that header, checksums and padding add to n bytes."""
     return bytes_on_disk(num_bytes) - num_bytes
 
 
@@ -38,9 +38,9 @@ def pool_bytes(buffers: int, buffer_bytes: int, threads: int) -> int:
     """Host memory that waits for the disk.
 
     Args:
-        buffers: how many there are, each of so many bytes in whole pages.
-        threads: how many files are read or written at once; each has room for the end of a file:
-            what is left of the last page, head and checksums.
+        buffers: number of buffers, each of so many bytes in whole pages.
+        threads: number of files read or written at once; each has room for the end of a file: the
+            rest of the last page, header and checksums.
 
     Returns:
         These, and a page, because memory rarely begins at the beginning of one.

@@ -1,16 +1,16 @@
-"""The predicted peak of a rank's memory: every part of it, with its formula and where that is from.
+"""The predicted peak of a rank's memory: every part of it, with its formula and source.
 
 Model states are those of `model_states`, gathered units and whole gradients those of `residency`,
-activations those of `saved`: here they are put together as they are there at once. What is there
-differs from moment to moment, so the peak is the largest of four:
+activations those of `saved`: this module combines those that are live at once. That differs from
+moment to moment, so the peak is the largest of four:
 
-    the loss            all activations, and the scores of all tokens
-    the last block      its activations made again, its parameters and gradients, all others' inputs
+    the loss            all activations, and the logits of all tokens
+    the last block      its recomputed activations, its parameters and gradients, all others' inputs
     the first block     all gradients, and hardly any activations
     the update          all model states, and one unit's gradients in fp32
 
-What no law counts (what the allocator cannot use, the driver's context, a library's workspaces) is
-a margin, which is an assumption and says so.
+Memory that no law covers (fragmentation of the allocator, the driver's context, workspaces of
+libraries) is a margin, which is declared as an assumption.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ _ENGINE = "zerosim's update: a unit's gradient in fp32"
 
 @dataclass(frozen=True, slots=True)
 class FootprintPart:
-    """A part of what is there.
+    """A part of the memory.
 
     Attributes:
-        role: that a run's memory has it under; None for what no run attributes to a role.
+        role: its role in a run's memory; None if no run attributes it to a role.
         formula: in symbols.
-        source: of the formula.
+        source: source of the formula.
     """
 
     name: str
@@ -73,13 +73,13 @@ class FootprintPart:
 
 @dataclass(frozen=True)
 class Footprint:
-    """What a rank has at one moment.
+    """The memory of a rank at one moment.
 
     Attributes:
         moment: in words.
-        place: which stage of a pipeline the rank is of; "" if there is one.
-        parts: none of them empty.
-        host_bytes, disk_bytes: what lies there instead.
+        place: the rank's stage of a pipeline; "" if there is one stage.
+        parts: the parts, all nonempty.
+        host_bytes, disk_bytes: bytes there instead of on the device.
     """
 
     moment: str
@@ -90,15 +90,15 @@ class Footprint:
 
     @cached_property
     def bytes(self) -> int:
-        """Of all parts."""
+        """Bytes of all parts."""
         return sum(part.bytes for part in self.parts)
 
 
 def peak(layout: Layout, margin: Fraction = Fraction(0)) -> Footprint:
-    """What is there when it is most, on the stage that has most.
+    """The memory at the largest moment, on the largest stage.
 
     Args:
-        margin: for what no law counts, as a part of all else.
+        margin: for memory outside of all laws, as a fraction of the rest.
     """
     most = max(footprints(layout), key=lambda one: one.bytes)
     if not margin:
@@ -113,7 +113,7 @@ def peak(layout: Layout, margin: Fraction = Fraction(0)) -> Footprint:
 
 
 def footprints(layout: Layout) -> tuple[Footprint, ...]:
-    """What is there at each of the moments, on the first and on the last stage of a pipeline."""
+    """The memory at each of the moments, on the first and last stage of a pipeline."""
     places = (LAST,) if layout.pipeline == 1 else (FIRST, LAST)
     return tuple(one for place in places for one in _StageRank(layout, place).footprints())
 
@@ -123,8 +123,8 @@ class _States:
     """Model states of a stage's units.
 
     Attributes:
-        kept: on the device, whatever the moment.
-        gradients: likewise; not there at all moments.
+        kept: on the device, at every moment.
+        gradients: on the device, but not at all moments.
     """
 
     kept: tuple[FootprintPart, ...]
@@ -170,7 +170,7 @@ def _together(one: _States, other: _States) -> _States:
 
 @lru_cache(maxsize=4096)
 def _most_gathered(workload: Workload) -> int:
-    """The few blocks of a workload stand for all."""
+    """The few blocks of a workload represent all."""
     whole = whole_bytes(workload)
     order = [unit for unit in whole if unit != ROOT]
     spanning = [ROOT] if ROOT in whole else []
@@ -185,10 +185,10 @@ def _activations(
     *,
     made_again: bool = False,
 ) -> tuple[FootprintPart, ...]:
-    """What blocks keep for backward; `made_again`: of one as well, if it has only its input.
+    """Activations that blocks keep for backward; `made_again`: including one recomputed block.
 
     Args:
-        kinds: how many blocks of each kind keep it, of all micro-batches.
+        kinds: number of blocks of each kind that keep them, over all micro-batches.
     """
     shape, cut = computing.shape, computing.cut
     is_full = keeping.recompute is Recompute.FULL
@@ -250,7 +250,7 @@ class _StageRank:
         self._workload = layout.workload(place)
         self._pieces = layout.pieces(place)
         self._kinds = tuple((one.name, one.times) for one in self._pieces if one.name in BLOCKS)
-        # what is there at several moments is made once
+        # parts that are live at several moments are computed once
         self._states = _states(self._workload, tuple(one.times for one in self._pieces))
         self._whole = whole_bytes(self._workload)
         experts = layout.experts(place)
@@ -329,9 +329,9 @@ class _StageRank:
     # ------------------------------------------------------------------- their parts
 
     def _micro_batches_kept(self) -> Fraction | int:
-        """Of how many micro-batches the stage has activations at once.
+        """Number of micro-batches with live activations on a stage.
 
-        The first of p those of p; with interleaved chunks of a few more (`saved.in_flight`).
+        The first of p stages has p; with interleaved chunks a few more (`saved.in_flight`).
         """
         layout = self._layout
         if layout.pipeline == 1 or (self._place == LAST and layout.chunks == 1):
@@ -346,7 +346,7 @@ class _StageRank:
 
     @property
     def _keeps_gradients(self) -> bool:
-        """Whether a micro-batch begins with some: of those before it, or memory that stays."""
+        """Whether a micro-batch begins with gradients: of earlier ones, or in persistent memory."""
         return self._config.accumulate > 1 or self._config.stage < 2
 
     def _whole_gradients(self, size: int, of: str) -> FootprintPart:
@@ -383,7 +383,7 @@ class _StageRank:
     def _activations(
         self, micro_batches: Fraction | int | None, *, made_again: bool = False
     ) -> tuple[FootprintPart, ...]:
-        """Of so many micro-batches in all blocks; None: of the first block alone."""
+        """For so many micro-batches in all blocks; None: for the first block alone."""
         keeping, kinds = self._layout.keeping, self._kinds
         several = micro_batches or 1
         counts = tuple((name, several * times) for name, times in kinds)

@@ -1,12 +1,12 @@
-"""What PyTorch's Gloo really makes a rank send for each native call.
+"""The actual traffic of a rank for each native call of PyTorch's Gloo.
 
-Each rule below was derived from the algorithms that Gloo documents in its sources
+Each rule below was derived from the algorithms documented in Gloo's sources
 (github.com/pytorch/gloo, files allreduce.cc, reduce.cc, allgather.cc, alltoall.cc, broadcast.cc,
-gather.cc, scatter.cc, barrier.cc) and then held against the kernel's TCP counters of
-torch 2.13.0 (CPU build) over loopback, with 2, 3, 4 and 5 ranks, elements of 1, 2, 4 and 8 bytes,
-and payloads from nothing to 16 MB: every one of 7,130 readings was reproduced to the byte.
-`tests/theory/test_gloo_wire.py` repeats a part of that measurement; another version of PyTorch
-that changes an algorithm fails it.
+gather.cc, scatter.cc, barrier.cc) and then compared with the kernel's TCP counters of torch 2.13.0
+(CPU build) over loopback, with 2, 3, 4 and 5 ranks, elements of 1, 2, 4 and 8 bytes, and payloads
+from nothing to 16 MB: every one of 7,130 readings was reproduced to the byte.
+`tests/theory/test_gloo_wire.py` repeats a part of that measurement; it fails for a version of
+PyTorch that changes an algorithm.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ MAX_SEGMENT_BYTES = 1 << 20
 
 
 def gloo_cost(request: Request) -> Cost:
-    """What Gloo makes one rank send and receive.
+    """Bytes that one rank sends and receives with Gloo.
 
-    - all-reduce: a ring reduce-scatter and a ring all-gather of N blocks; the blocks are cut in
+    - all-reduce: a ring reduce-scatter and a ring all-gather of N blocks; the blocks are split into
       segments, and the last ones are shorter or empty, so ranks differ.
-    - reduce-scatter (`reduce_scatter_tensor`): that whole all-reduce. The list form,
-      `reduce_scatter`, and several that are coalesced are an all-reduce of each tensor.
+    - reduce-scatter (`reduce_scatter_tensor`): the same all-reduce. The list form,
+      `reduce_scatter`, and coalesced calls are an all-reduce of each tensor.
     - all-gather: a ring; each hop sends a block as two messages. An empty one sends nothing.
-    - all-to-all: a message to each other rank, of whatever size, also none.
+    - all-to-all: a message to each other rank, of any size, including none.
     - broadcast: a binomial tree from the root.
     - reduce: a ring reduce-scatter, then a message from each rank to the root. Above 2N MiB it
-      sends more than that, because its loop goes on for all but two segments.
+      sends more than that, because its loop continues for all but two segments.
     - gather, scatter: a message for each rank but the root.
     - barrier: an empty message in each of ceil(log2 N) rounds.
     - send, receive: one message of any size.
@@ -40,12 +40,10 @@ def gloo_cost(request: Request) -> Cost:
     Args:
         request: any operation.
 
-    Returns:
-        Exact payload bytes and number of messages; empty messages are counted where Gloo sends
-        them.
+    Exact payload bytes and number of messages; empty messages are counted if Gloo sends them.
 
     Raises:
-        ConfigError: an operation in equal parts whose elements do not divide by N.
+        ConfigError: an operation in equal parts with a number of elements not divisible by N.
     """
     return _RULES[request.op](request)
 
@@ -144,8 +142,8 @@ def _one_message(segments: _Segments, start: int, count: int) -> tuple[int, int]
 def _broadcast(request: Request) -> Cost:
     """In round i every rank that has the payload sends it to the rank 2^i further on.
 
-    Ranks are counted from the root. Rank v gets the payload in the round of its highest bit, so
-    it sends in all rounds after that, as far as there are ranks.
+    Ranks are counted from the root. Rank v receives the payload in the round of its highest bit, so
+    it sends in all later rounds, as far as there are ranks.
     """
     distance = (request.rank - request.root) % request.num_ranks
     num_rounds = (request.num_ranks - 1).bit_length()
@@ -166,7 +164,7 @@ def _reduce_scatter(request: Request) -> Cost:
     if request.parts:
         each = (replace(request, num_elements=part, parts=()) for part in request.parts)
         return sum(map(_all_reduce, each), Cost())
-    _ = request.block_bytes  # refuses what does not divide, as PyTorch does
+    _ = request.block_bytes  # raises if not divisible, as PyTorch does
     return _all_reduce(request)
 
 

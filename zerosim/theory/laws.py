@@ -1,21 +1,21 @@
-"""The papers' pure laws of what a rank sends to others, and copies between its tiers.
+"""The papers' pure laws of a rank's traffic to others, and of copies between its tiers.
 
 A law counts payloads in Psi, all parameters without padding; a rank of a ring of N sends (N-1)/N of
-each, and copies 1/N. Why a real step differs from it is in `deviations`.
+each, and copies 1/N. `deviations` explains how a real step differs from it.
 
-ZeRO-Offload: 4 bytes x Psi over the bus in 16 bits, 2 down and 2 up, divided among N ranks; no cut
-between device and host moves less (any cut through an edge of fp32 moves 6 or more). ZeRO-Infinity:
-parameters from where they are kept before each use, optimizer states from the disk and back, each
-rank over its own bus and disk (bandwidth-centric partitioning). The papers print the 4 bytes of
-ZeRO-Offload; what ZeRO-Infinity's copies add up to (6 bytes over the bus, 30 to and from the disk,
-with all on a disk) is derived from its description.
+ZeRO-Offload: 4 bytes x Psi over the bus in 16 bits, 2 down and 2 up, divided among N ranks; no
+partition between device and host moves less (any partition through an fp32 edge moves 6 or more).
+ZeRO-Infinity: parameters are read from their tier before each use, optimizer states from the disk
+and written back, each rank over its own bus and disk (bandwidth-centric partitioning). The papers
+print the 4 bytes of ZeRO-Offload; the total of ZeRO-Infinity's copies (6 bytes over the bus, 30 to
+and from the disk, with everything on a disk) is derived from its description.
 
 A ring in the order of the ranks crosses each node's border once, with (N-1)/N of a payload. An
-all-to-all across K nodes sends (K-1)/K of what all ranks of a node hold for it. So stage 3 sends
-3M across nodes and ZeRO++ 0.75M, M being 2 bytes a parameter: 0.5M by qwZ in forward, nothing in
-backward by hpZ, 0.25M by qgZ (arXiv 2306.10209, section 3 and Table 1).
+all-to-all across K nodes sends (K-1)/K of the data that all ranks of a node have for it. Stage 3
+therefore sends 3M across nodes and ZeRO++ 0.75M, M being 2 bytes per parameter: 0.5M with qwZ in
+forward, nothing in backward with hpZ, 0.25M with qgZ (arXiv 2306.10209, section 3 and Table 1).
 
-Sources: as each law says.
+Sources: given with each law.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ SOURCES = {
     2: f"{_ZERO}, section 7.2.1",
     3: f"{_ZERO}, section 7.2.2, where owners broadcast what is gathered here",
 }
-"""Where the law of each stage comes from."""
+"""The source of each stage's law."""
 
 
 def system_name(workload: Workload) -> str:
-    """What the system is called: its stage, and what beside it changes its traffic."""
+    """The name of a system: its stage, and the options that change its traffic."""
     options = [
         word
         for word, is_on in (
@@ -70,7 +70,7 @@ def system_name(workload: Workload) -> str:
 def terms_of(
     workload: Workload, rank: int = 0, phase: Phase | None = None, link: Link | None = None
 ) -> list[Term]:
-    """The terms of a step that a law speaks of.
+    """The terms of a step that a law covers.
 
     Args:
         phase: None for the whole step.
@@ -90,10 +90,10 @@ def law(workload: Workload, phase: Phase | None = None, link: Link | None = None
     """The pure law: 2 Psi for stages 0 and 1, g + 1 for stage 2, 3g for stage 3; ZeRO++ sends less.
 
     Args:
-        workload: the step; g is its number of micro-steps. The law knows nothing of padding,
-            frozen parameters, clipping, loss scaling or the scales of quantization.
+        workload: the step; g is its number of micro-steps. The law ignores padding, frozen
+            parameters, clipping, loss scaling and the scales of quantization.
         phase: only this phase's part of it; None for the whole step.
-        link: what is copied over the bus, or to and from the disk; None for what is sent.
+        link: copies over the bus, or to and from the disk; None for traffic between ranks.
     """
     found = terms_of(workload, 0, phase, link)
     payloads = sum((_payloads(workload, term) for term in found), Fraction(0))
@@ -119,9 +119,9 @@ def law(workload: Workload, phase: Phase | None = None, link: Link | None = None
 def law_bytes(
     workload: Workload, rank: int, link: Link | None = None, phase: Phase | None = None
 ) -> Fraction:
-    """What the pure law makes `rank` send or copy over one link class.
+    """Traffic of `rank` over one link class under the pure law.
 
-    A ring goes in the order of the ranks; an all-to-all goes within a node or across nodes.
+    A ring follows the order of the ranks; an all-to-all is within a node or across nodes.
 
     Raises:
         ConfigError: there is no such rank.
@@ -130,7 +130,7 @@ def law_bytes(
 
 
 def node_law(workload: Workload, node: int = 0) -> Law:
-    """What the pure law makes the ranks of a node send to other nodes together."""
+    """Traffic of a node's ranks to other nodes together, under the pure law."""
     ranks = ranks_of_node(workload, node)
     by_span: dict[Span, Fraction] = {}
     for rank in ranks:
@@ -168,7 +168,7 @@ def formula(workload: Workload, phase: Phase | None = None, link: Link | None = 
 
 
 def multiple(payloads: Fraction) -> str:
-    """So many payloads before a Psi: nothing for 1, exact decimals if there are few."""
+    """The factor in front of Psi: empty for 1, an exact decimal if it is short."""
     if payloads == 1:
         return ""
     in_decimals = payloads * 10_000

@@ -1,9 +1,9 @@
 """How a training is divided among GPUs: stage and options, tensor x pipeline x data parallel.
 
-A layout is what a plan chooses; all that theory says of it follows from there: which units a rank
-has, what it keeps of them, and what it moves. Ranks that compute a block together are neighbours,
-those that the states are divided among come next, stages of a pipeline are furthest apart
-(Narayanan et al. 2021, arXiv 2104.04473, section 3).
+A layout is the choice of a plan; theory derives everything from it: the units of a rank, its
+memory, and its traffic. Ranks that compute a block together are neighbours, followed by those that
+share the states; stages of a pipeline are furthest apart (Narayanan et al. 2021, arXiv 2104.04473,
+section 3).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from zerosim.theory.transformer import (
 from zerosim.theory.workload import Workload
 
 FIRST, MIDDLE, LAST = "first", "middle", "last"
-"""Stages of a pipeline; of one stage, all are the same."""
+"""Stages of a pipeline; for one stage, all are the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,19 +40,19 @@ class Layout:
     """One way to divide a training.
 
     Attributes:
-        shape: of the model.
+        shape: shape of the model.
         config: stage, accumulation, buckets, ZeRO++, offload, checkpoints.
-        data: N, ranks that the states are divided among.
-        cut: T, tensor parallel ranks, and what of the rest they cut.
+        data: N, ranks that share the states.
+        cut: T, tensor-parallel ranks, and the other tensors that they share.
         pipeline: p, stages of blocks.
         batch: b, sequences of a micro-batch.
-        sequence: s, tokens of each.
-        ranks_per_node: of all ranks; 0 for one node.
-        keeping: what forward keeps for backward.
-        chunks: v, parts of its layers that a stage does in turn (interleaved schedule).
-        zero_bubble: gradients of weights are put off until a rank would stand idle (ZB-H1).
-        float8: products of blocks are of 8-bit numbers; all that is kept and sent stays as it is.
-        replicas: groups of data parallel ranks that each have all states (HSDP).
+        sequence: s, tokens of a sequence.
+        ranks_per_node: ranks per node, of all ranks; 0 for one node.
+        keeping: the activations that forward keeps for backward.
+        chunks: v, model chunks per stage (interleaved schedule).
+        zero_bubble: weight gradients are delayed to times when a rank would be idle (ZB-H1).
+        float8: matrix products of blocks are 8-bit; states and communication are unchanged.
+        replicas: groups of data-parallel ranks that each have all states (HSDP).
 
     Raises:
         ConfigError: the ranks cannot divide the model in this way.
@@ -139,7 +139,7 @@ class Layout:
 
     @property
     def sequences(self) -> int:
-        """Of all ranks in one optimizer step."""
+        """Sequences of all ranks in one optimizer step."""
         return self.data // self.cut.context * self.batch * self.micro_batches
 
     @property
@@ -148,23 +148,23 @@ class Layout:
         return self.data // self.replicas
 
     def blocks_of(self, place: str) -> int:
-        """Layers of a stage; where they cannot be shared evenly, the last has fewest."""
+        """Layers of a stage; if they are not divisible, the last stage has fewest."""
         share, left = divmod(self.shape.layers, self.pipeline)
         return share + (1 if left and place != LAST else 0)
 
     @property
     def tokens(self) -> int:
-        """Of all ranks in one optimizer step."""
+        """Tokens of all ranks in one optimizer step."""
         return self.sequences * self.sequence
 
     @property
     def recompute(self) -> Recompute:
-        """What backward computes again."""
+        """The part that backward recomputes."""
         return self.keeping.recompute
 
     @property
     def computing(self) -> Computing:
-        """What one micro-batch asks of operators."""
+        """The operators of one micro-batch."""
         return _computing(
             self.shape,
             self.batch,
@@ -181,12 +181,12 @@ class Layout:
         return _pieces(self.shape, self.cut, self.pipeline, place, self.blocks_of(place))
 
     def workload(self, place: str = LAST) -> Workload:
-        """The same with one unit of each kind: what theory says of units, a unit at a time."""
+        """The same with one unit of each kind: for theory that treats units one at a time."""
         units = _one_of_each(self.pieces(place))
         return _workload(self._engine(), self.shards, self.cut.tensor, self._node(), units)
 
     def experts(self, place: str = LAST) -> Workload | None:
-        """Likewise of experts that ranks divide among themselves; fewer have the same ones."""
+        """The same for experts that ranks share; fewer ranks have the same ones."""
         units = _experts_of(self.pieces(place))
         if not units:
             return None
@@ -200,7 +200,7 @@ class Layout:
         return _workload(config, data, together, max(node, together), units)
 
     def few_blocks(self, place: str = LAST) -> Workload:
-        """Likewise with as many blocks as can be there at once."""
+        """The same with as many blocks as can be live at once."""
         most = self.config.prefetch + 2
         units = tuple(
             UnitSize(
@@ -216,7 +216,7 @@ class Layout:
         return min(self.ranks_per_node or self.num_ranks, self.shards * self.cut.tensor)
 
     def _engine(self) -> EngineConfig:
-        """Of it, what decides what is kept and moved of one unit."""
+        """The parts of it that determine memory and traffic of one unit."""
         return _engine(self.config)
 
 
@@ -285,7 +285,7 @@ def _pieces(
 
 
 def native(config: EngineConfig) -> EngineConfig:
-    """With the backend's own collectives where they can carry it out."""
+    """With the backend's native collectives where available."""
     if config.quantizes:
         return config
     return replace(config, collectives=CollectivesKind.NATIVE)

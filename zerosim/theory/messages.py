@@ -1,4 +1,4 @@
-"""What a collective is asked for, and what it makes one rank send and receive.
+"""The request of a collective, and the bytes that one rank sends and receives.
 
 Owns the two records that all algorithms share.
 """
@@ -11,18 +11,18 @@ from zerosim.base.errors import ConfigError
 from zerosim.schema.events import Op
 
 DEFAULT_CHUNK_BYTES = 4 << 20
-"""What `EngineConfig.chunk_bytes` is unless a user says otherwise."""
+"""Default of `EngineConfig.chunk_bytes`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one rank exchanges with the others, as payload: without any framing.
+    """Bytes that one rank exchanges with the others, as payload: without framing.
 
     Attributes:
-        sent_bytes: payload that this rank hands to its peers.
-        received_bytes: payload that its peers hand to it.
-        messages_sent: number of messages that carry it; None if the backend does not say.
-        messages_received: likewise.
+        sent_bytes: payload that this rank sends to its peers.
+        received_bytes: payload that its peers send to it.
+        messages_sent: number of its messages; None if the backend does not tell.
+        messages_received: the same for received messages.
     """
 
     sent_bytes: int = 0
@@ -62,16 +62,16 @@ class Request:
     """A collective as one rank calls it.
 
     Attributes:
-        op: what the group is asked for.
+        op: the operation.
         num_ranks: N, the size of the group.
-        rank: this rank's position in the group, 0 to N - 1.
-        num_elements: of the whole buffer, as `Event.payload_bytes` counts it: the output of an
-            all-gather or a gather, the input of a reduce-scatter, a scatter or an all-to-all,
+        rank: this rank's index in the group, 0 to N - 1.
+        num_elements: elements of the whole buffer, as counted by `Event.payload_bytes`: the output
+            of an all-gather or a gather, the input of a reduce-scatter, a scatter or an all-to-all,
             the tensor of the others, the message of a send or receive.
         element_bytes: bytes of one element.
-        root: position of the root in the group, for broadcast, reduce, gather, scatter.
+        root: index of the root in the group, for broadcast, reduce, gather, scatter.
         parts, received_parts: as in `Event`: elements of unequal parts; empty if they are equal.
-        chunk_bytes: zerosim's ring cuts a row into messages of at most this size.
+        chunk_bytes: zerosim's ring splits a row into messages of at most this size.
 
     Raises:
         ConfigError: a number is out of its range.
@@ -125,7 +125,7 @@ class Request:
 
     @property
     def block_bytes(self) -> int:
-        """Size of one rank's part of the buffer, where all parts are equal.
+        """Size of one rank's part of the buffer, if all parts are equal.
 
         Raises:
             ConfigError: the elements do not divide by the number of ranks.

@@ -1,10 +1,10 @@
-"""The law of memory of any system: what one rank keeps of its model states, by role and by tier.
+"""The memory law of any system: model states of one rank, by role and by tier.
 
-Model states are parameters, gradients and optimizer states. A system says part by part what there
-is, among how many ranks the law divides it, and how much of it this rank keeps; `ModelStates` makes
-of that the law, the exact bytes, and the causes between the two. `zero_states` says it of zerosim's
-own engine, `programs.states` of PyTorch's systems and DeepSpeed. Activations, buckets and gathered
-units are no model states (`residency`).
+Model states are parameters, gradients and optimizer states. A system lists, part by part, the
+total, the number of ranks that the law divides it among, and the share of this rank; `ModelStates`
+derives from it the law, the exact bytes, and the causes between the two. `zero_states` does so for
+zerosim's own engine, `programs.states` for PyTorch's systems and DeepSpeed. Activations, buckets
+and gathered units are not model states (`residency`).
 
 Source: S. Rajbhandari et al., "ZeRO" (arXiv 1910.02054), sections 3.1 and 5.
 """
@@ -31,16 +31,17 @@ Place = tuple[Role, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What one rank keeps of a unit, a parameter or several of them, for one role.
+    """A rank's part of a unit, a parameter or several of them, for one role.
 
     Attributes:
-        unit: "" in a program whose storages have no units.
-        elements: of all ranks together, as the law counts them.
-        frozen: those of them that are not trained, and for which there is nothing in this role.
-        element_bytes: of one.
-        among: ranks that the law divides them among; 0 for what each of them keeps whole.
-        kept: elements of this rank.
-        cause: why these are not an equal share of what there is.
+        unit: "" in a program with storages without units.
+        elements: elements over all ranks, as the law counts them.
+        frozen: the frozen ones among them, which have nothing in this role.
+        element_bytes: bytes of an element.
+        among: number of ranks that the law divides them among; 0 for parts that each rank keeps
+            whole.
+        kept: elements on this rank.
+        cause: why these are not an equal share of the total.
         since: the first iteration whose update begins with them.
     """
 
@@ -57,7 +58,7 @@ class Kept:
 
     @property
     def bytes(self) -> int:
-        """Of this rank."""
+        """Bytes on this rank."""
         return self.kept * self.element_bytes
 
     def share(self, elements: int) -> Fraction:
@@ -67,7 +68,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class RoleLaw:
-    """What the law says of one role in one tier.
+    """The law of one role in one tier.
 
     Attributes:
         words: "2Ψ", "4Ψ/N".
@@ -86,14 +87,14 @@ class ModelStates:
     """The model states of one rank of any system.
 
     Attributes:
-        name: of the system.
-        num_ranks: N of the law: how many ranks the states are divided among; of states that are
-            whole on every rank, those ranks.
-        parts: all that is kept.
-        words: of the causes.
-        unknown: why some roles cannot be told; "" if all can.
-        unsettled: an iteration during which the very first update may still be under way.
-        is_mean: a rank keeps by the law in the mean: whole units have owners.
+        name: name of the system.
+        num_ranks: N of the law: number of ranks that share the states; for states that are whole on
+            every rank, the number of these ranks.
+        parts: all parts.
+        words: explanations of the causes.
+        unknown: why some roles are unknown; "" if all are known.
+        unsettled: an iteration during which the very first update may still be in progress.
+        is_mean: the law holds for the mean of ranks only: whole units have owners.
     """
 
     name: str
@@ -111,26 +112,26 @@ class ModelStates:
 
     @property
     def tiers(self) -> tuple[Tier, ...]:
-        """Where model states should be; the device first, in any case."""
+        """Tiers with model states; the device first, in any case."""
         found = {part.tier for part in self.parts}
         return tuple(tier for tier in Tier if tier is Tier.DEVICE or tier in found)
 
     @property
     def roles(self) -> tuple[Role, ...]:
-        """Those that can be told apart, and that the law is of."""
+        """The roles that are distinguished, and covered by the law."""
         lawful = {part.role for part in self.parts}
         return tuple(role for role in MODEL_STATES if role in lawful or not self.unknown)
 
     @property
     def what(self) -> str:
-        """What the law is of, in words."""
+        """The subject of the law, in words."""
         if not self.unknown:
             return said("states.model_states")
         return said("states.with_optimizer" if len(self.roles) > 1 else "states.parameters")
 
     @property
     def keeps(self) -> str:
-        """What each rank keeps, by the laws of all tiers.
+        """The memory of each rank, by the laws of all tiers.
 
         "16Ψ/N of model states on each rank", or "model states of 2Ψ on the device, 14Ψ/N on the
         host of each rank".
@@ -168,14 +169,14 @@ class ModelStates:
         return " + ".join(parts) or "0"
 
     def law_bytes(self, tier: Tier = Tier.DEVICE) -> Fraction:
-        """What the law of a tier gives a rank."""
+        """Bytes of a rank under the law of a tier."""
         return sum((law.bytes for law in self.role_laws(tier)), Fraction())
 
     def bytes(self, tier: Tier = Tier.DEVICE, iteration: int | None = None) -> dict[Place, int]:
-        """What this rank keeps in a tier, without zeros.
+        """Bytes of this rank in a tier, without zeros.
 
         Args:
-            iteration: when its update begins; by default once all there will be is there.
+            iteration: at the start of its update; by default once all states exist.
         """
         found: dict[Place, int] = defaultdict(int)
         for part in self.parts:
@@ -184,11 +185,11 @@ class ModelStates:
         return {place: size for place, size in found.items() if size}
 
     def is_whole(self, iteration: int) -> bool:
-        """True if all that there will be is there when an iteration's update begins."""
+        """True if all states exist when an iteration's update begins."""
         return all(iteration >= part.since for part in self.parts)
 
     def deviations(self, tier: Tier = Tier.DEVICE) -> tuple[Deviation, ...]:
-        """Why `bytes` is not what the law of a tier says, cause by cause.
+        """Why `bytes` differs from the law of a tier, cause by cause.
 
         Returns:
             The causes that are not zero. Their sum is exactly the difference.

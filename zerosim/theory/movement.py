@@ -1,7 +1,7 @@
-"""What is to move in a step: a collective, a message, or a copy between the tiers of a rank.
+"""A movement of a step: a collective, a message, or a copy between the tiers of a rank.
 
-Planned by theory or called by a program, it is the same record; what it makes a rank send follows
-from who carries it out.
+Planned by theory or called by a program, it is the same record; the implementation determines the
+bytes that a rank sends for it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PASSES = {
     Op.BROADCAST: 1,
     Op.REDUCE: 1,
 }
-"""How often a buffer crosses a ring, in the mean of its ranks."""
+"""How often a buffer crosses a ring, in the mean over ranks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,20 +32,20 @@ class Movement:
 
     Attributes:
         op: None for a copy.
-        ranks: global ranks of its group; of a message, its two ends; of a copy, none.
-        elements: of the whole buffer, as `Event.elements` counts them.
-        element_bytes: of one element, without its share of a scale; half a byte for int4.
-        times: how often it is made.
-        root: global rank of the root, where the operation has one; of a message, the other end.
-        unit: what communicates: a bucket, a module, a stage.
-        is_cut: the system cuts it into several calls as it fills its buckets; their sum counts.
+        ranks: global ranks of its group; for a message, its two ends; for a copy, empty.
+        elements: elements of the whole buffer, as counted by `Event.elements`.
+        element_bytes: bytes of an element, without its share of a scale; half a byte for int4.
+        times: number of calls.
+        root: global rank of the root, if the operation has one; for a message, the other end.
+        unit: the communicating bucket, module or stage.
+        is_cut: the system splits it into several calls as it fills its buckets; their sum counts.
         parts, received_parts: as in `Event`.
-        span: who takes part, of the groups of ZeRO.
-        quantized_bytes: what one buffer of quantized elements occupies with its scales; None if
-            its elements are not quantized.
-        carrier: who carries it out, whoever carries out the others; None for the same.
+        span: its group among those of ZeRO.
+        quantized_bytes: size of one buffer of quantized elements with its scales; None if its
+            elements are not quantized.
+        carrier: its own implementation; None for that of the others.
         chunk_bytes: largest message of zerosim's ring.
-        origin, target: of a copy.
+        origin, target: tiers of a copy.
     """
 
     phase: Phase
@@ -76,18 +76,18 @@ class Movement:
 
     @property
     def payload_bytes(self) -> int:
-        """Size of the buffers of all of them together."""
+        """Size of the buffers of all calls together."""
         return self.buffer_bytes * self.times
 
     @property
     def link(self) -> Link | None:
-        """What a copy goes over; None for what goes between ranks."""
+        """The link of a copy; None for traffic between ranks."""
         if self.origin is None or self.target is None:
             return None
         return link_of_copy(self.origin, self.target)
 
     def ring_share(self) -> Fraction:
-        """What the rank sends in the mean of a ring's ranks, exact."""
+        """Bytes that the rank sends, in the mean over a ring's ranks, exact."""
         if self.op is Op.SEND:
             return Fraction(self.payload_bytes)
         if self.op not in PASSES:
@@ -96,10 +96,10 @@ class Movement:
         return Fraction(PASSES[self.op] * self.payload_bytes * (num_ranks - 1), num_ranks)
 
     def cost(self, rank: int, algorithm: Algorithm) -> Cost:
-        """What all of them make `rank` send and receive, carried out by an algorithm.
+        """Bytes that `rank` sends and receives for all calls, with an algorithm.
 
-        What zerosim's ring does not have is taken as its own messages, if it is quantized, or as
-        Gloo carries it out. A copy sends nothing.
+        An operation that zerosim's ring lacks counts as its own messages if quantized, else as
+        implemented by Gloo. A copy sends nothing.
 
         Raises:
             ConfigError: the algorithm's exact cost is not known.
@@ -130,10 +130,9 @@ class Movement:
         return one * self.times
 
     def moved_by_link(self, rank: int, ranks_per_node: int) -> dict[Link, int]:
-        """What zerosim's own messages make `rank` send over each link, or what it copies.
+        """Bytes that `rank` sends over each link in zerosim's own messages, or copies.
 
-        Of a call that the backend carries out, only what stays within a node is known by link: the
-        rest is left out.
+        For a native call, only traffic within a node is known by link: the rest is omitted.
 
         Args:
             ranks_per_node: 1 or more.

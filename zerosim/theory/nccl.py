@@ -1,15 +1,15 @@
-"""What NCCL's protocols put on a rank's sockets beside the payload of a call.
+"""Bytes that NCCL's protocols add on a rank's sockets to the payload of a call.
 
-Its socket transport writes a header of 4 bytes before each message. How many messages there are
-follows from how NCCL cuts a call: among channels, each of them in chunks, each chunk in two
-slices, which are sent even if they are empty. Its protocol LL sends 4 bytes of flags with each 4 of
-data, so a small call costs twice its payload; NCCL chooses it where it expects it to be faster.
+Its socket transport writes a header of 4 bytes before each message. The number of messages follows
+from how NCCL splits a call: among channels, each of them into chunks, each chunk into two slices,
+which are sent even if empty. Its protocol LL sends 4 bytes of flags with each 4 of data, so a small
+call costs twice its payload; NCCL chooses it when it expects it to be faster.
 
 The rules are those of NVIDIA/nccl 2.28 (src/enqueue.cc, src/device/prims_simple.h,
-src/graph/tuning.cc), held against the kernel's TCP counters of torch 2.11.0 with NCCL 2.28.9 on an
+src/graph/tuning.cc), compared with the kernel's TCP counters of torch 2.11.0 with NCCL 2.28.9 on an
 H100, 2 and 4 ranks over loopback, payloads from 8 B to 64 MiB (`tests/theory/test_nccl_wire.py`).
-They speak of ranks that are each a node of their own to NCCL. Who has more network interfaces has
-more channels; what goes over NVLink or InfiniBand no socket sees.
+They apply to ranks that NCCL treats as a node each. More network interfaces mean more channels;
+sockets do not see traffic over NVLink or InfiniBand.
 """
 
 from __future__ import annotations
@@ -23,39 +23,39 @@ from zerosim.theory.messages import Request
 HEADER_BYTES = 4
 """Before each message of NCCL's socket transport."""
 NUM_CHANNELS = 2
-"""Over one interface, of a collective; a message between two ranks goes over as many at most."""
+"""Channels over one interface, of a collective; a message between two ranks has at most as many."""
 _KIB = 1 << 10
 _P2P_CHUNK_BYTES = 128 * _KIB
 _P2P_PART_BYTES = 4 * _KIB
-"""Parts of a message, one for each channel, are multiples of this."""
+"""Parts of a message, one per channel, are multiples of this."""
 _SLICES = 2
 _ROOTED_CHUNK_BYTES = 512 * _KIB
 """With the protocol Simple, broadcasts and reductions to one rank are sent on a slice at a time."""
 _ROW_BYTES = 16
-"""What a chunk of an all-reduce is a multiple of."""
+"""Alignment of a chunk of an all-reduce."""
 _TRAFFIC_BYTES = 16 * _KIB
-"""What a channel has to send at the least, for NCCL to take another."""
+"""Minimum bytes of a channel for NCCL to use another one."""
 
 
 class Protocol(StrEnum):
-    """How NCCL makes data and its arrival known."""
+    """How NCCL transfers data and signals its arrival."""
 
     LL = "ll"
-    """Each 4 bytes of data with 4 of a flag."""
+    """Each 4 bytes of data with a 4-byte flag."""
     LL128 = "ll128"
-    """Each 120 bytes of data with 8 of a flag, a warp's 16 lines at a time."""
+    """Each 120 bytes of data with an 8-byte flag, a warp's 16 lines at a time."""
     SIMPLE = "simple"
-    """Data alone; the header of its message says that it is there."""
+    """Data alone; the header of its message signals the arrival."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """How a protocol cuts what it sends.
+    """How a protocol splits data.
 
     Attributes:
-        chunk_bytes: payload of a message at the most, of Simple of two.
-        line_bytes, wire_bytes: payload of what is sent whole, and what that is on the wire.
-        threads, thread_bytes: payload for each thread, below which NCCL takes a channel less.
+        chunk_bytes: maximum payload of a message; for Simple, of two.
+        line_bytes, wire_bytes: payload of an indivisible line, and its size on the wire.
+        threads, thread_bytes: payload per thread below which NCCL uses one channel less.
     """
 
     chunk_bytes: int
@@ -65,7 +65,7 @@ class _Cut:
     thread_bytes: int
 
     def wire(self, payload_bytes: int) -> int:
-        """What so much of payload is on the wire, without its header."""
+        """Size of a payload on the wire, without header."""
         return _ratio(payload_bytes, self.line_bytes) * self.wire_bytes
 
 
@@ -77,7 +77,7 @@ _CUTS = {
 
 
 class NcclAlgorithm(StrEnum):
-    """Along which edges NCCL sends."""
+    """The edges along which NCCL sends."""
 
     RING = "ring"
     TREE = "tree"
@@ -87,7 +87,7 @@ class NcclAlgorithm(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OnWire:
-    """What a call is on one rank's wire, payload and all, and how NCCL carried it out."""
+    """A call on one rank's wire, including payload, and NCCL's implementation of it."""
 
     sent_bytes: int
     received_bytes: int
@@ -116,11 +116,11 @@ def on_wire(
     algorithm: NcclAlgorithm | None = None,
     protocol: Protocol | None = None,
 ) -> OnWire | None:
-    """What NCCL's sockets send and receive for a call on one rank.
+    """Bytes that NCCL's sockets send and receive for a call on one rank.
 
     Args:
-        request: any operation; unequal parts only of an all-to-all.
-        algorithm, protocol: as forced by `NCCL_ALGO` and `NCCL_PROTO`; else as NCCL would choose.
+        request: any operation; unequal parts only for an all-to-all.
+        algorithm, protocol: as forced by `NCCL_ALGO` and `NCCL_PROTO`; else NCCL's choice.
 
     Returns:
         None if it is not known: a reduce-scatter of several tensors.
@@ -139,7 +139,7 @@ def on_wire(
 
 
 def _of_messages(request: Request) -> OnWire:
-    """Messages between two ranks, of which all else consists: each as `num_messages` says."""
+    """Messages between two ranks, of which other operations consist: each as in `num_messages`."""
     sent, received = (
         sum(size + HEADER_BYTES * num_messages(size) for size in sizes)
         for sizes in _exchanged(request)
@@ -172,11 +172,11 @@ def _exchanged(request: Request) -> tuple[list[int], list[int]]:
     return sent, received
 
 
-# what NCCL chooses
+# NCCL's choices
 
 _PASSES = {Op.ALL_REDUCE: 2, Op.ALL_GATHER: 1, Op.REDUCE_SCATTER: 1, Op.BROADCAST: 1, Op.REDUCE: 1}
 _BUS_BYTES_PER_US = 1200.0
-"""NCCL takes an interface that does not say how fast it is, such as loopback, for 10 Gbit/s."""
+"""NCCL assumes 10 Gbit/s for an interface without a known speed, such as loopback."""
 _BASE_US = {
     (NcclAlgorithm.RING, Protocol.LL): 6.6,
     (NcclAlgorithm.RING, Protocol.LL128): 14.0,
@@ -194,9 +194,9 @@ _HOP_US = {
     (NcclAlgorithm.TREE, Protocol.LL128): 8.5,
     (NcclAlgorithm.TREE, Protocol.SIMPLE): 14.0,
 }
-"""Of a hop over the network. Source of all: src/graph/tuning.cc, as in `predict/placement`. But for
-a hop of LL or LL128 along a ring, 2.7 and 4.0 there: an interface adds its own latency, and with
-about 2 of it every choice that was measured comes out right."""
+"""Latency of a hop over the network. Source of all: src/graph/tuning.cc, as in `predict/placement`.
+Except for a hop of LL or LL128 along a ring, 2.7 and 4.0 there: an interface adds its own latency,
+and with about 2 of it every measured choice is reproduced."""
 _PART_OF_BUS = {
     NcclAlgorithm.RING: {Protocol.LL: 0.5, Protocol.LL128: 0.92, Protocol.SIMPLE: 1.0},
     NcclAlgorithm.TREE: {Protocol.LL: 1 / 3.8, Protocol.LL128: 120 / 128, Protocol.SIMPLE: 0.92},
@@ -204,7 +204,7 @@ _PART_OF_BUS = {
 _PLATEAU = 1.4
 """A ring that all-reduces over the network takes longer to begin, once its messages are cut."""
 _PLATEAU_BYTES = 64
-"""By channel and rank, from which on they are."""
+"""Bytes per channel and rank from which messages are split."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,10 +291,10 @@ def _ring(request: Request, protocol: Protocol) -> OnWire:
 
 
 def _round(request: Request, protocol: Protocol, size: int, rank: int) -> int:
-    """What a rank sends to the next in one round, in which each rank's chunk goes around.
+    """Bytes that a rank sends to the next in one round, in which each rank's chunk goes around.
 
-    Of an all-reduce so small that its last chunks are empty, the others are sent all the same, so
-    ranks differ.
+    In an all-reduce so small that its last chunks are empty, the others are still sent, so ranks
+    differ.
     """
     num_ranks, cut = request.num_ranks, _CUTS[protocol]
     if request.op is not Op.ALL_REDUCE:
@@ -306,7 +306,7 @@ def _round(request: Request, protocol: Protocol, size: int, rank: int) -> int:
 
 
 def _along(request: Request, protocol: Protocol) -> OnWire:
-    """A broadcast goes along the ring once, from its root; a reduction to its root, likewise."""
+    """A broadcast goes along the ring once, from its root; a reduction to its root."""
     num_ranks, cut = request.num_ranks, _CUTS[protocol]
     distance = (request.rank - request.root) % num_ranks
     if request.op is Op.REDUCE:  # the root comes last
@@ -337,7 +337,7 @@ def _neighbours(rank: int, num_ranks: int) -> int:
         return int(num_ranks > 1)
     children = 0
     if step := lowest >> 1:
-        children = 1  # the lower one is always there
+        children = 1  # the lower one always exists
         while step and rank + step >= num_ranks:
             step >>= 1
         children += bool(step)

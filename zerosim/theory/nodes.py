@@ -1,7 +1,8 @@
-"""Who takes part in a collective, and over what its bytes travel: within a node or between two.
+"""The participants of a collective, and the links of its bytes: within a node or between two.
 
 Nodes are filled one after another: ranks 0 to P - 1 are the first. Messages of a ring go from each
-member of its group to the next, so of N ranks in their order one of each node's P sends what
+member of its group to the next, so among N ranks in order, one of each node's P sends across the
+border, and the others send within.
 crosses its border, and all the others send within.
 
 Source: nothing but arithmetic.
@@ -20,7 +21,7 @@ from zerosim.theory.workload import Workload
 
 
 class Span(StrEnum):
-    """Which ranks communicate together."""
+    """The ranks that communicate together."""
 
     WORLD = "all ranks"
     SECONDARY = "ranks that keep a secondary partition"
@@ -74,13 +75,13 @@ def _members(
 def link_shares(
     ranks: Sequence[int], op: Op, rank: int, ranks_per_node: int
 ) -> dict[Link, Fraction]:
-    """Which part of what `rank` sends for a collective takes which link.
+    """The fraction of `rank`'s traffic of a collective on each link.
 
     Args:
-        ranks: who takes part.
-        op: of an all-to-all every other member gets an equal part; of a message every other rank
-            as often as it is an owner, in the mean; of all else the next member gets all.
-        ranks_per_node: 1 or more.
+        ranks: the participants.
+        op: in an all-to-all, every other member gets an equal part; for a message, every other rank
+            as often as it is an owner, in the mean; otherwise the next member gets everything.
+        ranks_per_node: at least 1.
 
     Returns:
         Parts that add up to 1; nothing for a group of one.

@@ -1,12 +1,12 @@
-"""How parameters are padded, partitioned over ranks, and cut into buckets.
+"""How parameters are padded, partitioned among ranks, and divided into buckets.
 
 A unit is a flat buffer of all its parameters, padded with zeros to a multiple of the number of
-ranks N and viewed as a matrix (N, columns). Row r is the shard of rank r. A bucket is what is
-reduced in one collective: columns [start, stop) of all rows of one or more units, so that every
-rank's share of a bucket has the same size and buckets bring no padding of their own.
+ranks N and viewed as a matrix (N, columns). Row r is the shard of rank r. A bucket is the set of
+elements reduced by one collective: columns [start, stop) of all rows of one or more units, so every
+rank's share of a bucket has the same size and buckets add no padding of their own.
 
-Owns the arithmetic only. The engine has its own implementation of the same rules; a test compares
-the two.
+Only the arithmetic is here. The engine has its own implementation of the same rules; a test
+compares the two.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class UnitSize:
 
     Attributes:
         name: unique among the units of a model.
-        elements: number of parameters, without padding; 1 or more.
+        elements: number of parameters, without padding; at least 1.
         trainable: False for parameters that receive no gradient.
 
     Raises:
@@ -61,7 +61,7 @@ def shard_elements(elements: int, num_ranks: int) -> int:
 
 
 def padded_elements(elements: int, num_ranks: int) -> int:
-    """The next multiple of `num_ranks`: what a unit of `elements` parameters occupies.
+    """The next multiple of `num_ranks`: the size of a unit of `elements` parameters.
 
     Raises:
         ConfigError: as in `shard_elements`.
@@ -93,7 +93,7 @@ def bucket_columns(bucket_elements: int, num_ranks: int) -> int:
 
 
 def require_names(units: Sequence[UnitSize]) -> None:
-    """See that each unit can be told by its name.
+    """Check that each unit has a unique name.
 
     Raises:
         ConfigError: two have the same.
@@ -108,16 +108,16 @@ def cut_buckets(
 ) -> tuple[BucketLayout, ...]:
     """Lay the trainable units one after another into buckets, in backward order.
 
-    Backward computes the last unit's gradients first, so the units are taken in the reverse of
-    the given order. A unit is cut where a bucket is full, and small units share a bucket. A
-    bucket that is exactly one whole unit has the unit's name; others are "bucket 0",
-    "bucket 1", ... by their position among all buckets.
+    Backward computes the last unit's gradients first, so the units are taken in the reverse of the
+    given order. A unit is split where a bucket is full, and small units share a bucket. A bucket
+    that is exactly one whole unit has the unit's name; others are "bucket 0", "bucket 1", ... by
+    their index among all buckets.
 
     Args:
-        units: in forward order; frozen ones take no part.
-        num_ranks: N, 1 or more.
-        bucket_elements: most elements of a bucket, over all N rows; None makes each unit
-            exactly one bucket.
+        units: in forward order; frozen ones are skipped.
+        num_ranks: N, at least 1.
+        bucket_elements: maximum number of elements of a bucket, over all N rows; None makes each
+            unit exactly one bucket.
 
     Returns:
         The buckets in the order in which they are reduced. Segments are in columns of a row.

@@ -1,11 +1,11 @@
-"""What a rank may hold beside its model states while it computes: gathered units, whole gradients.
+"""Temporary memory of a rank during computation: gathered units, whole gradients.
 
-The laws of memory count what is kept. In between, stage 3 gives a unit all its rows while it
-computes, and stages 2 and 3 have a unit's whole gradient from its backward until its last bucket
-is reduced. Both are bounded: by the units ahead that are gathered early, and by one bucket on its
-way. Units that span the whole model ("root") come first and stay until the end.
+The memory laws count persistent states. In between, stage 3 gathers a unit while it computes, and
+stages 2 and 3 have a unit's whole gradient from its backward until its last bucket is reduced. Both
+are bounded: by the prefetched units, and by one bucket in flight. Units that span the whole model
+("root") come first and stay until the end.
 
-hpZ of ZeRO++ keeps a part of what forward gathered for backward, the more the smaller its groups.
+hpZ of ZeRO++ keeps a part of the gathered parameters for backward, the more the smaller its groups.
 
 Sources: S. Rajbhandari et al., "ZeRO" (arXiv 1910.02054), sections 5.2 and 5.3; G. Wang et al.,
 "ZeRO++" (arXiv 2306.10209), section 3.2.
@@ -39,15 +39,15 @@ def num_ahead(
     spanning: Collection[str],
     leaving: Collection[str] = (),
 ) -> int:
-    """How many units are gathered beside those that compute; no more than the prefetch is allowed.
+    """Number of gathered units besides the computing ones; at most the prefetch limit.
 
     Args:
-        gathered: units with all their rows.
-        computing: modules that compute. If none of them is gathered, one is about to begin, and
-            its units do not count either.
-        spanning: modules that are gathered for as long as the whole model computes.
-        leaving: modules that compute or did so just before: their frozen parameters are needed
-            until the gradients of their inputs are there, when the next one has begun.
+        gathered: complete units.
+        computing: modules that compute. If none of them is gathered, one is about to begin, and its
+            units do not count either.
+        spanning: modules that stay gathered while the whole model computes.
+        leaving: modules that compute or just did: their frozen parameters are needed until the
+            gradients of their inputs exist, when the next one has begun.
     """
     modules = Counter(
         module_of(unit)
@@ -63,7 +63,7 @@ def num_ahead(
 
 
 def whole_bytes(workload: Workload) -> dict[str, int]:
-    """Of each unit with all its rows, in the compute dtype, padding included."""
+    """Bytes of each complete unit, in the compute dtype, including padding."""
     return {
         unit.name: padded_elements(unit.elements, workload.num_ranks) * workload.element_bytes
         for unit in workload.units
@@ -80,11 +80,11 @@ def most_gathered_bytes(
     """The most that gathered units may occupy: one module's, those ahead of it, and the spanning.
 
     Args:
-        whole_bytes: of each unit with all its rows, padding included.
+        whole_bytes: bytes of each complete unit, including padding.
         order: units in the order of forward, without the spanning ones.
-        spanning: modules that are gathered for as long as the whole model computes.
-        prefetch: how many units are gathered ahead, in either direction.
-        together: modules that compute at the same time, if any do.
+        spanning: modules that stay gathered while the whole model computes.
+        prefetch: number of prefetched units, in either direction.
+        together: modules that compute at the same time, if any.
     """
     always = sum(size for unit, size in whole_bytes.items() if module_of(unit) in spanning)
     modules = list(dict.fromkeys(module_of(unit) for unit in order))
@@ -105,9 +105,9 @@ def most_gathered_bytes(
 
 
 NUM_BUFFERS = 2
-"""Of constant size (C_B, section 6.2): one is on its way while the next is filled."""
+"""Of constant size (C_B, section 6.2): one is in flight while the next is filled."""
 LEAVING = 1
-"""Pieces of reduced gradients that may be on their way from the device to the host at once."""
+"""Pieces of reduced gradients that may be in flight from the device to the host at once."""
 
 
 def whole_gradients(
@@ -116,17 +116,17 @@ def whole_gradients(
     computing: Collection[str],
     leaving: int = 0,
 ) -> set[str]:
-    """Units whose whole gradient a rank may hold in stages 2 and 3.
+    """Units with a whole gradient that a rank may keep in stages 2 and 3.
 
     A bucket is reduced once all its units have their gradients, in the order of the buckets, and
     the one before it is over by then.
 
     Args:
-        buckets: in the order in which they are reduced.
+        buckets: in order of their reduction.
         computed: units whose gradient is complete.
         computing: units whose gradient is being computed.
-        leaving: pieces that were reduced and may be on their way to the host: until they are
-            there, what they are a part of cannot be freed.
+        leaving: reduced pieces that may be in flight to the host: until they arrive, their source
+            cannot be freed.
     """
     num_started = 0
     for bucket in buckets:
@@ -141,7 +141,7 @@ def whole_gradients(
 
 
 def secondary_bytes(workload: Workload) -> dict[str, int]:
-    """What hpZ keeps of each unit from forward to the update; together 2 Psi/S below fp32."""
+    """The part of each unit that hpZ keeps until the update; together 2 Psi/S below fp32."""
     if not workload.config.has_secondary:
         return {}
     return {

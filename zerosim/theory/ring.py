@@ -1,10 +1,10 @@
-"""What zerosim's own ring makes a rank send: the bandwidth bound, row by row.
+"""The traffic of a rank in zerosim's own ring: the bandwidth bound, row by row.
 
-The payload is cut into N rows as `torch.tensor_split` cuts it: the first `num_elements % N` rows
-have one element more. A rank sends to the next rank and receives from the one before. In hop h
-(0 to N - 2) of a reduce-scatter rank r sends row r - 1 - h and receives row r - 2 - h, so that
-row r ends summed on rank r; in an all-gather it sends row r - h and receives row r - h - 1, all
-modulo N. Hence over a whole collective a rank sends, and receives, every row but one.
+The payload is split into N rows as by `torch.tensor_split`: the first `num_elements % N` rows have
+one element more. A rank sends to the next rank and receives from the previous one. In hop h (0 to N
+- 2) of a reduce-scatter, rank r sends row r - 1 - h and receives row r - 2 - h, so that row r ends
+summed on rank r; in an all-gather it sends row r - h and receives row r - h - 1, all modulo N.
+Hence over a whole collective a rank sends, and receives, every row but one.
 
 Source: P. Patarasuk and X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
 workstations", J. Parallel Distrib. Comput. 69 (2009): no algorithm sends less.
@@ -20,12 +20,12 @@ from zerosim.theory.messages import NOTHING, Cost, Request
 
 
 def ring_cost(request: Request) -> Cost:
-    """What the ring makes one rank send and receive.
+    """Bytes that one rank of the ring sends and receives.
 
-    A row, and the payload of what has a root, is sent in chunks of `chunk_bytes`, rounded down to
-    whole elements but at least one; an empty row sends no message. A broadcast is a chain from
-    the root through the next ranks, in which every rank but the last sends the payload once. A
-    reduction is one that ends at the root.
+    A row, or the payload of an operation with a root, is sent in chunks of `chunk_bytes`, rounded
+    down to whole elements but at least one; an empty row sends no message. A broadcast is a chain
+    from the root through the next ranks, in which every rank but the last sends the payload once. A
+    reduction is a chain that ends at the root.
 
     Args:
         request: an all-reduce, reduce-scatter, all-gather, broadcast, reduce, send or receive.

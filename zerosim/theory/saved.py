@@ -1,11 +1,11 @@
-"""The law of activations: what forward keeps of a transformer for backward.
+"""The law of activations: those of a transformer that forward keeps for backward.
 
-Of each block of a GPT with dropout, in 2-byte activations, b sequences of s tokens of width h and a
-heads: s b h (34 + 5 a s / h). Tensor parallelism divides what lies inside of attention and MLP by
-T; sequence parallelism the rest as well. Attention that keeps no scores (flash) leaves the second
-term out, as selective recomputation does; without dropout there are no masks: 32 s b h. With full
-recomputation a block keeps its input, 2 s b h. Statistics of norms and of attention (4 bytes for a
-token and head) are counted with what they are of.
+Per block of a GPT with dropout, in 2-byte activations, b sequences of s tokens of width h and a
+heads: s b h (34 + 5 a s / h). Tensor parallelism divides the activations inside attention and MLP
+by T; sequence parallelism the rest as well. Attention that does not store scores (flash) removes
+the second term, as selective recomputation does; without dropout there are no masks: 32 s b h. With
+full recomputation a block keeps its input, 2 s b h. Statistics of norms and of attention (4 bytes
+per token and head) are counted with their operator.
 
 Source: V. Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models"
 (arXiv 2205.05198), sections 4 and 5, equations 1 to 6; of Llama's blocks the same is derived here:
@@ -30,21 +30,21 @@ _USUAL = 4
 _MASK = 1
 """Bytes of an element of a dropout's mask."""
 LOSS_BYTES = 4
-"""Of each token and each of the vocabulary: log-probabilities in fp32, kept for backward."""
+"""Per token and vocabulary entry: log-probabilities in fp32, kept for backward."""
 TEMPORARY_LOSS_BYTES = 6
-"""Beside these while the loss is computed: scores as the head made them, and in fp32."""
+"""Besides, while the loss is computed: logits in the dtype of the head, and in fp32."""
 
 
 class Recompute(StrEnum):
-    """What backward computes again."""
+    """The part that backward recomputes."""
 
     NONE = "none"
     SELECTIVE = "selective"
-    """Scores of attention and what is made of them."""
+    """Scores of attention and tensors derived from them."""
     OPERATORS = "operators"
     """Every second matrix product, and all that is none (torchtitan's selective op)."""
     FULL = "full"
-    """All of a block, from its input."""
+    """A whole block, from its input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +63,12 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class KeptActivations:
-    """What a program keeps of its blocks.
+    """The activations that a program keeps of its blocks.
 
     Attributes:
-        recompute: what of it backward makes again.
-        has_scores: its attention makes the scores of all pairs of tokens, and keeps them.
-        has_dropout: after attention, on its scores, and after the MLP.
+        recompute: the part that backward recomputes.
+        has_scores: its attention computes the scores of all pairs of tokens, and keeps them.
+        has_dropout: dropout after attention, on its scores, and after the MLP.
     """
 
     recompute: Recompute = Recompute.NONE
@@ -135,7 +135,7 @@ def _kept(computing: Computing, block: BlockShape, *, has_dropout: bool) -> Iter
 
 
 def _kept_by_operators(computing: Computing, block: BlockShape) -> Iterator[Saved]:
-    """The block's input, what attention mixed, and what every second product gives.
+    """The block's input, the output of attention, and that of every second matrix product.
 
     Source: pytorch/torchtitan, activation checkpointing "selective", option "op".
     """
@@ -151,12 +151,12 @@ def _kept_by_operators(computing: Computing, block: BlockShape) -> Iterator[Save
 
 @lru_cache(maxsize=4096)
 def block_bytes(computing: Computing, keeping: KeptActivations, name: str = BLOCK) -> int:
-    """What one block keeps, together."""
+    """The activations of one block, together."""
     return int(sum(one.bytes for one in kept_in_block(computing, keeping, name)))
 
 
 def statistics_bytes(computing: Computing) -> int:
-    """What flash attention keeps of each token and head, fp32; no law counts it."""
+    """Statistics of flash attention per token and head, fp32; no law counts them."""
     return _FP32 * computing.tokens * computing.shape.heads // computing.cut.tensor
 
 
@@ -166,12 +166,12 @@ def head_bytes(computing: Computing) -> int:
 
 
 def loss_elements(computing: Computing) -> int:
-    """Scores of all tokens for the part of the vocabulary that a rank has: s b V / T."""
+    """Logits of all tokens for a rank's part of the vocabulary: s b V / T."""
     return computing.tokens * -(-computing.shape.vocabulary // computing.cut.of_ends)
 
 
 def in_flight(pipeline: int, chunks: int = 1) -> Fraction:
-    """Of how many of all layers the first stage keeps activations, as a part: 1 + (p-1) / (p v).
+    """The layers with live activations on the first stage, as a fraction of all: 1 + (p-1) / (p v).
 
     p micro-batches of L / p layers each, and with v interleaved chunks a few more.
     """
@@ -181,7 +181,7 @@ def in_flight(pipeline: int, chunks: int = 1) -> Fraction:
 
 
 def formula(shape: Transformer, keeping: KeptActivations, cut_words: str) -> str:
-    """What a block keeps, in symbols.
+    """The activations of a block, in symbols.
 
     Args:
         cut_words: "" or "/T" and the like.

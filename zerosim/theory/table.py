@@ -1,4 +1,4 @@
-"""The paper's Table 1, as printed and as the law gives it.
+"""The paper's Table 1, as printed and as computed from the law.
 
 Source: S. Rajbhandari et al., "ZeRO" (arXiv 1910.02054), Table 1.
 """
@@ -49,7 +49,7 @@ _TABLE_1 = {
 
 
 def paper_table_1() -> tuple[TableCell, ...]:
-    """The 54 cells of Table 1 (arXiv 1910.02054), each with what the law gives.
+    """The 54 cells of Table 1 (arXiv 1910.02054), each with the value of the law.
 
     Returns:
         Row by row, in the paper's order. Every cell is within `last_place` of `exact_gb`.

@@ -1,8 +1,8 @@
-"""What a law is made of: each pass over the parameters, and what is moved for it.
+"""The terms of a law: each pass over the parameters, and its movements.
 
-A law is a sum of terms. A term says how often all parameters travel, how many bytes each takes, and
-who takes part, hence which part of it a rank sends or copies; the movements beside it are what a
-step really does for it: with padding, without frozen parameters, or not at all.
+A law is a sum of terms. A term has the number of passes over all parameters, the bytes of each, and
+the participants, hence the fraction that a rank sends or copies; its movements are those of an
+actual step: with padding, without frozen parameters, or none at all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from zerosim.theory.nodes import Span, link_shares
 from zerosim.theory.workload import Workload
 
 OF_A_ROOT = (Op.BROADCAST, Op.REDUCE)
-"""Whose ranks do not all send the same: how much the others send more is in a term's rest."""
+"""Operations with unequal traffic of ranks: the excess of the others is in a term's rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,15 +27,15 @@ class Term:
 
     Attributes:
         op: None for copies between `origin` and `target`.
-        passes: how often all parameters are in a rank's buffers for it; of an all-reduce twice; 0
-            for what a law leaves out.
-        element_bytes: of one parameter on its way, without scales.
-        ranks: who takes part; of copies all that the parameters are divided among.
-        counts_frozen: whether frozen parameters travel, too.
-        happens: False if this step leaves it out.
-        padding: zeros that travel with each unit in one pass.
-        movements: what a step does for it.
-        rest: why its movements are more, or less, than passes and padding; None if they may not.
+        passes: how often all parameters are in a rank's buffers for it; twice for an all-reduce; 0
+            for traffic that a law omits.
+        element_bytes: bytes per communicated parameter, without scales.
+        ranks: the participants; for copies, all ranks that share the parameters.
+        counts_frozen: whether frozen parameters are communicated, too.
+        happens: False if this step omits it.
+        padding: zeros communicated with each unit in one pass.
+        movements: the movements of a step for it.
+        rest: why its movements differ from passes and padding; None if they may not.
     """
 
     phase: Phase
@@ -55,7 +55,7 @@ class Term:
 
     @property
     def link(self) -> Link | None:
-        """What copies go over; None for what goes between ranks."""
+        """The link of copies; None for traffic between ranks."""
         if self.origin is None or self.target is None:
             return None
         return link_of_copy(self.origin, self.target)
@@ -66,14 +66,14 @@ class Term:
         return self.passes * self.element_bytes
 
     def goes_over(self, link: Link | None) -> bool:
-        """Whether a link is asked for that it may take; None for all between ranks."""
+        """Whether it may use the given link; None for all traffic between ranks."""
         return self.link is link or (self.link is None and link in (Link.NODE, Link.NETWORK))
 
     def share(self, workload: Workload, rank: int, link: Link | None) -> Fraction:
-        """Which part of its buffers a rank moves: (n-1)/n in a group of n, 1/N of copies.
+        """The fraction of its buffers that a rank moves: (n-1)/n in a group of n, 1/N for copies.
 
         Args:
-            link: only what takes this link; None for all between ranks.
+            link: only traffic on this link; None for all traffic between ranks.
         """
         size = len(self.ranks)
         if self.op is None:
@@ -85,7 +85,7 @@ class Term:
         return Fraction(size - 1, size) * part
 
     def moved(self, workload: Workload, rank: int, link: Link | None, algorithm: Algorithm) -> int:
-        """Bytes of its movements; of what has a root by the algorithm that carries it out."""
+        """Bytes of its movements; for operations with a root, with the actual algorithm."""
         if link is not None:
             size = workload.world_node_size
             return sum(one.moved_by_link(rank, size).get(link, 0) for one in self.movements)

@@ -1,13 +1,14 @@
-"""What a transformer has to compute: its units, and the operators of each.
+"""The computation of a transformer: its units, and the operators of each.
 
-A block's matrices may be cut among T tensor parallel ranks (the first of attention and of the MLP
-by columns, the second by rows); what lies between two blocks is then whole on each of them, or with
-sequence parallelism cut along the sequence. The table of tokens and the head are cut by vocabulary.
+A block's matrices may be sharded among T tensor-parallel ranks (the first of attention and of the
+MLP by columns, the second by rows); activations between two blocks are then whole on each of them,
+or with sequence parallelism sharded along the sequence. Token embedding and head are sharded by
+vocabulary.
 
-The operators are those that PyTorch is asked for by `zerosim.train.models`, each with its floating
-point operations (a multiplication and an addition are two) and with the bytes of its tensors,
-touched once; a test holds them against what a dry run counts. What is the same small vector for all
-tokens (a norm's weight, the angles of rotary positions) is left out.
+The operators are PyTorch's for `zerosim.train.models`, each with its floating point operations (a
+multiplication and an addition are two) and with the bytes of its tensors, each touched once; a test
+compares them with the counts of a dry run. Small vectors shared by all tokens (a norm's weight, the
+angles of rotary positions) are omitted.
 
 Sources: D. Narayanan et al. 2021 (arXiv 2104.04473), appendix: 24 B s h^2 + 4 B s^2 h FLOPs of a
 GPT's block in forward, twice that in backward; M. Shoeybi et al., "Megatron-LM" (arXiv 1909.08053),
@@ -27,7 +28,7 @@ from zerosim.theory.partition import UnitSize
 
 ROOT, EMBEDDING, BLOCK, HEAD = "root", "embedding", "block", "head"
 OTHER = "other block"
-"""Where a model has blocks of two kinds (with experts and without), the kind of fewer layers."""
+"""In a model with two kinds of blocks (with experts and without), the kind with fewer layers."""
 BLOCKS = (BLOCK, OTHER)
 _FP32 = 4
 _BACKWARD_OF_ATTENTION = 2.5
@@ -36,14 +37,14 @@ _BACKWARD_OF_ATTENTION = 2.5
 
 @dataclass(frozen=True, slots=True)
 class LayerCut:
-    """How the layers of a model are cut among ranks.
+    """How the layers of a model are sharded among ranks.
 
     Attributes:
         tensor: T, ranks that compute each block together.
-        sequence: what lies between blocks is cut along the sequence, too.
-        ends: the tables of tokens are cut as well; zerosim's own engine leaves them whole.
+        sequence: activations between blocks are sharded along the sequence, too.
+        ends: embedding and head are sharded as well; zerosim's own engine leaves them whole.
         context: c, ranks that share each sequence (context parallel); they are data parallel too.
-        experts: EP, data parallel ranks among which experts are divided.
+        experts: EP, data-parallel ranks that share the experts.
     """
 
     tensor: int = 1
@@ -59,7 +60,7 @@ class LayerCut:
 
     @property
     def between(self) -> int:
-        """Into how many parts what lies between blocks is cut."""
+        """Number of parts of activations between blocks."""
         return self.tensor if self.sequence else 1
 
 
@@ -68,7 +69,7 @@ WHOLE = LayerCut()
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """What one operator has to do, so many times.
+    """The work of one operator, so many times.
 
     Attributes:
         flops, touched_bytes: of one call.
@@ -83,13 +84,13 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class AlikeUnits:
-    """A unit, or several that are alike.
+    """A unit, or several equal ones.
 
     Attributes:
         name: `ROOT`, `EMBEDDING`, `BLOCK` or `HEAD`.
-        elements: of one, on a rank.
-        times: how many there are.
-        experts: of the experts that a rank has of one, where ranks divide them among themselves.
+        elements: elements of one, on a rank.
+        times: number of units.
+        experts: elements of a rank's experts in one, if ranks share them.
     """
 
     name: str
@@ -99,7 +100,7 @@ class AlikeUnits:
 
 
 def require_cut(name: str, shape: Transformer, tensor: int) -> None:
-    """See that so many ranks can compute a block together.
+    """Check that the ranks can compute a block together.
 
     Raises:
         ConfigError: they do not divide its heads.
@@ -113,9 +114,9 @@ def require_cut(name: str, shape: Transformer, tensor: int) -> None:
 
 
 def pieces(shape: Transformer, cut: LayerCut = WHOLE) -> tuple[AlikeUnits, ...]:
-    """The units of a model in forward order, as the engine makes them.
+    """The units of a model in forward order, as created by the engine.
 
-    Tied, the table of tokens is the root's: it is there while the whole model computes.
+    A tied token embedding belongs to the root: it is present while the whole model computes.
     """
     h, tokens, ends = shape.width, -(-shape.vocabulary // cut.of_ends), shape.ends
     table = tokens * h
@@ -138,13 +139,13 @@ def pieces(shape: Transformer, cut: LayerCut = WHOLE) -> tuple[AlikeUnits, ...]:
 
 @lru_cache(maxsize=256)
 def kinds_of(shape: Transformer) -> dict[str, BlockShape]:
-    """The kinds of blocks by name, in the order in which they come."""
+    """The kinds of blocks by name, in order."""
     named = dict(zip(BLOCKS, shape.blocks, strict=False))
     return dict(reversed(named.items()))
 
 
 def units_of(shape: Transformer, cut: LayerCut = WHOLE) -> tuple[UnitSize, ...]:
-    """Every unit of a model in forward order, by the names that the engine gives them."""
+    """Every unit of a model in forward order, by the engine's names."""
     return tuple(UnitSize(name, elements) for name, elements in _named(pieces(shape, cut)))
 
 
@@ -163,11 +164,11 @@ class Computing:
 
     Attributes:
         batch: b, sequences of a micro-batch.
-        sequence: s, tokens of each.
-        element_bytes: of the compute dtype.
+        sequence: s, tokens of a sequence.
+        element_bytes: bytes of an element of the compute dtype.
         has_scores: attention writes the scores of all pairs of tokens to memory, and reads them.
-        has_dropout: on these scores, and after attention and the MLP.
-        is_float8: products of blocks are of 8-bit numbers, which their inputs are made of first.
+        has_dropout: dropout on these scores, and after attention and the MLP.
+        is_float8: matrix products of blocks are 8-bit; their inputs are cast first.
     """
 
     shape: Transformer
@@ -181,20 +182,20 @@ class Computing:
 
     @property
     def tokens(self) -> int:
-        """Of a micro-batch, on a rank: b s, or a c-th part of it."""
+        """Tokens of a micro-batch on a rank: b s, or 1/c of it."""
         return self.batch * self.sequence // self.cut.context
 
     @property
     def between_elements(self) -> int:
-        """Of what lies between two blocks, on a rank: b s h, or a T-th part of it."""
+        """Elements of the activations between two blocks on a rank: b s h, or 1/T of it."""
         return self.tokens * self.shape.width // self.cut.between
 
     def forward(self, name: str) -> tuple[Operator, ...]:
-        """Of one unit in forward."""
+        """Operators of one unit in forward."""
         return tuple(self._forward(name))
 
     def backward(self, name: str) -> tuple[Operator, ...]:
-        """Of one unit in backward, without what is computed again."""
+        """Operators of one unit in backward, without recomputation."""
         return tuple(self._backward(name))
 
     def _forward(self, name: str) -> Iterator[Operator]:
@@ -231,7 +232,7 @@ class Computing:
             tied = self.shape.ends.tied
             yield self._kept(0 if tied else self.shape.width * self._tokens_known)
 
-    # ------------------------------------------------------------------- what they are made of
+    # ------------------------------------------------------------------- operators of the parts
 
     @property
     def _tokens_known(self) -> int:
@@ -253,7 +254,7 @@ class Computing:
         return Operator(calls, 2 * rows * inputs * outputs, touched)
 
     def _products(self, block: BlockShape, calls: int) -> Iterator[Operator]:
-        """Those of a block: once in forward, twice in backward."""
+        """Matrix products of a block: once in forward, twice in backward."""
         for one in block.matrices:
             found = self._by(one, calls)
             if self.is_float8:
@@ -284,7 +285,9 @@ class Computing:
         return self._product(calls * one.count, inputs, outputs, rows)
 
     def attention(self, name: str) -> tuple[Operator, ...]:
-        """Of a block in forward: what selective recomputation does again, if it writes scores."""
+        """The part of a block's forward that selective recomputation repeats, if it writes
+        scores.
+        """
         block = kinds_of(self.shape)[name]
         if self.has_scores:
             return tuple(self._scores(block, 1))
@@ -297,7 +300,7 @@ class Computing:
             yield self._attention(block, _BACKWARD_OF_ATTENTION, 8)
 
     def _scores(self, block: BlockShape, calls: int) -> Iterator[Operator]:
-        """Products with scores in memory, softmax and dropout of them, each by itself."""
+        """Products with scores in memory, softmax and dropout of them, as separate operators."""
         parts, size = self.cut.tensor, self.element_bytes
         pairs = int(self.tokens * block.attended(self.sequence))
         scores = pairs * block.heads // parts
@@ -333,9 +336,10 @@ class Computing:
         yield self._each(count, _FP32, h, parts)
 
     def _norm_backward(self, block: BlockShape, *, first: bool) -> Iterator[Operator]:
-        """Of one norm; of a unit's first one, what comes before its unit's backward counts as over.
+        """Operators of one norm; for a unit's first one, work before the unit's backward counts as
+        done.
 
-        In fp32 where PyTorch has no one operator for it, as for Llama's.
+        In fp32 if PyTorch has no single operator for it, as for Llama's.
         """
         h, parts, size = self.shape.width, self.cut.between, self.element_bytes
         if block.has_fused_norms:
@@ -399,7 +403,7 @@ class Computing:
             yield Operator(1, 0, size * (2 * rows + positions))
 
     def _look_up_backward(self) -> Iterator[Operator]:
-        """Of a table that the root keeps, nothing is the embedding's own."""
+        """For a table that belongs to the root, the embedding has nothing of its own."""
         size, rows, shape = self.element_bytes, self.between_elements, self.shape
         if not shape.ends.tied:
             yield Operator(1, 0, size * (self._tokens_known * shape.width + rows))
@@ -409,25 +413,25 @@ class Computing:
             yield Operator(1, 0, size * 2 * positions)
 
     def _kept(self, elements: int) -> Operator:
-        """New gradients are put where they are kept: read, and the place both read and written."""
+        """New gradients are added to their buffer: read, and the buffer both read and written."""
         return Operator(1, 0, 3 * self.element_bytes * elements)
 
 
 def again_by_operators(computing: Computing, name: str) -> tuple[Operator, ...]:
-    """What backward of a block does again where every second product is kept (`Recompute`)."""
+    """The recomputation of a block in backward if every second product is kept (`Recompute`)."""
     kept = computing.attention(name)
     return tuple(_half(one) for one in computing.forward(name) if one not in kept)
 
 
 def _half(one: Operator) -> Operator:
-    """Of alike products every second one; what is none is done as often."""
+    """Among equal products every second one; other operators are repeated as often."""
     if not one.flops:
         return one
     return replace(one, flops=one.flops // 2, touched_bytes=one.touched_bytes // 2)
 
 
 def loss_operators(computing: Computing) -> tuple[Operator, ...]:
-    """What the loss takes of a rank's scores, forward and backward, all in fp32.
+    """The loss on a rank's logits, forward and backward, all in fp32.
 
     To fp32, log-probabilities, their gradient and back: 6, 8, 12 and 6 bytes for each token and
     each of the vocabulary. A dry run does not have it under a unit (zerosim.train.models).
@@ -438,13 +442,13 @@ def loss_operators(computing: Computing) -> tuple[Operator, ...]:
 
 
 def update_operators(elements: int, rows: int = 1, element_bytes: int = 2) -> tuple[Operator, ...]:
-    """What Adam does with some rows of parameters in mixed precision, as the engine asks for it.
+    """Adam on rows of parameters in mixed precision, as called by the engine.
 
     Row by row to fp32, the loss scale off, and the new parameters; all rows at once the fused step
     with master, momentum, variance and gradient: 38 bytes for each parameter in bf16.
 
     Args:
-        elements: of a row.
+        elements: elements of a row.
     """
     if not elements:
         return ()
@@ -454,9 +458,9 @@ def update_operators(elements: int, rows: int = 1, element_bytes: int = 2) -> tu
 
 
 def quantized_operators(elements: int, element_bytes: int = 2) -> tuple[Operator, ...]:
-    """What a unit takes to be made of fewer bits, or these of it: both are touched once.
+    """Quantization of a unit, or dequantization: both tensors are touched once.
 
-    A bound (ZeRO++, arXiv 2306.10209, section 3, fuses it with what is beside): 3 bytes for each
+    A bound (ZeRO++, arXiv 2306.10209, section 3, fuses it with neighbouring operators): 3 bytes per
     parameter in bf16, for int8 and for int4, whose halves are read twice.
     """
     return (Operator(1, 0, (element_bytes + 1) * elements),)
@@ -465,8 +469,8 @@ def quantized_operators(elements: int, element_bytes: int = 2) -> tuple[Operator
 def model_flops(shape: Transformer, tokens: int, sequence: int) -> int:
     """FLOPs that a step needs, whatever it computes again: (6 Psi + 12 L h s) for each token.
 
-    Psi is what a token goes through: of experts those that are chosen for it. Attention that sees a
-    window counts what it sees.
+    Psi counts the parameters applied to a token: among experts the chosen ones. Sliding-window
+    attention counts its window.
 
     Source: A. Chowdhery et al., "PaLM" (arXiv 2204.02311), appendix B: model FLOPs utilization.
     """

@@ -1,4 +1,4 @@
-"""What theory says, in the language that is spoken."""
+"""The words of theory, in the current language."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""All that decides what one optimizer step sends, copies and keeps.
+"""The inputs that determine traffic, copies and memory of one optimizer step.
 
 Source of the options: the papers of ZeRO, ZeRO-Offload, ZeRO-Infinity and ZeRO++ (arXiv 1910.02054,
-2101.06840, 2104.07857, 2306.10209); `zero` and `zeropp` say what follows from each.
+2101.06840, 2104.07857, 2306.10209); `zero` and `zeropp` derive the consequences.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from zerosim.theory.partition import UnitSize, require_names, shard_elements
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activations:
-    """What blocks hand on: their inputs, from which backward may compute the rest again.
+    """The activations between blocks: their inputs, from which backward may recompute the rest.
 
     Attributes:
-        num_blocks: how many there are in a micro-step.
-        elements: of the input of one, b s h: sequences of a micro-batch, tokens of each, width.
-        carrier: who carries out the sums of tensor parallel ranks, which the backend is asked for.
+        num_blocks: number of blocks in a micro-step.
+        elements: elements of the input of one, b s h: sequences of a micro-batch, tokens of each,
+            width.
+        carrier: the backend of the sums over tensor-parallel ranks.
 
     Raises:
         ConfigError: a number is below 1.
@@ -43,23 +44,23 @@ class Activations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """All that decides what one optimizer step sends, copies and keeps.
+    """The inputs that determine traffic, copies and memory of one optimizer step.
 
     Attributes:
-        config: of the engine.
-        num_ranks: N, that the states are divided among.
+        config: the engine's configuration.
+        num_ranks: N, the ranks that share the states.
         units: in forward order.
         averages_loss: the ranks average their losses.
-        update_skipped: an overflow was agreed on, so nothing is updated in this step.
-        has_pending_update: with a delayed update, this step ends one of the step before.
+        update_skipped: the ranks found an overflow, so this step has no update.
+        has_pending_update: with a delayed update, this step finishes that of the previous step.
         tensor_parallel: T, neighbours that compute each block together; each is one of the N ranks
-            at its place in the other groups. There are N T ranks in all.
-        ranks_per_node: of all ranks, as it turned out; 0 if they are on one node.
-        activations: of the blocks; None if they move nothing, or it is not known.
+            at its index in the other groups. There are N T ranks in all.
+        ranks_per_node: ranks per node, of all ranks, as launched; 0 if they are on one node.
+        activations: those of the blocks; None if they move nothing, or are unknown.
 
     Raises:
-        ConfigError: a value is out of its range, two units have the same name, or the ranks do not
-            fill their nodes or the groups of a secondary partition.
+        ConfigError: a value is out of range, two units have the same name, or the ranks do not fill
+            their nodes or the groups of a secondary partition.
     """
 
     config: EngineConfig
@@ -91,12 +92,14 @@ class Workload:
         require_names(self.units)
 
     def __hash__(self) -> int:
-        # a hash of all units would cost as much as what is kept by it
+        # a hash over all units would cost as much as the cache saves
         return hash((self.config.stage, self.num_ranks, len(self.units), self.update_skipped))
 
     @property
     def element_bytes(self) -> int:
-        """Of the compute dtype, in which parameters and gradients are kept and travel."""
+        """Bytes of an element of the compute dtype, in which parameters and gradients are kept and
+        sent.
+        """
         return self.config.dtype.element_bytes
 
     @property
@@ -116,7 +119,7 @@ class Workload:
 
     @property
     def partitions(self) -> bool:
-        """Whether a rank holds only a part of the reduced gradients: stages 1 to 3."""
+        """Whether a rank has only a part of the reduced gradients: stages 1 to 3."""
         return self.config.stage > 0
 
     @property
@@ -126,12 +129,12 @@ class Workload:
 
     @property
     def world_node_size(self) -> int:
-        """Ranks of a node, of all ranks."""
+        """Ranks of a node, among all ranks."""
         return self.ranks_per_node or self.world_size
 
     @property
     def node_size(self) -> int:
-        """P: ranks of a node, of the N that the states are divided among."""
+        """P: ranks of a node, among the N that share the states."""
         return max(1, self.world_node_size // self.tensor_parallel)
 
     @property
@@ -141,7 +144,7 @@ class Workload:
 
     @property
     def num_reductions(self) -> int:
-        """How often a gradient is reduced: once, or in every micro-step in stages 2 and 3."""
+        """Number of reductions of a gradient: one, or one per micro-step in stages 2 and 3."""
         return self.config.accumulate if self.config.stage >= 2 else 1
 
     @property
@@ -156,7 +159,7 @@ class Workload:
 
     @property
     def part_elements(self) -> int:
-        """Elements of an input that a rank keeps; 0 if no activations are known."""
+        """Elements of an input that a rank keeps; 0 if activations are unknown."""
         kept = self.activations
         if kept is None:
             return 0

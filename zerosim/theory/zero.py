@@ -1,25 +1,25 @@
-"""What a system of the ZeRO family moves in one optimizer step, term by term.
+"""The movements of a system of the ZeRO family in one optimizer step, term by term.
 
 - Stage 0 all-reduces each bucket in the last micro-step.
 - Stage 1 reduce-scatters each bucket in the last micro-step, stage 2 in every one, because it keeps
   no whole gradient; both all-gather the updated parameters.
 - Stage 3 all-gathers each unit, also a frozen one, in forward and again in backward, and
   reduce-scatters each bucket, in every micro-step.
-- qwZ gathers int8 in forward, and in backward unless hpZ, by which each group of S ranks gathers
-  its own copy there. qgZ reduces a bucket by an all-to-all within the nodes and one across them,
-  both int4.
-- An owner broadcasts its units in place of the gathers. It is sent the updated rows, or each bucket
-  is reduced to it and nothing is sent after it has updated them (ZeRO-3 as its paper has it).
+- qwZ gathers int8 in forward, and in backward unless hpZ is used, with which each group of S ranks
+  gathers its own copy there. qgZ reduces a bucket by an all-to-all within the nodes and one across
+  them, both int4.
+- An owner broadcasts its units in place of the gathers. It receives the updated rows, or each
+  bucket is reduced to it and nothing is sent after its update (ZeRO-3 as in the paper).
 - In `Phase.UPDATE` the ranks agree on an overflow (one fp32 each), the gradient norm (one fp64
   each; not after an overflow) and the loss (one fp32 each); the first two only where gradients
   are partitioned.
 - With the optimizer on the host (ZeRO-Offload), gradients leave the device as they are reduced and
-  updated parameters come back: 2 + 2 bytes a parameter in bf16, of a rank's own part. With its
-  states on a disk they are read before an update and written after it. Parameters that are kept on
-  the host or on a disk (ZeRO-Infinity) are fetched before each gather and stored after an update;
-  where the optimizer works on the host already, it writes them in place.
-- Blocks that T tensor parallel ranks compute together sum their output twice in forward and the
-  gradient of their input twice in backward; with checkpoints forward is computed again in backward,
+  updated parameters come back: 2 + 2 bytes per parameter in bf16, of a rank's own part. States on a
+  disk are read before an update and written after it. Parameters on the host or on a disk
+  (ZeRO-Infinity) are fetched before each gather and stored after an update; an optimizer on the
+  host writes them in place.
+- Blocks that T tensor-parallel ranks compute together sum their output twice in forward and the
+  gradient of their input twice in backward; with checkpoints, forward is recomputed in backward,
   with its sums. P_a divides a checkpoint among the T ranks, which gather it before that: one
   all-gather of b s h, a twelfth of the 6 all-reduces, each of which a ring counts twice.
 
@@ -63,13 +63,13 @@ from zerosim.theory.zeropp import (
 
 FP32_BYTES, FP64_BYTES = 4, 8
 STATE_BYTES = 12
-"""Of a parameter on a disk: fp32 master, momentum, variance."""
+"""Per parameter on a disk: fp32 master, momentum, variance."""
 SUMS_A_PASS = 2
 """All-reduces of a block in forward, and again in backward."""
 
 
 def step_terms(workload: Workload, rank: int = 0) -> tuple[Term, ...]:
-    """What one optimizer step moves: between ranks first, then between the tiers of a rank.
+    """The movements of one optimizer step: between ranks first, then between the tiers of a rank.
 
     Raises:
         ConfigError: there is no such rank.
@@ -96,7 +96,7 @@ def planned(workload: Workload, rank: int = 0) -> tuple[Movement, ...]:
 
 @lru_cache(maxsize=16)
 def _terms(workload: Workload, rank: int) -> tuple[Term, ...]:
-    """A step is asked for many times, by each rank, claim and phase."""
+    """Cached: a step is requested many times, by each rank, claim and phase."""
     step = _ZeroStep(workload, rank)
     return (
         *step.activations(Phase.FORWARD),
@@ -126,7 +126,7 @@ class _ZeroStep:
     # ------------------------------------------------------------------- between ranks
 
     def gathers(self, phase: Phase) -> Iterator[Term]:
-        """How stage 3 gives each unit all its rows."""
+        """How stage 3 gathers each unit."""
         workload = self._workload
         if self._config.stage != 3:
             return
@@ -191,7 +191,7 @@ class _ZeroStep:
     def _reduction(
         self, op: Op, passes: Fraction, size: Fraction, span: Span = Span.WORLD, rows: int = 0
     ) -> Term:
-        """Args: rows: of the matrix of quantized elements; 0 where they are not quantized."""
+        """Args: rows: of the matrix of quantized elements; 0 if they are not quantized."""
         workload = self._workload
         ranks = members(workload, span, self._rank)
         buckets = cut_buckets(workload.units, workload.num_ranks, self._config.bucket_elements)
@@ -232,7 +232,7 @@ class _ZeroStep:
         )
 
     def updated(self) -> Iterator[Term]:
-        """How updated parameters reach those that need them: all ranks, or their owner."""
+        """How updated parameters reach the ranks that need them: all ranks, or their owner."""
         workload = self._workload
         happens = workload.hands_on
         if self._config.owners_update:
@@ -276,7 +276,7 @@ class _ZeroStep:
             )
 
     def _to_owner(self, unit: UnitSize) -> Iterator[Movement]:
-        """Each rank sends its updated row of a unit to the rank that keeps the unit."""
+        """Each rank sends its updated row of a unit to the unit's owner."""
         owner, rank = self._owners[unit.name], self._rank
         others = [peer for peer in self._world if peer != owner]
         for peer in others if rank == owner else [owner]:
@@ -293,7 +293,7 @@ class _ZeroStep:
             )
 
     def agreements(self) -> Iterator[Term]:
-        """One number a rank: whether a gradient overflowed, and the norm of all."""
+        """One number per rank: whether a gradient overflowed, and the norm of all."""
         workload = self._workload
         if workload.partitions and self._config.dtype is DType.FP16:
             yield self._number(Purpose.OVERFLOW_FLAG, FP32_BYTES, Cause.OVERFLOW_FLAG)
@@ -325,7 +325,7 @@ class _ZeroStep:
         )
 
     def activations(self, phase: Phase) -> Iterator[Term]:
-        """What blocks of tensor parallel ranks call in forward or backward; nothing for T = 1."""
+        """The calls of tensor-parallel blocks in forward or backward; none for T = 1."""
         workload = self._workload
         kept = workload.activations
         if kept is None or workload.tensor_parallel == 1:
@@ -397,7 +397,7 @@ class _ZeroStep:
         )
 
     def _padded(self, unit: UnitSize, span: Span) -> int:
-        """Elements that travel of a unit in one pass, with its padding."""
+        """Communicated elements of a unit in one pass, including padding."""
         if span is Span.SECONDARY:
             part = secondary_elements(self._workload, unit.elements)
             return part * self._config.secondary_partition
@@ -420,7 +420,7 @@ class _ZeroStep:
         """Before each gather from it, the part that is kept elsewhere."""
         workload = self._workload
         passes = [Phase.FORWARD]
-        if not self._config.has_secondary:  # from which backward gathers in its place
+        if not self._config.has_secondary:  # backward gathers from it instead
             passes.append(Phase.BACKWARD)
         for phase in passes:
             for way in route(self._config.offload_param.tier, Tier.DEVICE):
@@ -453,7 +453,7 @@ class _ZeroStep:
                 yield self._copied(way, 1, STATE_BYTES, self._rows())
 
     def _stores(self) -> Iterator[Term]:
-        """Updated parameters: to the device for the other ranks, and to where they are kept."""
+        """Updated parameters: to the device for the other ranks, and to their store."""
         workload = self._workload
         keeps = self._config.offload_param.tier is not Tier.DEVICE
         size = workload.element_bytes
@@ -497,12 +497,12 @@ class _ZeroStep:
             )
 
     def _rows(self) -> list[tuple[str, int]]:
-        """The trainable units, and how many parameters of each this rank updates."""
+        """The trainable units, and the number of parameters of each that this rank updates."""
         count = self._workload.num_ranks
         return [(unit.name, shard_elements(unit.elements, count)) for unit in self._trainable]
 
     def _kept(self) -> Iterator[tuple[str, int]]:
-        """The units of which this rank keeps parameters, and how many: its row, or all as owner."""
+        """The units with parameters on this rank, and their number: its row, or all as owner."""
         workload = self._workload
         for unit in self._units:
             row = shard_elements(unit.elements, workload.num_ranks)

@@ -1,14 +1,14 @@
-"""What zerosim's own engine keeps of its model states: how much of each, and in which tier.
+"""The model states of zerosim's own engine: their size, by role and tier.
 
-K is the number of bytes that the optimizer keeps for a parameter: in mixed precision an fp32 master
-copy (4) and, for Adam, fp32 momentum (4) and variance (4), K = 12; in fp32 there is no master copy.
+K is the number of bytes of optimizer states per parameter: in mixed precision an fp32 master copy
+(4) and, for Adam, fp32 momentum (4) and variance (4), K = 12; in fp32 there is no master copy.
 
 ZeRO-Offload keeps the parameters in the compute dtype on the device, and gradients and the
-optimizer's fp32 states on the host, where they are updated: with mixed precision Adam 2 Psi there
-and 14 Psi here, divided among the ranks as the stage divides them. ZeRO-Infinity keeps the
-optimizer's states, and in stage 3 the parameters, on the host or on a disk. Its paper counts 20
-bytes a parameter, because its optimizer also keeps gradients in fp32; here gradients stay in the
-compute dtype, which makes 16.
+optimizer's fp32 states on the host, where they are updated: with mixed-precision Adam, 2 Psi there
+and 14 Psi here, divided among the ranks as in the stage. ZeRO-Infinity keeps the optimizer's
+states, and in stage 3 the parameters, on the host or on a disk. Its paper counts 20 bytes per
+parameter, because its optimizer also keeps gradients in fp32; here gradients stay in the compute
+dtype, which makes 16.
 
 Sources: J. Ren et al., "ZeRO-Offload" (arXiv 2101.06840), sections 3.2 and 4; S. Rajbhandari et
 al., "ZeRO-Infinity" (arXiv 2104.07857), sections 3 (20 bytes), 5.1 and 6.1; "ZeRO" (arXiv
@@ -34,7 +34,7 @@ from zerosim.theory.workload import Workload
 
 
 class Optimizer(StrEnum):
-    """The optimizers whose states have a law."""
+    """The optimizers with a law of states."""
 
     ADAM = "adam"
     MOMENTUM = "sgd with momentum"
@@ -50,7 +50,7 @@ _MOMENTS = {
 
 @dataclass(frozen=True, slots=True)
 class RoleBytes:
-    """What one role takes in one tier.
+    """The size of one role in one tier.
 
     Attributes:
         bytes: for one parameter, without partitioning.
@@ -66,7 +66,7 @@ class RoleBytes:
 def bytes_a_parameter(
     config: EngineConfig, optimizer: Optimizer = Optimizer.ADAM
 ) -> tuple[RoleBytes, ...]:
-    """What every role takes, in the order of the tiers and, within one, of `Role`.
+    """The size of every role, in the order of the tiers and, within one, of `Role`.
 
     With an update that is delayed two generations of gradients are on the host: one that backward
     fills, and one that the update before reads.
@@ -86,7 +86,7 @@ def bytes_a_parameter(
 
 
 def _has_master(config: EngineConfig) -> bool:
-    """In fp32 a row is its own master, if it lies whole where the optimizer works."""
+    """In fp32 a row is its own master, if it is whole in the tier of the optimizer."""
     states = config.offload_optimizer.tier
     is_elsewhere = states is Tier.DISK or states is not config.offload_param.tier
     is_apart = config.has_owners and not config.owners_update
@@ -106,16 +106,16 @@ def zero_states(
     optimizer: Optimizer = Optimizer.ADAM,
     first_update: int = 0,
 ) -> ModelStates:
-    """What a rank keeps.
+    """The memory of a rank.
 
-    Every unit is padded to a multiple of N; what is divided keeps one row of N. A frozen unit has
-    parameters only. With owners unit i is kept whole by rank i % N, so that ranks differ: its
-    parameters, or all its states, then 16 Psi/N in the mean of the ranks alone.
+    Every unit is padded to a multiple of N; a partitioned one keeps one row of N. A frozen unit has
+    parameters only. With owners, unit i is kept whole by rank i % N, so ranks differ: its
+    parameters, or all its states, then 16 Psi/N only in the mean over ranks.
 
     Args:
-        rank: of all ranks.
-        first_update: the iteration that makes the first one: momentum and variance are there from
-            the next on, on a disk from the beginning, as zeros.
+        rank: index among all ranks.
+        first_update: the iteration of the first update: momentum and variance exist from the next
+            one on, on a disk from the beginning, as zeros.
     """
     config, num_ranks = workload.config, workload.num_ranks
     parts = tuple(_parts(workload, rank // workload.tensor_parallel, optimizer, first_update))
@@ -168,7 +168,7 @@ def _parts(
 
 
 def _name(config: EngineConfig) -> str:
-    """The stage's name, and what is kept off the device."""
+    """The stage's name, and the states kept off the device."""
     off = [
         said("systems.its", what=said(f"systems.{what}"), place=tier.place)
         for what, tier in (
@@ -191,7 +191,7 @@ def stage_states(
     dtype: DType = DType.BF16,
     optimizer: Optimizer = Optimizer.ADAM,
 ) -> ModelStates:
-    """Of a stage with everything on the device, trainable, and in one unit.
+    """For a stage with everything on the device, trainable, and in one unit.
 
     Its law in words with mixed precision Adam: 16Ψ; 4Ψ + 12Ψ/N; 2Ψ + 14Ψ/N; 16Ψ/N.
 

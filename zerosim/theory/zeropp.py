@@ -1,7 +1,7 @@
-"""What quantized elements occupy, and the groups of ZeRO++: qwZ, hpZ, qgZ.
+"""The size of quantized elements, and the groups of ZeRO++: qwZ, hpZ, qgZ.
 
-A block of elements shares one fp32 scale (symmetric: no zero point). int8 takes a byte an element;
-two int4 elements share a byte, and the last of an odd number has one for itself.
+A block of elements shares one fp32 scale (symmetric: no zero point). int8 takes a byte per element;
+two int4 elements share a byte, and the last of an odd number has one to itself.
 
 Source: G. Wang et al., "ZeRO++: Extremely Efficient Collective Communication for Giant Model
 Training" (arXiv 2306.10209), section 3: 3.1 qwZ, 3.2 hpZ, 3.3 qgZ.
@@ -21,17 +21,17 @@ INT4_BYTES = Fraction(1, 2)
 
 
 def int8_bytes(elements: int, block: int) -> int:
-    """What so many int8 elements and their scales occupy."""
+    """Size of int8 elements and their scales."""
     return elements + SCALE_BYTES * -(-elements // block)
 
 
 def int4_bytes(elements: int, block: int) -> int:
-    """What so many int4 elements and their scales occupy."""
+    """Size of int4 elements and their scales."""
     return -(-elements // 2) + SCALE_BYTES * -(-elements // block)
 
 
 def secondary_elements(workload: Workload, elements: int) -> int:
-    """Elements that each of S ranks keeps of a unit for backward, padding included.
+    """Elements of a unit that each of S ranks keeps for backward, including padding.
 
     Args:
         elements: of the unit, without padding.

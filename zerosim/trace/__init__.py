@@ -1,28 +1,29 @@
-"""Recording what PyTorch was asked to move, inside anyone's training program.
+"""Records the collectives and memory of any PyTorch training program.
 
-It imports torch, the standard library and zerosim's L0, nothing else: it must work where only
-torch is installed. The package itself can be called: `with zerosim.trace(folder): ...`.
+It imports torch, the standard library and zerosim's L0, nothing else: it must work where only torch
+is installed. The package is callable: `with zerosim.trace(folder): ...`.
 
-In the order in which to read it:
+In reading order:
 
-    labels, sink        what a program says of itself: where it is, for which unit, why
+    labels, sink        the program's position, unit and purpose, as it declares them
     intercept           each call of a c10d operator, and each wait; `operators` reads the arguments
-    calls               what becomes of a call: messages, collectives, who waits for them
-                        (`posted_messages`, `unended`)
-    writer              events as they begin and end, groups; `rowfile` is the file, `segments`
-                        that of a light trace
-    recorder            all of it for one rank
-    wire, interfaces    what the kernel counted on connections, and on the host's interfaces
-    ledger              what is alive: `holdings` says what for, `alive` sums it up, `saved` knows
-                        what autograd keeps, `allocations` what PyTorch's allocator counts,
-                        `address_maps` where it lies; `reachable` asks what Python code still holds
+    calls               intercepted calls become messages, collectives and waits (`posted_messages`,
+                        `unended`)
+    writer              start and end of events, groups; `rowfile` is the file, `segments` that of a
+                        light trace
+    recorder            the recorder of one rank, from these parts
+    wire, interfaces    the kernel's counters of connections and of the host's network interfaces
+    ledger              live tensors: `holdings` knows their roles, `alive` sums them up, `saved`
+                        tracks tensors saved by autograd, `allocations` the counters of PyTorch's
+                        allocator, `address_maps` addresses; `reachable` finds tensors that Python
+                        code still references
     session             begins and ends a trace; `process` writes header and manifest, `bootstrap`
-                        begins one in a program that never asked
-    guard, threads      what keeps the tracing's errors from the program, and other threads from its
-                        tensors; `eager` keeps the compiler from the tracer
-    labeler, autolabel  what is found out of a program that says nothing
-    extent              what of a process is recorded
-    clock, source, blocks   the time, the line that asked, the units that a model has by default
+                        begins a trace in a program without one
+    guard, threads      isolate the program from errors of the tracer, and its tensors from other
+                        threads; `eager` keeps the compiler away from the tracer
+    labeler, autolabel  labels inferred for a program without labels
+    extent              the scope of the recording
+    clock, source, blocks   the time, the source line of a call, the default units of a model
 """
 
 import sys

@@ -1,7 +1,7 @@
-"""Where storages lie in a device's memory, asked for by the ledger and answered by whoever knows.
+"""Addresses of storages in a device's memory: requested by the ledger, provided by the device.
 
-A device that gives out addresses itself (`zerosim.train.device`) installs itself here. What a place
-is for comes from `holdings`, and from the ledger for what autograd saved.
+A device that allocates addresses itself (`zerosim.train.device`) installs itself here. The role of
+a block comes from `holdings`, and from the ledger for tensors saved by autograd.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from zerosim.trace.holdings import holdings
 from zerosim.trace.sink import Position
 
 Saved = Callable[[int], str | None]
-"""The unit for which autograd saved a storage, given its key; None if it did not."""
+"""The unit for which autograd saved a storage, by its key; None if it did not."""
 
 
 class AddressMapper(Protocol):
     """A device that knows the address of everything in its memory."""
 
     def maps(self, position: Position) -> list[AddressMap]:
-        """What is to be written down when the process enters a phase: the map of this moment.
+        """The maps to record when the process enters a phase: that of this moment.
 
-        Before it comes the map of the largest use, if an iteration has just ended.
+        The map of the peak comes first, if an iteration has just ended.
         """
         ...
 
@@ -34,22 +34,22 @@ class _Mappers:
 
 
 def install(places: AddressMapper | None) -> None:
-    """Make this the device whose addresses are written down; None for none."""
+    """Record the addresses of this device; None for none."""
     _Mappers.places = places
 
 
 def installed() -> AddressMapper | None:
-    """The device whose addresses are written down."""
+    """The device of the recorded addresses."""
     return _Mappers.places
 
 
 def explain_saved(saved: Saved | None) -> None:
-    """Say who knows what autograd saved."""
+    """Set the function that knows which storages autograd saved."""
     _Mappers.saved = saved
 
 
 def purpose_of(key: int) -> tuple[Role, str]:
-    """What a storage is for, and for which unit: `Role.OTHER` if nobody has said."""
+    """Role and unit of a storage; `Role.OTHER` if unknown."""
     held = holdings.find(key)
     if held is not None:
         return held.role, held.unit

@@ -1,5 +1,5 @@
-"""What a faulty rank gives or gets in place of what it should: tensors altered, shorter, of another
-dtype, in another group, for another peer.
+"""The altered input or output of a faulty rank: tensors changed, shortened, of another dtype, in
+another group, for another peer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def copied(value: Any) -> Any:
-    """A tensor of its own with the same values; anything else as it is."""
+    """A copy of a tensor; anything else unchanged."""
     return value.detach().clone() if isinstance(value, torch.Tensor) else value
 
 
@@ -40,7 +40,7 @@ def _as_other_dtype(value: Any) -> Any:
 
 
 def _in_other_group(given: Any) -> Any:
-    """The arguments of an operator, with another group of this rank in place of its own."""
+    """The arguments of an operator, with another group of this rank."""
     own = next(one for one in given if isinstance(one, torch.ScriptObject))
     name = dist.ProcessGroup.unbox(own).group_name
     for group in dist.distributed_c10d._world.pg_map:
@@ -50,7 +50,7 @@ def _in_other_group(given: Any) -> Any:
 
 
 def _with_other_peer(given: Any) -> Any:
-    """The arguments of a message's operator, with another rank of the group for its peer."""
+    """The arguments of a message's operator, with another rank of the group as peer."""
     tensors, group, peer, *rest = given
     size, own = dist.ProcessGroup.unbox(group).size(), dist.ProcessGroup.unbox(group).rank()
     for other in range(peer + 1, peer + size):
@@ -65,7 +65,7 @@ INSTEAD: Mapping[FaultKind, Callable[[Any], Any]] = {
     FaultKind.GROUP: _in_other_group,
     FaultKind.PEER: _with_other_peer,
 }
-"""What a rank gives in place of what it should."""
+"""The tensors that a rank passes instead of the correct ones."""
 
 
 def _first(given: Any) -> torch.Tensor | None:
@@ -79,14 +79,14 @@ def _first(given: Any) -> torch.Tensor | None:
 
 
 def alter_first(given: Any, fault: Fault) -> None:
-    """Alter the first floating point tensor in what is given, if there is one."""
+    """Alter the first floating point tensor among the arguments, if there is one."""
     tensor = _first(given)
     if tensor is not None:
         alter(tensor.detach(), fault)
 
 
 def alter(tensor: torch.Tensor, fault: Fault) -> None:
-    """Flip a bit of an element, or make it no number, in place."""
+    """Flip a bit of an element, or set it to NaN, in place."""
     place = fault.element % tensor.numel()
     index = []
     for size in reversed(tensor.shape):
@@ -99,19 +99,19 @@ def alter(tensor: torch.Tensor, fault: Fault) -> None:
         return
     bits = element.element_size() * 8
     kind = _BITS[element.element_size()]
-    # of a shorter dtype the bit that is as far from the sign
+    # in a shorter dtype, the bit at the same distance from the sign
     bit = max(0, bits - (32 - fault.bit)) if bits != 32 else fault.bit
     value = element.reshape(1).view(kind)
     element.copy_((value ^ torch.tensor([1 << bit], dtype=kind)).view(element.dtype)[0])
 
 
 def wait_for(result: Any) -> None:
-    """Wait until what a call returned is there."""
+    """Wait until the result of a call is available."""
     last = result[-1] if isinstance(result, tuple) and result else result
     if isinstance(last, torch.ScriptObject):
         last = dist.Work.unbox(last)
     try:
-        # who waits for the work itself has it looked at, as it is then
+        # code that waits for the work itself sees the altered tensor after the wait
         last.get_future().wait()
     except (AttributeError, RuntimeError):
         if hasattr(last, "wait"):

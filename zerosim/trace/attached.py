@@ -1,7 +1,7 @@
-"""A rank that can be held later: it trains with an open gate, and comes to whoever calls it.
+"""A rank to which a debugger can attach later: it trains with an open gate until summoned.
 
-It looks at the run's store now and then from a thread of its own, over a connection of its own. The
-first rank of each host also listens for who wants to call (`zerosim.schema.attach`).
+A thread of its own polls the run's store over a connection of its own. The first rank of each host
+also listens for debuggers (`zerosim.schema.attach`).
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _LOOK_S = 0.25
 _CONNECT_S = 10.0
 _CREDENTIALS = struct.Struct("3i")
 _NUM_CALLS, _CALL, _RANK = "zerosim: calls", "zerosim: call {}", "zerosim: rank {}"
-"""Keys of the store: how often somebody called; what was said; where a rank is."""
+"""Keys of the store: number of summons; the summons; the address of a rank."""
 
 
 class Attachable:
-    """This rank, while nobody holds it."""
+    """This rank, while no debugger is attached."""
 
     def __init__(
         self,
@@ -73,8 +73,8 @@ class Attachable:
         self._thread.start()
 
     def end(self) -> None:
-        """Nobody can hold this rank any more."""
-        is_own = os.getpid() == self._pid  # else a child that was forked
+        """End: no debugger can attach to this rank any more."""
+        is_own = os.getpid() == self._pid  # else a forked child
         self._over.set()
         self._called.set()
         if is_own:
@@ -84,7 +84,7 @@ class Attachable:
         if self._keeper is not None:
             self._keeper.end()
 
-    # whom the store says to come to
+    # the address in the summons
 
     def _look(self) -> None:
         store, heard = None, 0
@@ -97,7 +97,7 @@ class Attachable:
                 if store is not None and store.check([_CALL.format(heard + 1)]):
                     heard += 1
                     self._heed(store.get(_CALL.format(heard)).decode())
-            except RuntimeError:  # the store is gone: with it the run, or there will be another
+            except RuntimeError:  # the store is gone: the run ended, or creates another store
                 store = None
             if self._own_call is not None:
                 call, self._own_call = self._own_call, None
@@ -120,7 +120,8 @@ class Attachable:
 
     def _come(self, call: Summons) -> None:
         if self._keeper is not None:
-            # the first rank has let a call in, so whoever held us is about to be gone here as well
+            # the first rank admitted a summons, so the previous debugger is about to disconnect
+            # here too
             if not self._keeper.wait_until_over(_CONNECT_S):
                 return
             self._keeper.end()
@@ -140,13 +141,13 @@ class Attachable:
                 f"rank {self._header.rank} was called and could not come: {first_line(error)}"
             )
 
-    # who calls
+    # serving debuggers
 
     def _call(self, call: Summons) -> dict[str, Any]:
-        """Call all ranks; what is to be answered.
+        """Summon all ranks; returns the reply.
 
         Raises:
-            ConfigError: they cannot come, or are held already.
+            ConfigError: the ranks cannot be summoned, or a debugger is already attached.
         """
         if self._keeper is not None and not self._keeper.is_over:
             raise ConfigError("somebody holds the ranks already: detach there first")
@@ -193,7 +194,7 @@ class Attachable:
 
 
 def _own_store() -> Any:
-    """The run's store over a connection of our own: who waits on the program's holds that."""
+    """The run's store over a separate connection: the program's own is blocked while it waits."""
     store: Any = dist.distributed_c10d._get_default_store()
     return store.clone()
 
@@ -215,7 +216,7 @@ def _connected(call: Summons) -> socket.socket:
 
 
 class _HostDoor:
-    """Where this user's processes of this host have the ranks called."""
+    """The sockets of this user's processes on this host that can summon the ranks."""
 
     def __init__(
         self, rank: int, folder: Path, token: str, call: Callable[[Summons], dict[str, Any]]
@@ -226,7 +227,7 @@ class _HostDoor:
         self._file: Path | None = None
 
     def begin(self) -> None:
-        """Listen, and say where.
+        """Listen, and publish the address.
 
         Raises:
             OSError: no socket can be made, or the trace's folder not be written.
@@ -240,7 +241,7 @@ class _HostDoor:
         threading.Thread(target=self._accept, name="zerosim-attach-door", daemon=True).start()
 
     def end(self) -> None:
-        """Nobody can call any more."""
+        """Stop listening."""
         with suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
@@ -279,7 +280,7 @@ def attachable(
     writer: EventWriter,
     contents: Callable[[], list[Content]],
 ) -> Attachable | None:
-    """Have this rank wait for calls if its run can be held later; None if it cannot."""
+    """Let this rank wait for a debugger, if the run is debuggable; None if it is not."""
     token = os.environ.get(ATTACH_VARIABLE)
     if not token:
         return None

@@ -1,4 +1,4 @@
-"""Which modules of a model are its blocks: what computes, and communicates, as one."""
+"""The blocks of a model: modules that compute and communicate as one unit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NEVER_CALLED = (*_LISTS, nn.ParameterList, nn.ParameterDict)
 def default_blocks(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """Each child of a container, and each direct child that has no container inside, by name.
 
-    A container is a ModuleList, a ModuleDict or a Sequential. Modules without parameters are no
+    A container is a ModuleList, a ModuleDict or a Sequential. Modules without parameters are not
     blocks.
     """
 

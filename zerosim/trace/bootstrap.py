@@ -1,8 +1,7 @@
-"""The trace of a process that never asked for one: begun when it joins, ended when it ends.
+"""The trace of an unmodified program: it begins when the process joins a group, and ends with it.
 
-`zerosim trace` has PyTorch call `joined` in each process that joins a process group; only such a
-process is a rank. Whatever goes wrong here is said in a note, and the program goes on as it would
-have.
+`zerosim trace` makes PyTorch call `joined` in each process that joins a process group; only such a
+process is a rank. Errors here become notes, and the program continues as it would have.
 """
 
 from __future__ import annotations
@@ -35,18 +34,18 @@ _RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 ATTEMPT = "attempt-"
 """Folders of attempts before the last are named so, with their number behind it."""
 _OF_AN_ATTEMPT = ("rank-*.jsonl", "rank-*.jsonl.before", MANIFEST_NAME)
-"""In the order in which they are set aside: the manifest's lock says that it is not done."""
+"""Files in the order of their removal: the lock of the manifest shows that it is unfinished."""
 
 
 @dataclass(slots=True)
 class _Process:
-    """What is known of this process.
+    """The state of this process.
 
     Attributes:
-        pid: whose knowledge this is; a forked child begins with its parent's.
-        identity: the rank and the number of ranks that the trace began with.
-        failed_with: what ends the process, once it was written down.
-        is_over: the trace has ended, and no other will begin.
+        pid: the process of this state; a forked child starts with its parent's.
+        identity: rank and number of ranks at the beginning of the trace.
+        failed_with: the error that ends the process, once recorded.
+        is_over: the trace has ended, and no other one begins.
     """
 
     pid: int
@@ -64,8 +63,8 @@ def joined(settings: dict[str, Any], say: Callable[[str], None]) -> None:
     """This process has joined the default process group.
 
     Args:
-        settings: what the command said: the folder, the program, whether to look at memory,
-            what a light trace keeps.
+        settings: options of the command: the folder, the program, whether to record memory, the
+            extent of a light trace.
         say: leaves a line for the command to print.
     """
     global _this  # noqa: PLW0603 - a process has one trace
@@ -115,9 +114,9 @@ def _begin(this: _Process, settings: dict[str, Any]) -> None:
         extent = Extent(memory=settings["memory"], light=light, check_replicas=checks)
         faults = read_faults(settings.get("faults", ()))
         this.session = Session(folder, extent=extent, program=settings["program"], faults=faults)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
+    except Exception as error:  # noqa: BLE001 - the program continues after any error
         this.is_over = True
-        if not isinstance(error, EnvironmentFault):  # else the file may be another process's
+        if not isinstance(error, EnvironmentFault):  # else the file may belong to another process
             (folder / rank_file_name(rank)).unlink(missing_ok=True)
         this.say(f"rank {rank} is not traced: {_words(error)}")
         return
@@ -126,14 +125,14 @@ def _begin(this: _Process, settings: dict[str, Any]) -> None:
     sys.excepthook = _noting(this, sys.excepthook)
     os.register_at_fork(after_in_child=lambda: _forget(this))
     if parent_process() is not None:
-        # one that multiprocessing forked leaves without calling what is to be called at exit
+        # a process forked by multiprocessing exits without calling exit handlers
         Finalize(None, end, exitpriority=-sys.maxsize)
 
 
 def _set_earlier_attempts_aside(this: _Process, folder: Path) -> None:
-    """Where torchrun has started all ranks anew, the last attempt is the trace.
+    """If torchrun restarted all ranks, the last attempt becomes the trace.
 
-    What an attempt before it left goes into a folder of its own; the first rank to come moves it,
+    The files of an earlier attempt are moved to a folder of their own by the first rank to arrive,
     while the others of its host wait.
     """
     restarts = os.environ.get(_RESTARTS, "")
@@ -195,7 +194,7 @@ def _forget(this: _Process) -> None:
 
 
 def _noting(this: _Process, hook: Callable[..., Any]) -> Callable[..., Any]:
-    """Write down what nobody caught; then do with it what was done before."""
+    """Record an uncaught exception, then call the previous hook."""
 
     def excepthook(kind: Any, error: BaseException, trace: Any) -> Any:
         if this.session is not None and this.pid == os.getpid():
@@ -213,17 +212,17 @@ def _note(this: _Process, error: BaseException | None) -> None:
 
 
 def _uncaught() -> BaseException | None:
-    """What ends this process, if it is an error and is known."""
+    """The error that ends this process, if known."""
     error = sys.exc_info()[1]
     if isinstance(error, SystemExit):
         # torch.multiprocessing hands an error on in a file, and exits
         return error.__context__ if error.code not in (None, 0) else None
-    # Python keeps what it has printed, also where the program prints its errors itself
+    # Python keeps the printed error, also if the program prints its errors itself
     return error or getattr(sys, "last_value", None)
 
 
 def _hide_own_frames(error: BaseException | None, seen: set[int]) -> None:
-    """Take out of a traceback what is there because of the tracing."""
+    """Remove the tracer's frames from a traceback."""
     if error is None or id(error) in seen:
         return
     seen.add(id(error))

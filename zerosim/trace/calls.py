@@ -1,4 +1,4 @@
-"""What becomes of an intercepted call: a message of ours, a native collective, a lone message."""
+"""Turns an intercepted call into a row: a hop of a ring, a native collective, a lone message."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from zerosim.trace.unended import Unended
 from zerosim.trace.writer import EventWriter
 
 _MOST_REMEMBERED = 256
-"""Tensors by which collectives that are under way are known."""
+"""Number of tensors by which pending collectives are identified."""
 _LOOK_S = 0.002
 _A_MOMENT_S = 1.0
-"""How long a thread may take to say that a call is over; a machine may be busy."""
+"""Timeout for a backend thread to report the end of a call; a machine may be busy."""
 
 
 class _CallingThread(threading.local):
@@ -44,12 +44,12 @@ class _CallingThread(threading.local):
 
 @dataclass(frozen=True, slots=True)
 class _PendingCall:
-    """A native call that tells when it is over.
+    """A native call that reports its end.
 
     Attributes:
-        work: kept alive with its tensors until it is over, so that who waits for it is known by it.
-        thread: the one that asked for it.
-        reads_wire: it has the sockets for itself until it is over.
+        work: kept alive with its tensors until the call ends, so that a waiter is identified by it.
+        thread: the calling thread.
+        reads_wire: no other collective uses the sockets until its end.
     """
 
     work: Any
@@ -59,10 +59,10 @@ class _PendingCall:
 
 
 class Calls:
-    """Writes down what `intercept` passes by: calls of operators, and waits for what they began.
+    """Records what `intercept` passes on: calls of operators, and waits for them.
 
     Attributes:
-        labeler: is asked about calls that nobody has labelled; None if nobody is.
+        labeler: infers labels of unlabelled calls; None for no inference.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Calls:
     def issued(self, call: OperatorCall) -> int | MetFault | None:
         """A c10d operator is about to run; returns the event to end, if it has an end.
 
-        Of a rank with a fault made on purpose that this call meets, it returns the fault.
+        On a rank with an injected fault at this call, it returns the fault.
         """
         self.release_works()
         algorithm, ranks = self._writer.describe_group(call)
@@ -138,10 +138,10 @@ class Calls:
         return event
 
     def _explained(self, call: OperatorCall) -> Labels | None:
-        """What is known of a call; None if its iteration is not recorded."""
+        """The labels of a call; None if its iteration is not recorded."""
         takes = self._extent.takes
         is_between = not takes(labels.position().iteration)
-        # of a call that is not recorded nobody wants to know the line that made it
+        # the source line of an unrecorded call is not needed
         current = labels.current() if is_between else labels.snapshot()
         if self.labeler is not None and current.purpose is Purpose.UNLABELLED:
             current = self.labeler.explain(call, current)
@@ -156,7 +156,7 @@ class Calls:
         return current
 
     def performed(self, token: int, work: Any) -> None:
-        """The operator returned; what it began may still be in flight."""
+        """The operator returned; its communication may still be in flight."""
         begun = self._writer.begun(token)
         if begun is None:
             return
@@ -166,7 +166,7 @@ class Calls:
             self._thread.exclusive.append(token)
             return
         if dry.installed() is not None and work is not None:
-            # over at once; when it would be is placed, and who waits for it says so
+            # complete already; its end is placed, and the waiter reports it
             self._unended.keep(work, token)
         if dry.installed() is not None or work is None:
             self._writer.end(token, "")
@@ -178,7 +178,7 @@ class Calls:
             return
         if self._checksums is not None:
             self._checksums.performed(token, work)
-        # as long as this refers to the work, who waits for it holds the same object
+        # while this refers to the work, a waiter holds the same object
         is_alone = labels.is_alone()
         self._works[token] = _PendingCall(work, future, threading.get_ident(), is_alone)
         self._events[id(work)] = token
@@ -197,7 +197,7 @@ class Calls:
 
     @property
     def looks_at_results(self) -> bool:
-        """Whether what was waited for is looked at."""
+        """Whether results are checksummed."""
         return self._checksums is not None
 
     def got(self, work: Any) -> None:
@@ -206,7 +206,7 @@ class Calls:
             self._checksums.got(work)
 
     def waits_for_tensor(self, tensor: torch.Tensor) -> int | None:
-        """A thread is about to wait for what a tensor is the result of; likewise."""
+        """A thread is about to wait for the call that produces a tensor; as for a work."""
         event, others = self._by_storage.get(_address(tensor), (None, ()))
         for address in others:
             self._by_storage.pop(address, None)
@@ -228,15 +228,15 @@ class Calls:
     def release_works(self) -> None:
         """Keep works no longer that are over, as far as this thread may free their tensors.
 
-        With a work may go the last reference to its tensors. Who asked for it may free them, and
-        the thread that computes; the backend's thread, which says that it is over, may not.
+        The last reference to tensors may be dropped with a work. The caller or the computing thread
+        may free them; the backend's thread, which reports the end, may not.
         """
         self._unended.let_go()
         if not self._over:
             return
         own, computes = threading.get_ident(), is_computing()
         for _ in range(len(self._over)):
-            with suppress(IndexError):  # another thread lets go as well
+            with suppress(IndexError):  # another thread may remove entries too
                 token = self._over.popleft()
                 asked = self._works.get(token)
                 if asked is None:
@@ -264,13 +264,13 @@ class Calls:
 
     @guarded
     def settle(self, *, longest_s: float) -> None:
-        """Wait until the backend's threads have said of all calls that they are over.
+        """Wait until the backend's threads have reported the end of all calls.
 
-        Who destroys a group waits for its threads and keeps Python's lock meanwhile, and they need
-        that lock to say it.
+        Destroying a group joins its threads while holding the GIL, which these threads need for
+        their report.
 
         Args:
-            longest_s: how long for calls that are under way; for others it is a moment.
+            longest_s: timeout for pending calls; for completed ones a moment is enough.
         """
         begun = time.monotonic()
         while under_way := [self._works[token] for token in {*self._works} - {*self._over}]:
@@ -283,7 +283,7 @@ class Calls:
 
     @guarded
     def finish(self) -> None:
-        """Write down what is over and was not yet said to be."""
+        """Record completed calls that were not reported yet."""
         self.settle(longest_s=0)
         for event in self._unended.take_all():
             self._writer.end(event, "", is_seen=False)
@@ -291,9 +291,9 @@ class Calls:
         self.messages.flush()
 
     def end_those_over(self) -> None:
-        """Write down the end of calls whose backend's thread has not come round to say so.
+        """Record the end of calls that the backend's thread did not report yet.
 
-        Who waited for one may go on, and even exit, before that thread runs.
+        A waiter may continue, and even exit, before that thread runs.
         """
         for token, asked in list(self._works.items()):
             if self._writer.begun(token) is not None and asked.future.done():
@@ -301,7 +301,7 @@ class Calls:
                 self._writer.end(token, error, reads_wire=asked.reads_wire)
 
     def _is_over(self, token: int, done: torch.futures.Future[Any], *, reads_wire: bool) -> None:
-        """The backend's thread says that a call is over: it takes the time and lets go of nothing.
+        """The backend's thread reports the end of a call: it takes the time and frees nothing.
 
         It may be a thread that does not compute.
         """
@@ -309,7 +309,7 @@ class Calls:
         self._over.append(token)
 
     def _source_of(self, token: int) -> tuple[int, ...]:
-        """Who sent what was received from any rank, which its work knows once it was waited for."""
+        """The sender of a receive from any rank, which its work knows after the wait."""
         begun, work = self._writer.begun(token), self._unended.work_of(token)
         if begun is None or work is None:
             return ()
@@ -319,7 +319,7 @@ class Calls:
         ranks = self._writer.ranks_of(call.group)
         try:
             place = work._source_rank()
-        except RuntimeError:  # it failed, or its backend does not say
+        except RuntimeError:  # it failed, or its backend does not tell
             return ()
         return ranks[place : place + 1] if place >= 0 else ()
 
@@ -332,7 +332,7 @@ class Calls:
             self._by_storage.popitem(last=False)
 
     def _end_dropped(self) -> None:
-        """What nobody waited for is over at a time that cannot be known."""
+        """A call without a wait ended at an unknown time."""
         for event in self._unended.take_dropped():
             self._writer.end(event, "", is_seen=False)
 
@@ -346,7 +346,7 @@ class Calls:
             self._checksums.awaits(call.op, number, here, unit, call.tensors)
 
     def _count(self, call: OperatorCall, event: int) -> None:
-        """Add a message to an event: of a collective, or itself outside of any."""
+        """Add a message to an event: a hop of a collective, or an event itself."""
         size = call.payload_bytes
         sent, received = (size, 0) if call.op is Op.SEND else (0, size)
         self._writer.add_message(event, sent_bytes=sent, received_bytes=received)
@@ -355,7 +355,7 @@ class Calls:
 def _stand(
     call: OperatorCall, current: Labels, sequence: int | None, ranks: tuple[int, ...]
 ) -> Stand:
-    """What a thread is about to ask PyTorch for, for the gate."""
+    """The call that a thread is about to make, for the gate."""
     is_message = call.op in (Op.SEND, Op.RECEIVE)
     peer = ranks[call.peer] if is_message and call.peer is not None else None
     position = current.position or labels.position()
@@ -377,7 +377,7 @@ def _stand(
 
 
 def _met(call: OperatorCall, current: Labels | None) -> MetFault | None:
-    """What a fault made on purpose does to a call of a program; an engine's are met elsewhere."""
+    """The effect of an injected fault on a program's call; those of an engine are elsewhere."""
     faults = faulty.installed()
     if faults is None or current is None or labels.is_described():
         return None
@@ -390,7 +390,7 @@ def _met(call: OperatorCall, current: Labels | None) -> MetFault | None:
 
 
 def _met_message(call: OperatorCall) -> MetFault | None:
-    """Likewise to a message of a ring."""
+    """The same for a message of a ring."""
     faults = faulty.installed()
     if faults is None or call.op is not Op.SEND:
         return None
@@ -400,10 +400,10 @@ def _met_message(call: OperatorCall) -> MetFault | None:
 
 
 def _error_of(done: torch.futures.Future[Any]) -> str:
-    """Why the work of a finished future failed; "" if it did not.
+    """The error of a finished future's work; "" if it succeeded.
 
-    Its value are tensors, which only the thread that computes may touch; that of all futures of a
-    list is the list, and their first error is its error.
+    Its value is a list of tensors, which only the computing thread may touch; the value of a list
+    of futures is the list, and their first error is its error.
     """
     try:
         torch._C._collect_all([done]).value()

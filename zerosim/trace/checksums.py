@@ -1,13 +1,13 @@
-"""What a rank holds, gives and gets, as checksums in its own trace: who reads compares the ranks.
+"""Checksums of a rank's states, inputs and outputs in its own trace; the reader compares ranks.
 
-No rank asks another one, so the program calls nothing more and nothing waits. What is looked at
-costs a pass over its bytes (CRC-32), on a GPU a copy to the host as well; so it is done in each so
-manyth iteration alone (`Extent.check_replicas`).
+Ranks do not communicate for this: the program makes no further calls and no rank waits. A checksum
+costs a pass over the bytes (CRC-32), on a GPU also a copy to the host; it is therefore taken only
+every so many iterations (`Extent.check_replicas`).
 
-    given     to a call, before it; and the largest absolute value, for what is not finite
-    result    of a call that the program waits for in Python
-    state     parameters as a forward begins, gradients as the update begins, and what the update
-              leaves
+    given     input of a call; with the largest absolute value, to find non-finite elements
+    result    output of a call that the program waits for in Python
+    state     parameters at the beginning of forward, gradients at that of update, and the result of
+              the update
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from zerosim.trace.sink import Position
 _MODULUS = 2**32
 _MOST_AWAITED = 256
 _ARE_GIVEN = frozenset({Op.ALL_REDUCE, Op.REDUCE_SCATTER, Op.REDUCE, Op.SEND})
-"""Calls whose payload is what their rank gives; that of others is what they fill."""
+"""Calls whose payload is their input; for others it is their output."""
 _ARE_FILLED = frozenset({Op.ALL_REDUCE, Op.ALL_GATHER, Op.BROADCAST, Op.RECEIVE})
-"""Calls whose results are the same on all ranks, or at the other end."""
+"""Calls whose results are equal on all ranks, or at the other end."""
 Tensors = Sequence[torch.Tensor]
 _KEPT = (Role.PARAMETERS, Role.MASTER, Role.MOMENTUM, Role.VARIANCE)
 _LOOKED_AT = {
@@ -41,7 +41,7 @@ _LOOKED_AT = {
     Phase.UPDATE: (Role.PARAMETERS, Role.GRADIENTS),
     Phase.OUTSIDE: _KEPT,
 }
-"""What is looked at as a phase begins; outside, after an update."""
+"""The states to check when a phase begins; outside, after an update."""
 
 
 class Checksums:
@@ -57,7 +57,7 @@ class Checksums:
         self.labeler: Labeler | None = None
 
     def takes(self, position: Position) -> bool:
-        """Whether what happens here is looked at."""
+        """Whether to take checksums now."""
         return self._extent.checks(position.iteration)
 
     def given(
@@ -77,18 +77,18 @@ class Checksums:
                 self._awaited.popitem(last=False)
 
     def performed(self, event: int, work: object) -> None:
-        """Who waits for this work waits for that call."""
+        """Associate this work with the call: a wait for it is a wait for the call."""
         if event in self._awaited:
             self._works[id(work)] = (work, event)
 
     def got(self, work: object) -> None:
-        """The thread that asked has waited for a work, over before or not."""
+        """The calling thread waited for a work, completed before or not."""
         of, event = self._works.pop(id(work), (None, -1))
         if of is work:
             self.waited(event, has_failed=False)
 
     def waited(self, event: int, *, has_failed: bool) -> None:
-        """The thread that asked has waited for it."""
+        """The calling thread waited for the call."""
         position, unit, tensors = self._awaited.pop(event, (None, "", ()))
         if position is not None and not has_failed:
             self._say(Held.RESULT, position, unit, event, tensors)
@@ -163,7 +163,7 @@ class Checksums:
 
 
 def digest(tensor: torch.Tensor) -> int:
-    """What is written down of a call with this tensor alone."""
+    """The checksum record of a call with only this tensor."""
     return _crc(tensor.detach())
 
 
@@ -177,7 +177,7 @@ def _crc(tensor: torch.Tensor) -> int:
 
 
 def _largest(tensor: torch.Tensor) -> float:
-    # of no dtype shorter than float32 there is a norm without a copy everywhere
+    # a norm without a copy exists on every device for no dtype shorter than float32
     value = tensor if tensor.element_size() >= 4 else tensor.float()
     return float(torch.linalg.vector_norm(value, float("inf")))
 

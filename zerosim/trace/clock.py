@@ -1,4 +1,4 @@
-"""Time, injected: a recorder is given a clock, so that a test can give it another."""
+"""Injected time: a recorder takes a clock, so that a test can pass its own."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where a recorder reads the time."""
+    """The source of a recorder's time."""
 
     def now_ns(self) -> int:
-        """Nanoseconds on a clock that never goes back; the same for all ranks of one host."""
+        """Nanoseconds on a clock that never goes back, equal on all ranks of a host."""
         ...
 
     def wall_ns(self) -> int:
@@ -19,7 +19,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The kernel's monotonic clock, which all processes of a host share."""
+    """The kernel's monotonic clock, shared by all processes of a host."""
 
     now_ns = staticmethod(time.monotonic_ns)
     """Nanoseconds since the host started."""

@@ -1,4 +1,4 @@
-"""Conditions of a breakpoint: Python's expressions, but only what is listed here of them.
+"""Conditions of a breakpoint: a whitelist of Python's expressions.
 
     phase == "backward" and unit == "blocks.1" and bytes > 1e6
     grad("blocks.1").isnan().any()
@@ -25,7 +25,7 @@ NAMES = (
     *("phase", "unit", "op", "purpose", "rank", "iteration", "micro_step", "kind", "hop", "bytes"),
     *("source", "sequence"),
 )
-"""What is known of the event that a thread stands before."""
+"""Variables: properties of the event before which a thread pauses."""
 ROLES = {
     "param": Role.PARAMETERS,
     "grad": Role.GRADIENTS,
@@ -34,7 +34,7 @@ ROLES = {
     "variance": Role.VARIANCE,
     "gathered": Role.GATHERED,
 }
-"""Functions of a unit's name: all elements that this rank holds of it, as one vector."""
+"""Functions of a unit's name: all its elements on this rank, as one vector."""
 FUNCTIONS = (*ROLES, "memory", "nonfinite", "abs")
 METHODS = (
     *("isnan", "isinf", "isfinite", "any", "all", "abs", "max", "min", "sum", "mean", "norm"),
@@ -63,22 +63,22 @@ _OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
 
 
 class _AbsentError(Exception):
-    """What a condition is about does not exist now: it does not hold."""
+    """A value that a condition refers to does not exist now: the condition is false."""
 
 
 class Condition:
     """A condition that was read.
 
     Attributes:
-        text: as it was given.
-        needs_tensors: it looks at what a rank holds, which only the thread that computes may.
+        text: the original text.
+        needs_tensors: it reads tensors of the rank, which only the computing thread may do.
     """
 
     def __init__(self, text: str) -> None:
         """Read it.
 
         Raises:
-            ConfigError: it is no expression, or has something in it that is not allowed.
+            ConfigError: the text is not an expression, or has something that is not allowed.
         """
         self.text = text
         if len(text) > _LONGEST:
@@ -100,7 +100,7 @@ class Condition:
                 _require_known(node)
 
     def holds(self, rank: int, stand: Stand) -> bool:
-        """Whether it is so before this event; False if something that it asks for is not there.
+        """Whether the condition is true before this event; False if a value is missing.
 
         Raises:
             ConfigError: it cannot be computed: two things cannot be compared, and the like.
@@ -108,7 +108,7 @@ class Condition:
         return bool(self._compute(rank, stand, absent=False, finish=bool))
 
     def show(self, rank: int, stand: Stand) -> str:
-        """What it comes to, as a text; errors are those of `holds`."""
+        """The value of the expression, as text; errors are those of `holds`."""
         return str(self._compute(rank, stand, absent="not there", finish=_words))
 
     def _compute(

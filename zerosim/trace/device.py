@@ -1,9 +1,9 @@
-"""When a device did what it was asked for, on the rank's clock, without waiting for it.
+"""Times of execution on a device, on the rank's clock, without waiting for the device.
 
-A mark is left in a stream where something begins and ends; it says its time when the device has
-come to it. Marks are asked at borders, by the thread that computes: nothing waits for the device
-that the program does not wait for itself. NCCL carries the collectives of a group out one after
-another, on a stream of its own: one that was asked for before the last was over began then.
+A mark is recorded in a stream at start and end of an event; it has a time once the device reaches
+it. The computing thread queries marks at phase borders: nothing waits for the device unless the
+program does. NCCL executes the collectives of a group one after another, on a stream of its own:
+one that was issued before the previous one ended began at that end.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from zerosim.schema.rows import row_writer
 from zerosim.trace.rowfile import Rows
 
 _MOST = 8192
-"""Events whose device times are waited for at a time."""
+"""Number of events with pending device times."""
 _LONGEST_S = 1.0
-"""How long the end of a trace waits for a device; one that hangs is not waited for."""
+"""Timeout for the device at the end of a trace; a hanging device is given up."""
 _POLL_S = 0.001
 _REBASE_MS = 8000.0
-"""CUDA says times in single precision: after so long it has no microseconds left."""
+"""CUDA's times have single precision: after so long, they have no microseconds."""
 _row = row_writer("device", "event", "begin_ns", "end_ns")
 _wait: Any = dist.Work.wait
 """As PyTorch has it: a wait of ours is none of the program's."""
@@ -39,27 +39,29 @@ class Mark(Protocol):
     """A place in a stream of a device."""
 
     def is_over(self) -> bool:
-        """Whether the device has come to it."""
+        """Whether the device has reached it."""
         ...
 
     def time_ns(self) -> int:
-        """When that was, on the rank's clock; only if it has."""
+        """The time at which it was reached, on the rank's clock; only if it was."""
         ...
 
 
 class Marks(Protocol):
-    """Where marks come from."""
+    """A source of marks."""
 
     def here(self) -> Mark | None:
-        """One in the stream that this thread uses; None where none can be left."""
+        """A mark in the current stream of this thread; None if there can be none."""
         ...
 
     def after(self, work: Any) -> Mark | None:
-        """One that a device comes to when a work of the backend is over; likewise."""
+        """A mark that the device reaches when a work of the backend ends; None if there can be
+        none.
+        """
         ...
 
     def uncertainty_ns(self) -> int:
-        """How far the two clocks may be apart by now; the device has nothing left to do."""
+        """The current uncertainty between the two clocks; the device must be idle."""
         ...
 
 
@@ -114,7 +116,7 @@ class CudaMarks:
         return max(self._apart_ns, abs(self.time_of(event) - now_ns) + apart_ns)
 
     def time_of(self, event: torch.cuda.Event) -> int:
-        """When the device came to an event that it has come to."""
+        """The time at which the device reached an event that it has passed."""
         assert self._base is not None, "it was recorded after the base"
         base, base_ns = self._base
         passed_ms = float(base.elapsed_time(event))
@@ -124,7 +126,7 @@ class CudaMarks:
         return time_ns
 
     def _met(self) -> tuple[tuple[torch.cuda.Event, int], int]:
-        """An event whose time is known on both clocks, and how well."""
+        """An event with known times on both clocks, and the uncertainty."""
         torch.cuda.current_stream().synchronize()
         event = torch.cuda.Event(enable_timing=True)
         before_ns = self._now_ns()
@@ -139,7 +141,7 @@ class _Waiting(threading.local):
 
 
 class DeviceTimes:
-    """Begin and end of events on a device, until it has come to them: then they are rows."""
+    """Start and end of events on a device, until it has reached them: then they become rows."""
 
     def __init__(self, rows: Rows, marks: Marks) -> None:
         self._rows, self._marks = rows, marks
@@ -153,7 +155,7 @@ class DeviceTimes:
         """An event begins, on this thread's stream.
 
         Args:
-            group: of a collective.
+            group: the group of a collective.
         """
         if len(self._begun) + len(self._ended) >= _MOST:
             self._num_lost += 1
@@ -161,7 +163,9 @@ class DeviceTimes:
             self._begun[event] = mark, group
 
     def ends(self, event: int, work: Any = None) -> None:
-        """It is over where this thread's stream is now, or when the work is; nothing if it was."""
+        """End it at the current point of this thread's stream, or with the work; no effect if
+        ended.
+        """
         begin, group = self._begun.pop(event, (None, ""))
         if begin is None:
             return
@@ -185,13 +189,13 @@ class DeviceTimes:
             self._ended.append((wait, begin, end, ""))
 
     def wait(self) -> None:
-        """Wait until the device has done what is known here, but not for one that hangs."""
+        """Wait until the device has completed all known events, unless it hangs."""
         until = time.monotonic() + _LONGEST_S
         while not self.write() and time.monotonic() < until:
             time.sleep(_POLL_S)
 
     def write(self) -> bool:
-        """Write rows of what the device has done; returns whether there is nothing else."""
+        """Write rows of completed events; returns whether none is pending."""
         for _ in range(len(self._ended)):
             event, begin, end, group = one = self._ended.popleft()
             if not end.is_over():
@@ -205,7 +209,7 @@ class DeviceTimes:
         return not self._ended
 
     def first_call(self) -> int | None:
-        """The first collective that the device is not known to have done; None if there is none."""
+        """The first collective that the device has not completed; None if there is none."""
         under_way = [
             event for event, _, end, group in [*self._ended] if group and not end.is_over()
         ]
@@ -215,10 +219,10 @@ class DeviceTimes:
         )
 
     def close(self) -> None:
-        """Write what the device does within a moment, and how well its clock was aligned."""
+        """Write what the device completes within a moment, and the alignment of its clock."""
         self.wait()
         if not self._ended:
-            with suppress(RuntimeError):  # of a device that failed nobody knows
+            with suppress(RuntimeError):  # a failed device has no times
                 uncertainty_ns = self._marks.uncertainty_ns()
                 self._rows.write(
                     "device_clock",
@@ -227,5 +231,5 @@ class DeviceTimes:
 
 
 def marks_of(device: str, now_ns: Callable[[], int]) -> Marks | None:
-    """Where a rank's marks come from; None on a CPU."""
+    """The source of a rank's marks; None on a CPU."""
     return CudaMarks(now_ns) if device == "cuda" else None

@@ -1,4 +1,4 @@
-"""What the threads of a held process do: how much they compute, and where they are."""
+"""The threads of a paused process: their CPU time and stacks."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ MACHINERY = (
     _OWN,
     *(str(Path(__file__).parents[1] / "train" / one) for one in ("engine", "collectives")),
 )
-"""What no program's author has written."""
+"""Code that is not the program's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadsComputed:
-    """What the threads of this process but the asking one have computed, and whether all wait."""
+    """CPU time of this process's threads except the calling one, and whether all of them wait."""
 
     nanoseconds: int
     is_waiting: bool
 
 
 def computed() -> ThreadsComputed:
-    """What they have computed until now, as far as the kernel says so."""
+    """Their CPU time so far, as far as the kernel tells."""
     own, nanoseconds, is_waiting = threading.get_native_id(), 0, True
     for task in Path("/proc/self/task").iterdir():
         if int(task.name) == own:
@@ -41,10 +41,10 @@ def computed() -> ThreadsComputed:
 
 
 def stack_of(frame: Any, without: tuple[str, ...] = (_OWN,)) -> list[str]:
-    """The frames of a thread, the innermost first, without those of the tracing.
+    """The frames of a thread, innermost first, without those of the tracer.
 
     Args:
-        without: folders whose files are left out as well.
+        without: further folders whose files are excluded.
     """
     summary = traceback.StackSummary.extract(traceback.walk_stack(frame), lookup_lines=False)
     found = []

@@ -1,8 +1,8 @@
-"""A dry run, as the tracer and the engine see it: what the process itself does not show.
+"""The interface of a dry run for tracer and engine: facts that the process itself does not show.
 
-In a dry run (`zerosim.predict.simulate`) one process does what one of N ranks would do, with fake
-tensors and PyTorch's fake backend. Whose backend that stands for, what the device would have
-allocated and what a computation had to do is known to whoever made the run, and asked for here.
+In a dry run (`zerosim.predict.simulate`), one process acts as one of N ranks, with fake tensors and
+PyTorch's fake backend. The dry run provides the backend that it stands for, the allocations of the
+device, and the work of a computation.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from zerosim.schema.manifest import Alike
 from zerosim.trace.clock import Clock
 
 FAKE_BACKEND = "fake"
-"""What PyTorch calls the backend that sends nothing."""
+"""PyTorch's name of the backend that sends nothing."""
 
 
 class DryRun(Protocol):
-    """What is known of a dry run."""
+    """Properties of a dry run."""
 
     @property
     def backend(self) -> str:
-        """The backend that PyTorch's fake one stands for: "gloo", "nccl"."""
+        """The backend that the fake one stands for: "gloo", "nccl"."""
         ...
 
     @property
@@ -34,24 +34,24 @@ class DryRun(Protocol):
 
     @property
     def alike(self) -> tuple[Alike, ...]:
-        """Which ranks' files stand for others."""
+        """The ranks that each rank's file represents."""
         ...
 
     @property
     def clock(self) -> Clock:
-        """Where a recorder reads the time."""
+        """The clock of a recorder."""
         ...
 
     def begin_work(self) -> None:
-        """A computation begins: count what it asks of operators from here on."""
+        """A computation begins: count its operators from here on."""
         ...
 
     def take_work(self) -> tuple[OperatorWork, ...]:
-        """What it asked since it began; what comes now is no computation's."""
+        """Its operators so far; later ones do not belong to a computation."""
         ...
 
     def aside(self) -> AbstractContextManager[None]:
-        """What another thread would do, and none of what this one computes."""
+        """Work of another thread, not of the current computation."""
         ...
 
 
@@ -76,6 +76,6 @@ def installed() -> DryRun | None:
 
 
 def aside() -> AbstractContextManager[None]:
-    """What is done inside is no part of the computation that is open: a dry run counts it apart."""
+    """Exclude the work inside from the open computation: a dry run counts it separately."""
     run = _CurrentDryRun.run
     return nullcontext() if run is None else run.aside()

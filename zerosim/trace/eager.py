@@ -1,4 +1,4 @@
-"""What a compiler leaves alone.
+"""Code that a compiler does not touch.
 
 While a program's compiled code runs, `torch.compile` looks at every Python frame that begins, and
 compiles it if it can: the functions that record a trace, too. That they must never be.
@@ -19,12 +19,14 @@ _DEFAULT, _SKIP = eval_frame._FrameAction.DEFAULT, eval_frame._FrameAction.SKIP
 
 
 def uncompiled(function: F) -> F:
-    """`function`, which runs as it is, with all that it calls."""
+    """`function`, excluded from compilation with everything that it calls."""
     return _run_as_it_is(function, _SKIP)
 
 
 def transparent(function: F) -> F:
-    """`function`, which runs as it is, while what it calls is the program's and may be compiled."""
+    """`function`, excluded from compilation, while its callees, the program's code, may be
+    compiled.
+    """
     return _run_as_it_is(function, _DEFAULT)
 
 

@@ -1,4 +1,4 @@
-"""PyTorch's own entries, replaced while a fault is to be met there, and put back."""
+"""Functions of PyTorch, replaced while a fault is to be injected there, and restored."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch.autograd.graph
 
 @contextmanager
 def replaced_backward(leaves_out: Callable[[], bool]) -> Iterator[None]:
-    """A backward is left out where it is said so."""
+    """Skip the backward if so configured."""
     run = torch.autograd.graph._engine_run_backward
 
     def run_backward(*args: Any, **kwargs: Any) -> Any:
@@ -32,11 +32,11 @@ def replaced_backward(leaves_out: Callable[[], bool]) -> Iterator[None]:
 
 @contextmanager
 def replaced_loader(reads: Callable[[], None], size_of: Callable[[int], int]) -> Iterator[None]:
-    """Data end early, or raise, or come in smaller batches.
+    """Let data end early, raise, or come in smaller batches.
 
     Args:
-        reads: called before each batch; what it raises, the loader raises.
-        size_of: the size that batches are to have, for the one that they have.
+        reads: called before each batch; the loader raises its exceptions.
+        size_of: maps the size of a batch to the altered size.
     """
     from torch.utils.data import DataLoader, dataloader
 
@@ -64,7 +64,7 @@ def replaced_loader(reads: Callable[[], None], size_of: Callable[[int], int]) ->
 
 @contextmanager
 def replaced_seed(seed_for: Callable[[int], int]) -> Iterator[None]:
-    """Another seed is set than the one that is given."""
+    """Replace the given seed by another one."""
     seed = torch.manual_seed
 
     def manual_seed(number: Any) -> Any:

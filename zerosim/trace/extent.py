@@ -1,4 +1,4 @@
-"""What of a process is recorded."""
+"""The scope of a recording."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from zerosim.base.config import Light
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """What of a process is recorded beside its collectives.
+    """The scope of a recording, besides collectives.
 
     Attributes:
-        wire: what the kernel counts on its TCP connections.
-        allocations: PyTorch's own record of what a thread allocates on the CPU.
-        light: of which iterations collectives are recorded, and nothing of time and memory; None
-            for all that there is of all of them.
-        check_replicas: of each so manyth iteration checksums are recorded; 0 for none.
+        wire: the kernel's byte counters of its TCP connections.
+        allocations: PyTorch's record of a thread's CPU allocations.
+        light: record collectives of some iterations, without times and memory; None for a full
+            trace.
+        check_replicas: interval of iterations with checksums; 0 for none.
     """
 
     wire: bool = True
@@ -26,12 +26,12 @@ class Extent:
     check_replicas: int = 0
 
     def checks(self, iteration: int) -> bool:
-        """Whether checksums of an iteration are recorded."""
+        """Whether an iteration has checksums."""
         return self.check_replicas > 0 and iteration >= 0 and iteration % self.check_replicas == 0
 
     @property
     def looks_at_memory(self) -> bool:
-        """Whether what is alive is recorded, by role, at each event."""
+        """Whether live tensors are recorded, by role, at each event."""
         return self.memory and self.light is None
 
     def takes(self, iteration: int) -> bool:

@@ -1,12 +1,12 @@
-"""Faults made on purpose, where the tracer stands: nothing of the program is changed for them.
+"""Injected faults, at the points that the tracer intercepts: the program is not changed.
 
-    a call of c10d            left out, made twice, made later, with other tensors, never
-    a message of a ring       altered on its way, or late
+    a call of c10d            skipped, repeated, delayed, with other tensors, never completed
+    a message of a ring       altered, or late
     a phase that begins       a bit of a parameter flips
     a computation that ends   takes longer
-    PyTorch's own entries     backward, an optimizer's step, a data loader, the seed
+    PyTorch's functions       backward, an optimizer step, a data loader, the seed
 
-What a rank would send with the fault is what its trace says: a call that is left out is not there.
+The trace records the rank's actual behavior with the fault: it does not have a skipped call.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ Way = tuple[Op, int]
 
 
 class _Held(NamedTuple):
-    """A call that is to be made after the next one, or of a message the next one of its way."""
+    """A call that is delayed until after the next one; for a message, the next of its direction."""
 
     call: Callable[[], Any]
     way: Way | None
 
 
 class MetFault(NamedTuple):
-    """A fault that was met: what is to be done about this call.
+    """A fault to inject into this call.
 
     Attributes:
-        fault: None if the call follows one that was held back.
+        fault: None if the call follows a delayed one.
         here: the labels of the call.
         payload: its tensors.
-        is_message: it is a message of a ring, and has been written down.
-        way: of a message of a program whether it sends or receives, and its peer in the group.
+        is_message: a message of a ring, already recorded.
+        way: for a program's message, whether it is a send or receive, and the peer in the group.
     """
 
     fault: Fault | None
@@ -67,7 +67,7 @@ class MetFault(NamedTuple):
 
 
 class _FaultDepth(threading.local):
-    """Of a thread: whether it performs a call with a fault, which is not to be met again."""
+    """Per thread: whether it performs a call with a fault, which must not be injected again."""
 
     depth = 0
 
@@ -79,21 +79,21 @@ class Faults:
         """Keep those of this rank.
 
         Args:
-            faults: of all ranks.
+            faults: the faults of all ranks.
         """
         self.own = tuple(one for one in faults if one.rank == rank)
         self._rank = rank
         self._happened: Counter[Fault] = Counter()
         self._met: Counter[tuple[Fault, int]] = Counter()
         self._held: _Held | None = None
-        self._works: list[Any] = []  # of calls of which the program knows nothing
+        self._works: list[Any] = []  # of calls that the program does not know of
         self._inside = _FaultDepth()
         self._undo = ExitStack()
         self._lock = threading.Lock()
         self.tear: Callable[[], None] = lambda: None
-        """Leaves half a row; who writes rows says how."""
+        """Writes half a row; set by the owner of the file."""
 
-    # begin and end
+    # start and end
 
     def install(self) -> None:
         """Begin."""
@@ -110,7 +110,7 @@ class Faults:
             self._undo.enter_context(entries.replaced_seed(self._seeds))
 
     def remove(self) -> None:
-        """End; say which did not happen."""
+        """End; report faults that did not occur."""
         self._undo.close()
         _CurrentFaults.faults = None
         for one in self.own:
@@ -118,13 +118,13 @@ class Faults:
                 guard.say(f"fault {one} never happened: nothing that it is for was met")
 
     def happens(self, fault: Fault, where: str) -> None:
-        """Say once that a fault happens."""
+        """Report once that a fault occurs."""
         self._happened[fault] += 1
         if self._happened[fault] == 1:
             guard.say(f"fault {fault}: {where}")
 
     def is_due(self, fault: Fault, iteration: int) -> bool:
-        """Whether a fault is to happen in this iteration, as far as that says it."""
+        """Whether a fault can occur in this iteration."""
         if fault.kind in LASTING:
             return iteration >= fault.iteration
         return iteration == fault.iteration and not self._happened[fault]
@@ -137,7 +137,7 @@ class Faults:
     # calls
 
     def meets(self, here: Labels, op: Op, *, is_ring: bool = False) -> Fault | None:
-        """The fault that happens at this call, of a rank that is about to make it.
+        """The fault at this call, for a rank that is about to make it.
 
         Args:
             is_ring: its messages will be seen one by one.
@@ -163,10 +163,10 @@ class Faults:
         return None
 
     def holds_back(self, way: Way | None = None) -> bool:
-        """Whether a call waits for this one to be made.
+        """Whether a delayed call waits for this one.
 
         Args:
-            way: of this one, if it is a message.
+            way: its direction, for a message.
         """
         held = self._held
         return held is not None and not self._inside.depth and held.way in (None, way)
@@ -184,12 +184,12 @@ class Faults:
         """Make a call as a rank with this fault makes it.
 
         Args:
-            fault: None for a call that follows one that was held back.
-            call: makes it, with tensors in place of those of `given`.
-            given: its tensors, in whatever they stand in.
-            payload: those of them that the rank gives.
-            skipped: what it returns if it was never made.
-            way: of a message of a program.
+            fault: None for a call that follows a delayed one.
+            call: makes the call, with tensors in place of those in `given`.
+            given: its tensors, in their original containers.
+            payload: those that are input of the rank.
+            skipped: the return value if the call is never made.
+            way: for a program's message.
         """
         self._inside.depth += 1
         try:
@@ -216,7 +216,7 @@ class Faults:
         kind = fault.kind
         if kind in INSTEAD:
             result = call(INSTEAD[kind](given))
-            if way is not None:  # its other end may come later than what the program does next
+            if way is not None:  # its other end may arrive later than the program's next action
                 return result
             wait_for(result)
         elif kind is FaultKind.SWAP:
@@ -234,7 +234,7 @@ class Faults:
         return skipped(given)
 
     def _stop(self, kind: FaultKind) -> None:
-        """Die, or stand still, where that is the fault."""
+        """Die, or hang, if that is the fault."""
         if kind is FaultKind.DIE_WRITING:
             self.tear()
         if kind in (FaultKind.DIE, FaultKind.DIE_WRITING):
@@ -245,7 +245,7 @@ class Faults:
     # messages
 
     def meets_message(self, here: Labels) -> Fault | None:
-        """The fault that happens to this message of a ring, which is about to be sent."""
+        """The fault of this message of a ring, which is about to be sent."""
         position = here.position or labels.position()
         for fault in self.own:
             if fault.kind not in (FaultKind.FLIP_MESSAGE, FaultKind.SLOW_LINK):
@@ -257,7 +257,7 @@ class Faults:
         return None
 
     def carry(self, fault: Fault, given: Any) -> Any:
-        """What travels in place of the tensors of a message, after a while."""
+        """The altered tensors of a message, after a delay."""
         if fault.kind is FaultKind.SLOW_LINK:
             time.sleep(fault.ms / 1e3)
             return given
@@ -296,7 +296,7 @@ class Faults:
             time.sleep(seconds * max(0.0, fault.times - 1) + fault.ms / 1e3)
 
     def rate(self, iteration: int) -> float:
-        """How many times the learning rate an engine has from this iteration on."""
+        """Factor of an engine's learning rate from this iteration on."""
         fault = self.of(FaultKind.LEARNING_RATE, iteration)
         if fault is None:
             return 1.0
@@ -304,7 +304,7 @@ class Faults:
         return fault.times
 
     def told(self) -> None:
-        """An engine's run was told other options on this rank."""
+        """An engine's run got different options on this rank."""
         for fault in self.own:
             if fault.kind in (FaultKind.SEED, FaultKind.BATCH):
                 self.happens(fault, "from the beginning")
@@ -368,7 +368,7 @@ class _CurrentFaults:
 
 
 def installed() -> Faults | None:
-    """The faults of this rank, if there are any."""
+    """The faults of this rank, if any."""
     return _CurrentFaults.faults
 
 
@@ -384,7 +384,7 @@ def _moment(position: Position) -> str:
 
 def _die() -> NoReturn:
     os.kill(os.getpid(), signal.SIGKILL)
-    while True:  # it comes at once
+    while True:  # it arrives at once
         time.sleep(_AFTER_ALL_S)
 
 
@@ -395,7 +395,7 @@ def go_wrong(
     again: Callable[..., Any],
     sends: Callable[..., Any],
 ) -> Any:
-    """Make a call of an operator as a rank with a fault makes it.
+    """Make a call of an operator with a rank's fault.
 
     Args:
         again: calls it, and has it written down.
@@ -422,7 +422,7 @@ def go_wrong(
 
 
 def done(operator: Any, given: tuple[Any, ...]) -> Any:
-    """What an operator returns that has nothing to do: what it fills, its first one, and a work."""
+    """The return value of an operator without work: its output, the first one, and a work."""
     num_returned = len(operator._schema.returns)
     if num_returned == 0:
         return None

@@ -1,10 +1,10 @@
-"""The gate: where a thread of a rank stops before an event, if somebody holds the ranks.
+"""The gate: the point before an event at which a debugger can pause a thread of a rank.
 
-Whoever writes an event down asks first, `if gate.is_closed: gate.stop(...)`; open, that is one load
-and one test. Closed, the keeper decides what becomes of the thread: it stands until it is let
-through, or goes on. Nothing of the event has happened then: no row is written, no operator called.
+Code that records an event checks first, `if gate.is_closed: gate.stop(...)`; if open, that is one
+load and one test. If closed, the keeper decides: the thread pauses until it is released, or
+continues. Nothing of the event has happened then: no row is written, no operator called.
 
-The keeper is `trace.keeper`, which somebody's debugger talks to; without one the gate stays open.
+The keeper is `trace.keeper`, which talks to a debugger; without one the gate stays open.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from zerosim.schema.events import Kind, Purpose
 from zerosim.schema.stands import Stand
 
 PATIENCE = timedelta(days=20)
-"""Who waits for a held rank waits so long: as milliseconds it fits into 32 bits."""
+"""Timeout while a rank is paused: in milliseconds, it fits into 32 bits."""
 _REMEMBERED = 3
-"""Iterations whose events are counted: an update may go on beside the next forward."""
+"""Number of iterations with counted events: an update may overlap with the next forward."""
 
 
 class Gatekeeper(Protocol):
-    """Who decides what becomes of a thread at a closed gate."""
+    """Decides about threads at a closed gate."""
 
     def arrives(self, thread: int, stand: Stand) -> None:
-        """A thread stands before an event; returns when it may go on."""
+        """A thread is before an event; returns when it may continue."""
         ...
 
 
 class _Opened(threading.local):
-    """What a thread is in.
+    """The context of a thread.
 
     Attributes:
-        stand: the collective of our own, at which closing of the gate.
-        unit: whose computation gathers first; computes: that, as soon as it was called.
+        stand: the collective of our own, with the number of the gate's closing.
+        unit: the unit that gathers before computing; computes: its computation, once called.
     """
 
     stand: Stand | None = None
@@ -70,13 +70,13 @@ class Gate:
         self.is_closed = True
 
     def open(self) -> None:
-        """Ask nobody any more."""
+        """Remove the keeper."""
         self.is_closed = False
         self._keeper = None
         self._met.clear()
 
     def stop(self, stand: Stand) -> None:
-        """Stand before an event until the keeper lets this thread through."""
+        """Pause before an event until the keeper releases this thread."""
         keeper, opened = self._keeper, self._opened
         if keeper is None:
             return
@@ -92,26 +92,28 @@ class Gate:
     def gathers_first(self, unit: str) -> None:
         """This thread is about to compute a unit that gathers its parameters from within its call.
 
-        It stands before that as Replay has it: once they are there, before whatever comes next, or
-        where `stop_computing` says that the unit's own code begins.
+        As in Replay, the pause is after the gather, before the next event, or where
+        `stop_computing` marks the beginning of the unit's own code.
         """
         self._opened.unit, self._opened.computes = unit, None
 
     def stop_computing(self) -> None:
-        """Stand before the computation that gathered first; nothing if this thread did already."""
+        """Pause before the computation that gathered first; no effect if this thread did
+        already.
+        """
         keeper, stand = self._keeper, self._opened.computes
         self._opened.unit, self._opened.computes = "", None
         if keeper is not None and stand is not None:
             keeper.arrives(threading.get_ident(), self._counted(stand))
 
     def stop_before_hop(self, hop: int, rank: int, way: int) -> None:
-        """Likewise before a round of the ring that this thread is in; the first belongs to it.
+        """Pause before a round of this thread's ring; the first round belongs to the collective.
 
         Chunks of one round are posted one after another: it is stopped before the first of them.
 
         Args:
             way: in a chain, 1 if this rank sends to the next one, -1 if it receives; 0 in a ring,
-                where all do both.
+                where each rank does both.
         """
         keeper, opened = self._keeper, self._opened.stand
         if keeper is None or opened is None or self._opened.closing != self._closings:
@@ -126,12 +128,14 @@ class Gate:
         keeper.arrives(threading.get_ident(), stand)
 
     def has_met(self, stand: Stand) -> bool:
-        """Whether a thread of this rank has stood before this, or stands there, as far as known."""
+        """Whether a thread of this rank has passed this event, or pauses before it, as far as
+        known.
+        """
         met = self._met.get(stand.iteration)
         return met is not None and met[_alike(stand)] > stand.place
 
     def _counted(self, stand: Stand) -> Stand:
-        """What is met for the n-th time on a rank belongs with the n-th of the others."""
+        """The n-th occurrence on a rank corresponds to the n-th on the others."""
         key = _alike(stand)
         with self._lock:
             met = self._met.get(stand.iteration)
@@ -144,15 +148,15 @@ class Gate:
 
 
 def _gathers(stand: Stand, unit: str) -> bool:
-    """Whether a thread stands before a gather of this unit's parameters, or a hop of one."""
+    """Whether a thread pauses before a gather of this unit's parameters, or a hop of one."""
     return stand.purpose is Purpose.GATHER_PARAMETERS and stand.unit == unit
 
 
 def _alike(stand: Stand) -> tuple[object, ...]:
-    """What stands have in common that are counted together."""
+    """The key of events that are counted together."""
     what = (stand.kind, stand.phase, stand.micro_step, stand.unit, stand.purpose)
     return (*what, stand.op, stand.group, stand.peer)
 
 
 gate = Gate()
-"""Of this process."""
+"""The gate of this process."""

@@ -1,8 +1,8 @@
-"""What keeps an error of the tracing from a program that never asked to be traced.
+"""Isolates a program that is traced from outside from errors of the tracer.
 
-Inside `with zerosim.trace(folder)` an error is raised, as anywhere: who wrote the block wants to
-know. A program that is traced from outside is to run as if it were not: there the first error ends
-the trace, and the program goes on.
+Inside `with zerosim.trace(folder)`, an error is raised as usual: the author wants to see it. A
+program that is traced from outside must run as if it were not: there, the first error ends the
+trace, and the program continues.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _to_stderr(what: str) -> None:
 
 
 class _Guarding:
-    """Of this process, which has one trace at a time."""
+    """The state of this process, which has one trace at a time."""
 
     on_trouble: Callable[[Exception], None] | None = None
     is_tripped = False
@@ -34,7 +34,7 @@ def arm(
     """From now on hand the first error of anything guarded to `on_trouble`; None raises them.
 
     Args:
-        say: takes what is to be said of the tracing, where standard error is the program's alone.
+        say: receives messages of the tracer, if standard error belongs to the program.
     """
     _Guarding.on_trouble = on_trouble
     _Guarding.is_tripped = False
@@ -42,7 +42,7 @@ def arm(
 
 
 def say(what: str) -> None:
-    """Say something of the tracing to whoever traces."""
+    """Report a message of the tracer to its user."""
     _Guarding.say(what)
 
 
@@ -52,9 +52,9 @@ def trip() -> None:
 
 
 def guarded(function: Callable[P, R]) -> Callable[P, R | None]:
-    """`function`, whose errors end the trace where they must not reach the program.
+    """`function`, with errors that end the trace if they must not reach the program.
 
-    It then returns None, which must mean to its caller that there is nothing to do.
+    It then returns None, which must tell its caller that there is nothing to do.
     """
 
     @functools.wraps(function)

@@ -1,13 +1,13 @@
-"""Interception: every collective that PyTorch is asked for, and who waits for it how long.
+"""Interception of every collective that PyTorch is asked for, and of every wait for one.
 
 A kernel for each `c10d` operator is registered at the dispatch key BackendSelect, which every call
 passes below autograd: plain, `no_grad`, `inference_mode` (whose tensors carry no autograd keys),
-`autograd.Function`, DDP's C++ reducer, and functional collectives, which end in the same
-operators. The kernel notes the call and passes it on. Operators of other namespaces are untouched,
-so a training step pays only for its collectives.
+`autograd.Function`, DDP's C++ reducer, and functional collectives, which end in the same operators.
+The kernel notes the call and passes it on. Operators of other namespaces are untouched, so a
+training step pays only for its collectives.
 
-Waits are seen in two places: in `Work.wait` as Python code calls it, and in `wait_tensor` of
-functional collectives, which DTensor calls: for a tensor, not for a work. A wait inside PyTorch's
+Waits are intercepted in two places: in `Work.wait`, for calls from Python, and in `wait_tensor` of
+functional collectives, which DTensor calls with a tensor instead of a work. A wait inside PyTorch's
 C++ (DDP's reducer) is not seen.
 """
 
@@ -34,7 +34,7 @@ _KEY = "BackendSelect"
 
 
 class Interception:
-    """Passes calls and waits by who writes them down, from `install` to `remove`."""
+    """Passes calls and waits to the recorder, from `install` to `remove`."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -130,7 +130,7 @@ class Interception:
 
 
 def _passed(begins: Any, ends: Any, awaited: Any, go_on: Any) -> Any:
-    """Wait by `go_on`, and say how long it took."""
+    """Wait by `go_on`, and report the duration."""
     token = begins(awaited)
     error = ""
     try:
@@ -144,7 +144,7 @@ def _passed(begins: Any, ends: Any, awaited: Any, go_on: Any) -> Any:
 
 
 def _is_message(work: Any) -> bool:
-    """Whether it is a message of Gloo's, for which its group's timeout was settled long ago."""
+    """Whether it is a message of Gloo, whose group timeout was set long ago."""
     try:
         work.get_future()
     except RuntimeError:

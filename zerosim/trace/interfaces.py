@@ -1,25 +1,24 @@
-"""What crossed the network interfaces of this host, as the kernel counts it.
+"""Bytes over the network interfaces of this host, as counted by the kernel.
 
-What the sockets of all ranks sent to other nodes (`trace.wire`) is counted here a second time, by
-somebody else: the device that the packets leave through. The two differ by what TCP, IP and
-Ethernet put before each packet, and by whoever else uses the device:
+The bytes that all ranks' sockets sent to other nodes (`trace.wire`) are counted a second time here,
+independently: by the network device. The two differ by the headers of TCP, IP and Ethernet, and by
+other users of the device:
 
-    sent_bytes = what the node's sockets sent to other nodes (`WireSample.counters`)
-               + what they had to send again (`WireSample.repeated`)
+    sent_bytes = bytes of the node's sockets to other nodes (`WireSample.counters`)
+               + their retransmissions (`WireSample.repeated`)
                + sent_packets x (14 Ethernet + 20 IPv4 + 32 TCP with time stamps)
-               + what the launcher and the ranks sent to the store where they meet
-               + headers that are longer or shorter than these: a connection that begins, a lost
-                 packet that is told of (SACK), ARP
+               + bytes of the launcher and the ranks to the rendezvous store
+               + headers that are longer or shorter than these: connection setup, reports of lost
+                 packets (SACK), ARP
 
-and the same for what was received. A packet is what the device counts as one: where it takes more
-than a frame at once and cuts it up itself (segmentation offload), that is one packet with one
-header. So a header a packet holds for a veth pair, which never cuts, and for a card, which counts
-the frames that it made. Acknowledgements without data are packets without data, and need no term
-of their own.
+and the same for received bytes. A packet is one as counted by the device: if the device takes more
+than a frame and splits it itself (segmentation offload), that is one packet with one header. The
+formula thus applies to a veth pair, which never splits, and to a card that counts its frames.
+Acknowledgements without data are packets without data, and need no term.
 
-Sampled by the first rank of each node, when there is more than one, as a trace begins and ends and
-as each iteration begins. Counters are those of `/sys/class/net/NAME/statistics`, which
-`/proc/net/dev` shows in one piece.
+Sampled by the first rank of each node, if there are several nodes, at the beginning and end of a
+trace and at the beginning of each iteration. Counters are those of
+`/sys/class/net/NAME/statistics`, also shown by `/proc/net/dev`.
 """
 
 from __future__ import annotations
@@ -45,13 +44,13 @@ _REQUEST = struct.Struct("16s24x")
 
 
 def spans_nodes(environment: Mapping[str, str] = os.environ) -> bool:
-    """True for the first rank of each node of a run over several, as torchrun says it."""
+    """True for the first rank of each node in a run on several, according to torchrun."""
     num_nodes = int(environment.get("GROUP_WORLD_SIZE", "1"))
     return num_nodes > 1 and environment.get("LOCAL_RANK", "0") == "0"
 
 
 def read_interfaces(time_ns: int) -> list[InterfaceSample]:
-    """The counters of all interfaces that are up, but the loopback; empty if none are shown.
+    """The counters of all interfaces that are up, except loopback; empty if unavailable.
 
     Args:
         time_ns: now, on the rank's clock.

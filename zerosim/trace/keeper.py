@@ -1,8 +1,8 @@
-"""A rank's end of the debugger: keeps the gate, says who stands before what, answers questions.
+"""A rank's side of the debugger: operates the gate, reports paused threads, answers queries.
 
-Whoever holds the ranks listens at a socket in the file system, which only this user can open, and
-names it in a variable; each rank connects as its trace begins. Both sides say lines of JSON. If the
-other side is gone the gate opens and the run goes on: nothing here may outlast it.
+The debugger listens on a socket in the file system, which only this user can open, and names it in
+a variable; each rank connects when its trace begins. Both sides exchange lines of JSON. If the
+other side is gone, the gate opens and the run continues: nothing here may outlast it.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from zerosim.trace.writer import EventWriter
 
 _LOOK_S = 0.008
 _QUIET_NS = 300_000
-"""A process whose threads compute less than this between two looks waits for something."""
+"""A process with threads that compute less than this between two checks is waiting."""
 _A_QUESTION_FAILS = (
     *(ZerosimError, RuntimeError, ValueError, TypeError, LookupError, AttributeError),
     *(NotImplementedError, ArithmeticError, MemoryError),
 )
-"""The run goes on, whatever the answer."""
+"""Release the ranks, whatever the answer."""
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class _Standing:
 
 
 class SocketKeeper:
-    """Implements `gate.Gatekeeper` by asking whoever listens at a socket."""
+    """A `gate.Gatekeeper` that asks the debugger at a socket."""
 
     def __init__(
         self,
@@ -86,11 +86,11 @@ class SocketKeeper:
 
     @property
     def is_over(self) -> bool:
-        """Nobody holds this process by it any more."""
+        """The debugger detached from this process."""
         return self._is_over
 
     def wait_until_over(self, longest_s: float) -> bool:
-        """Wait until nobody does; returns whether that is so."""
+        """Wait until it has detached; returns whether it has."""
         with self._changed:
             return self._changed.wait_for(lambda: self._is_over, longest_s)
 
@@ -104,8 +104,8 @@ class SocketKeeper:
         """Close the gate, and listen.
 
         Args:
-            contents: what the program holds, if it says nothing of itself.
-            proof: that this rank was called.
+            contents: the tensors of a program without labels.
+            proof: shows that this rank was summoned.
         """
         looking.look_through(contents)
         self._tell(
@@ -120,7 +120,7 @@ class SocketKeeper:
         self._thread.start()
 
     def end(self) -> None:
-        """The trace ends: nobody can hold this process any more."""
+        """The trace ends: no debugger can pause this process any more."""
         if os.getpid() == self._pid:
             self._tell("bye")
             self._let_all_go()
@@ -139,7 +139,7 @@ class SocketKeeper:
         why = self._why_here(stand, computes)
         own = _Standing(thread, stand, computes)
         with self._changed:
-            # let go while it was on its way here, it is not stopped after all
+            # released on its way here, it does not pause after all
             if self._is_over or not (self._stops or why):
                 return
             self._stops = True
@@ -163,7 +163,7 @@ class SocketKeeper:
                 self._moves += 1
 
     def _why_here(self, stand: Stand, computes: bool) -> str:
-        """Which condition holds before this event; "" if none does."""
+        """The condition that is true before this event; "" if none is."""
         for number, condition in list(self._conditions):
             if condition.needs_tensors and not computes:
                 continue
@@ -234,7 +234,7 @@ class SocketKeeper:
     # questions
 
     def _settled(self, _: dict[str, Any]) -> dict[str, Any]:
-        """Whether nothing happens here but waiting, as far as the kernel says so."""
+        """Whether all threads wait, as far as the kernel tells."""
         before, moves = computed(), self._moves
         time.sleep(_LOOK_S)
         after = computed()
@@ -246,7 +246,7 @@ class SocketKeeper:
         return {"quiet": is_quiet, "moves": self._moves, "standing": list(self._standing)}
 
     def _where(self, _: dict[str, Any]) -> dict[str, Any]:
-        """Where the threads that have met an event are, and what has begun and is not over."""
+        """The stacks of threads that have met an event, and the open events."""
         position = labels.position()
         frames = sys._current_frames()
         standing = {one.thread: number for number, one in self._standing.items()}
@@ -288,7 +288,7 @@ class SocketKeeper:
         return {"tensors": looking.describe(role, said.get("unit"))}
 
     def _has_met(self, said: dict[str, Any]) -> dict[str, Any]:
-        """Whether this rank is past an event, or stands before it."""
+        """Whether this rank has passed an event, or pauses before it."""
         stand = read_stand(said["stand"])
         if stand.sequence is not None:
             return {"met": self._writer.num_called(stand.group) > stand.sequence}
@@ -298,7 +298,7 @@ class SocketKeeper:
         return {"num_called": self._writer.num_called(said["group"])}
 
     def _check(self, said: dict[str, Any]) -> dict[str, Any]:
-        """Which of some conditions holds where a thread stands; "" if none does."""
+        """The condition that is true where a thread pauses; "" if none is."""
         own = self._standing.get(said["number"])
         self._conditions = [(one["number"], Condition(one["text"])) for one in said["breakpoints"]]
         return {"why": "" if own is None else self._why_here(own.stand, own.computes)}
@@ -308,7 +308,7 @@ class SocketKeeper:
         return {"values": b64encode(found).decode()}
 
     def _evaluate(self, said: dict[str, Any]) -> dict[str, Any]:
-        """What a condition's expression comes to here and now."""
+        """The current value of an expression."""
         stand = next((one.stand for one in self._standing.values()), None)
         if stand is None:
             raise ConfigError("it stands at no event")
@@ -334,10 +334,10 @@ def keep(
     writer: EventWriter,
     contents: Callable[[], list[looking.Content]],
 ) -> SocketKeeper | None:
-    """Close the gate of this process if somebody holds its ranks; None if nobody does.
+    """Close the gate of this process if a debugger controls its ranks; None if none does.
 
     Args:
-        contents: what the program holds, if it says nothing of itself.
+        contents: the tensors of a program without labels.
     """
     path = os.environ.get(DEBUG_VARIABLE)
     if not path:

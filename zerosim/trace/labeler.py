@@ -1,4 +1,4 @@
-"""All that the core knows of `zerosim.trace.autolabel`: what it may be asked."""
+"""The interface of `zerosim.trace.autolabel` for the core: the queries it may make."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from zerosim.trace.sink import Labels
 
 
 class Labeler(Protocol):
-    """Who finds out what a program does that says nothing of itself."""
+    """Infers labels for a program without labels of its own."""
 
     def explain(self, call: OperatorCall, current: Labels) -> Labels:
-        """Add what can be found out about a collective to its labels."""
+        """Add inferred labels of a collective."""
         ...
 
     def contents(self) -> list[Content]:
-        """What a program holds that says nothing of itself."""
+        """The tensors of a program without labels."""
         ...
 
     def name_of(self, role: Role, storage: torch.Tensor) -> str:
-        """What parameters a storage holds, or gradients of which; "" if that is not known."""
+        """The parameters in a storage, or those of its gradients; "" if unknown."""
         ...
 
     def find_gradients(self, *, wholly: bool) -> None:
-        """Say to `holdings` what gradients there are by now.
+        """Register the current gradients with `holdings`.
 
         Args:
             wholly: see, too, whether those that are known have other memory.

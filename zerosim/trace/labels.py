@@ -1,17 +1,17 @@
-"""What a program says about itself while it runs: where it is, for whom, and why.
+"""A program's own labels at run time: its position, unit and purpose.
 
-The engine, or anyone, pushes labels; a recorder (the sink) attaches them to what it sees. Without
-a sink every call here is a few attribute reads. Labels never decide what is recorded: the
-operators that PyTorch performs are intercepted in `intercept`.
+The engine, or any program, sets labels; a recorder (the sink) attaches them to events. Without a
+sink, every call here is a few attribute reads. Labels never decide what is recorded: the operators
+that PyTorch performs are intercepted in `intercept`.
 
     enter(position)              the whole process moves to another phase
     with scope(unit=...)         this thread now works for that unit
-    work_for(unit, purpose)      likewise, until the scope around it ends
+    work_for(unit, purpose)      the same, until the surrounding scope ends
     with collective(...)         the messages inside are hops of one collective of our own
-    with copying(...)            the bytes that are copied inside go from one tier to another
-    with exclusive()             the native call inside has the sockets for itself
+    with copying(...)            the copy inside moves bytes from one tier to another
+    with exclusive()             the native call inside has the sockets to itself
     begin_compute / end          a unit computes
-    with waiting(...)            this thread waits until a collective or a copy is over
+    with waiting(...)            this thread waits until a collective or a copy ends
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Hop:
         self.transfers: dict[Op, int] = {}
 
     def finish(self, op: Op) -> None:
-        """Say that the message sent (`Op.SEND`) or received (`Op.RECEIVE`) is over."""
+        """Report the end of the message that was sent (`Op.SEND`) or received (`Op.RECEIVE`)."""
         transfer = self.transfers.pop(op, None)
         if transfer is not None and _state.sink is not None:
             _state.sink.finish_transfer(transfer)
@@ -73,7 +73,7 @@ _thread = _ThreadState()
 def attach(sink: Sink | None) -> None:
     """Make `sink` the one that hears of labels; None detaches.
 
-    Where the program is that was traced is no matter of the next trace, unless an engine goes on.
+    The position of a previously traced program does not carry over, unless an engine continues.
     """
     _state.sink = sink
     if sink is None and not is_described():
@@ -86,26 +86,26 @@ def attached() -> Sink | None:
 
 
 def describe(description: Description) -> None:
-    """Say what the engine of this process is."""
+    """Declare the engine of this process."""
     _state.description = description
     if _state.sink is not None:
         _state.sink.described(description)
 
 
 def description() -> Description:
-    """What the engine of this process said it is."""
+    """The description of this process's engine."""
     return _state.description
 
 
 def is_described() -> bool:
-    """Whether this process has an engine that said what it is: it says where it is, too."""
+    """Whether this process has an engine that declared itself: it also reports its position."""
     return bool(_state.description.units)
 
 
 def engine_ends(described: Description) -> None:
-    """The engine that said this is closed or gone: what trains from now on is another.
+    """The engine of this description is closed or gone: later training is of another one.
 
-    The trace that is being recorded keeps what it was told.
+    The current trace keeps the description.
     """
     if _state.description is described:
         _state.description = Description()
@@ -114,7 +114,7 @@ def engine_ends(described: Description) -> None:
 
 
 def position() -> Position:
-    """Where this thread's work belongs."""
+    """The position of this thread's work."""
     return _thread.labels.position or _state.position
 
 
@@ -164,7 +164,7 @@ def restored(labels: Labels) -> Iterator[None]:
 def scope(
     *, unit: str | None = None, purpose: Purpose | None = None, tensors: tuple[str, ...] = ()
 ) -> Iterator[None]:
-    """Label what this thread does inside; what is not given stays as it was."""
+    """Label this thread's work inside; omitted labels stay unchanged."""
     before = _thread.labels
     _thread.labels = before.explained(
         before.purpose if purpose is None else purpose,
@@ -187,7 +187,7 @@ def work_for(unit: str, purpose: Purpose, *, is_alone: bool) -> None:
 
 
 def begin_compute(unit: str) -> int | None:
-    """A unit begins to compute; pass what is returned to `end`."""
+    """A unit begins to compute; pass the result to `end`."""
     _thread.computing = unit
     if _state.sink is None:
         return None
@@ -198,19 +198,19 @@ def begin_compute(unit: str) -> int | None:
 
 
 def end(event: int | None, error: str = "") -> None:
-    """What `begin_compute` began is over."""
+    """The event of `begin_compute` has ended."""
     _thread.computing, _thread.computation = "", None
     if event is not None and _state.sink is not None:
         _state.sink.close(event, error)
 
 
 def broke_off() -> None:
-    """What this thread computed was not brought to its end, and nobody will say `end`."""
+    """This thread's computation was aborted: there will be no call of `end`."""
     _thread.computing, _thread.computation = "", None
 
 
 def is_alone() -> bool:
-    """Whether no other collective of this process runs while one of this thread does."""
+    """Whether this thread runs its collectives with exclusive use of the sockets."""
     return _thread.labels.is_alone
 
 
@@ -220,7 +220,7 @@ def unit_at_work() -> str:
 
 
 def recomputed() -> None:
-    """The activations of the unit whose backward computes on this thread are there again."""
+    """The activations of this thread's computing unit were recomputed, within its backward."""
     if _state.sink is not None and _thread.computation is not None:
         _state.sink.recomputed(_thread.computation)
 
@@ -266,7 +266,7 @@ def collective(request: CollectiveRequest, buffer: Any = None) -> Iterator[None]
 
 
 class KernelCount:
-    """What the kernel counted while something was copied from or to a disk, once it is known."""
+    """The kernel's count for a copy from or to a disk, once known."""
 
     __slots__ = ("counted_bytes",)
 
@@ -276,7 +276,7 @@ class KernelCount:
 
 @contextmanager
 def copying(request: CopyRequest) -> Iterator[KernelCount]:
-    """The copy inside goes from one tier of this rank to another."""
+    """The copy inside moves from one tier of this rank to another."""
     sink = _state.sink
     event = sink.open_copy(snapshot(), request) if sink is not None else None
     if event is not None and sink is not None:
@@ -303,7 +303,7 @@ class Awaited:
 
 @contextmanager
 def awaited(by: Awaited) -> Iterator[None]:
-    """Whoever waits with `by` waits for the collective or the copy inside."""
+    """A wait with `by` is a wait for the collective or the copy inside."""
     _thread.last_collective = None
     before = _thread.works_for_others
     _thread.works_for_others = True
@@ -318,8 +318,8 @@ def awaited(by: Awaited) -> Iterator[None]:
 def waiting(collective: Awaited) -> Iterator[None]:
     """This thread waits inside until a collective or a copy is over.
 
-    A thread that works for others inside `awaited` is no part of the program: that it waits for
-    another one's work is not written down.
+    A thread that works on behalf of others inside `awaited` is not part of the program: its wait
+    for the work of another thread is not recorded.
     """
     sink = None if _thread.works_for_others else _state.sink
     since_ns = 0 if sink is None else sink.comes_to_wait()
@@ -372,7 +372,7 @@ def open_collective() -> int | None:
 
 
 def began(event: int) -> None:
-    """A native collective of this thread began: whoever waits for the work waits for it."""
+    """A native collective of this thread began: a wait for the work is a wait for it."""
     if _state.sink is not None:
         _thread.last_collective = (_state.sink, event)
 
@@ -389,7 +389,7 @@ def open_hop() -> Hop | None:
 
 
 def setting(name: str, value: float) -> None:
-    """Say what this rank was told: a learning rate, a seed, the size of its batch."""
+    """Report an option of this rank: a learning rate, a seed, a batch size."""
     if _state.sink is not None:
         _state.sink.setting(name, value)
 

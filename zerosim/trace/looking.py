@@ -1,7 +1,7 @@
-"""What a rank holds, looked at while its thread that computes stands: by role and unit.
+"""Inspects the tensors of a rank while its computing thread is paused: by role and unit.
 
-Only what was said to `holdings` is known: an engine says it, of a program it is found out. Nothing
-here changes a value.
+Only tensors in `holdings` are known: an engine declares them, for a program they are inferred.
+Nothing here changes a value.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from zerosim.trace.holdings import HeldStorage, holdings
 FIRST_VALUES = 6
 BINS = 16
 MOST_VALUES = 2_000_000
-"""Elements that a rank tells one by one."""
+"""Maximum number of elements listed individually."""
 _PIECE = 1 << 20
-"""Elements that are looked at together: what a look allocates stays small."""
+"""Number of elements processed at once: an inspection allocates little."""
 
 
 class Content(NamedTuple):
@@ -40,18 +40,18 @@ Held = list[torch.Tensor]
 
 
 class _Program:
-    """Who knows what a program holds that says nothing of itself."""
+    """Knows the tensors of a program without labels."""
 
     contents: Callable[[], list[Content]] | None = None
 
 
 def look_through(contents: Callable[[], list[Content]] | None) -> None:
-    """Ask this as well what there is; None for nobody."""
+    """Query this source as well; None for none."""
     _Program.contents = contents
 
 
 def tensors(role: Role | None = None, unit: str | None = None) -> dict[tuple[Role, str], Held]:
-    """What is alive, by role and unit, in the order in which it was said or found.
+    """The live tensors, by role and unit, in order of registration.
 
     Args:
         role, unit: this one alone; None for all.
@@ -71,7 +71,7 @@ def tensors(role: Role | None = None, unit: str | None = None) -> dict[tuple[Rol
 
 
 def flat(role: Role, unit: str) -> torch.Tensor | None:
-    """All that a rank holds of a unit in a role, one after another; None if nothing."""
+    """All elements of a unit in a role, concatenated; None if there are none."""
     pieces = [tensor.reshape(-1) for tensor in tensors(role, unit).get((role, unit), ())]
     if not pieces:
         return None
@@ -79,12 +79,12 @@ def flat(role: Role, unit: str) -> torch.Tensor | None:
 
 
 def values(role: Role, unit: str) -> bytes:
-    """All that a rank holds of a unit in a role as float32, as they lie in memory.
+    """All elements of a unit in a role as float32, in memory order.
 
-    Of an engine's unit that is one vector, beside which may lie what a rank keeps of it.
+    For an engine's unit this is one vector, possibly with further tensors of the rank.
 
     Raises:
-        ConfigError: there is nothing, or too much of it.
+        ConfigError: there is nothing, or too much.
     """
     found = flat(role, unit)
     if found is not None and labels.is_described():
@@ -98,12 +98,12 @@ def values(role: Role, unit: str) -> bytes:
 
 
 def held_bytes(role: Role | None = None) -> int:
-    """What storages of a role occupy, or all that are known."""
+    """The bytes of storages of a role, or of all known ones."""
     return sum(tensor.nbytes for group in tensors(role).values() for tensor in group)
 
 
 def has_non_finite() -> bool:
-    """Whether a parameter, a gradient or a state of the optimizer is infinite or no number."""
+    """Whether a parameter, a gradient or an optimizer state has an infinite or NaN element."""
     return any(
         not bool(torch.isfinite(tensor).all())
         for (role, _), group in tensors().items()
@@ -116,7 +116,7 @@ _JUDGED = (Role.PARAMETERS, Role.GRADIENTS, Role.MASTER, Role.MOMENTUM, Role.VAR
 
 
 def describe(role: Role | None = None, unit: str | None = None) -> list[dict[str, Any]]:
-    """A row for each role and unit: how much, of which shape, and what the numbers are like."""
+    """One row per role and unit: size, shape, and statistics of the elements."""
     found = tensors(role, unit)
     with torch.no_grad():
         return [_row(one, name, group) for (one, name), group in sorted(found.items())]
@@ -140,7 +140,7 @@ def _row(role: Role, unit: str, group: Held) -> dict[str, Any]:
 
 
 class _Numbers:
-    """Sums over tensors, piece by piece; of what is not finite only how many."""
+    """Sums over tensors, piece by piece; non-finite elements are only counted."""
 
     def __init__(self) -> None:
         self.squares = 0.0
@@ -150,7 +150,7 @@ class _Numbers:
 
     def take(self, tensor: torch.Tensor) -> None:
         for piece in tensor.reshape(-1).split(_PIECE):
-            # of a copy: what NumPy has seen the program could not resize any more
+            # of a copy: a program cannot resize a tensor that NumPy has accessed
             content = piece.detach().to("cpu", copy=True).contiguous()
             self.checksum = zlib.crc32(content.view(torch.uint8).numpy().tobytes(), self.checksum)
             finite = content.double()
@@ -174,7 +174,7 @@ class _Numbers:
 
 
 def _histogram(values: list[torch.Tensor], numbers: _Numbers) -> list[int]:
-    """How many elements there are in equal steps from the least to the greatest."""
+    """A histogram: counts in equal steps from minimum to maximum."""
     found = torch.zeros(BINS, dtype=torch.long)
     if numbers.least < numbers.greatest:
         for tensor in values:
@@ -186,12 +186,12 @@ def _histogram(values: list[torch.Tensor], numbers: _Numbers) -> list[int]:
 
 
 def _plain(value: float) -> float | str:
-    """JSON has no numbers that are not finite."""
+    """JSON has no non-finite numbers."""
     return value if math.isfinite(value) else str(value)
 
 
 def _tensor(held: HeldStorage) -> torch.Tensor | None:
-    """What was said to be held, if it is alive and has memory now."""
+    """A registered tensor, if it is alive and has memory."""
     storage = torch.UntypedStorage._new_with_weak_ptr(held.key)
     if storage is None or not storage.nbytes():
         return None

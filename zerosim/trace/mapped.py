@@ -1,4 +1,4 @@
-"""A file that grows at its end, and keeps what was appended whatever becomes of the process."""
+"""A file that grows at its end, and keeps appended bytes however the process ends."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 _ROOM = 1 << 16
 """Bytes that are mapped at a time: a killed rank leaves fewer zeros than these."""
 _KEEP_WHAT_IS_ALLOCATED = frozenset({"ext4", "f2fs", "overlay", "tmpfs", "xfs"})
-"""File systems on which a byte that was allocated can be set, whatever happens to the disk.
+"""File systems on which an allocated byte can be written whatever happens to the disk.
 
-Elsewhere, as over a network, the kernel would kill the program where `write` reports an error.
+Elsewhere, as over a network, the kernel would kill the program where `write` returns an error.
 """
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -27,11 +27,11 @@ _libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 
 
 class MappedFile:
-    """Bytes one after another, each row of them there for any reader once `append` returned.
+    """Appended bytes; each row is visible to any reader once `append` returned.
 
-    They are copied into a mapping of the file's end: no system call, no descriptor that the program
-    could close. The room for them is allocated before, so a full disk is an error and not a signal.
-    Where that cannot be had they are written. Not safe to use from several threads.
+    They are copied into a mapping of the file's end: no system call, and no descriptor that the
+    program could close. Space is allocated in advance, so a full disk is an error and not a signal.
+    Where mapping is not possible, the bytes are written. Not thread-safe.
     """
 
     def __init__(self, path: Path) -> None:
@@ -65,18 +65,18 @@ class MappedFile:
         self._room -= num_bytes
 
     def close(self) -> None:
-        """Cut the file where its bytes end, and let go of it."""
+        """Truncate the file to its bytes, and release it."""
         had_room = self._window is not None
         self._unmap()
         if had_room:
-            with suppress(OSError):  # the zeros stay, which every reader passes over
+            with suppress(OSError):  # the zeros stay; every reader skips them
                 self._find_again()
                 os.ftruncate(self._file, self._length)
         if _identity(self._file) == self._identity:
             os.close(self._file)
 
     def move(self, path: Path) -> None:
-        """Give the file another name.
+        """Rename the file.
 
         Raises:
             OSError: it cannot be.
@@ -97,7 +97,7 @@ class MappedFile:
             os.posix_fallocate(self._file, begin, size)
             self._window = _Window(self._file, begin, size)
         except OSError:
-            # what `write` says of the reason is what counts
+            # the error of `write` is the relevant one
             self._is_mapped = False
             with suppress(OSError):
                 os.ftruncate(self._file, self._length)
@@ -120,10 +120,10 @@ class MappedFile:
             raise OSError(errno.ENOSPC, "the disk is full")
 
     def _find_again(self) -> None:
-        """The program may have closed the file, whatever its number stands for by now.
+        """The program may have closed the file, and reused its descriptor.
 
         Raises:
-            OSError: it is not where it was.
+            OSError: the file is not the expected one.
         """
         if _identity(self._file) == self._identity:
             return
@@ -134,7 +134,7 @@ class MappedFile:
 
 
 class _Window:
-    """A part of a file in memory; Python's own `mmap` would keep a descriptor of its own.
+    """A mapped part of a file; Python's `mmap` would keep a descriptor of its own.
 
     Attributes:
         begin: of the part, in the file.
@@ -152,13 +152,13 @@ class _Window:
         self._address, self._size = address, size
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Unmap it."""
         self.view.release()
         _libc.munmap(self._address, self._size)
 
 
 def _identity(descriptor: int) -> tuple[int, int] | None:
-    """Which file a descriptor stands for; None if for none."""
+    """The file of a descriptor; None if there is none."""
     try:
         status = os.fstat(descriptor)
     except OSError:
@@ -167,7 +167,7 @@ def _identity(descriptor: int) -> tuple[int, int] | None:
 
 
 def _keeps_what_is_allocated(file: int) -> bool:
-    """Whether the file is on one of these file systems, by the list of what is mounted."""
+    """Whether the file is on one of these file systems, according to the mounts."""
     device = os.fstat(file).st_dev
     number = f"{os.major(device)}:{os.minor(device)}"
     try:

@@ -1,6 +1,6 @@
-"""Calls of c10d operators: what their arguments say of payload, group and peer.
+"""Calls of c10d operators: payload, group and peer from their arguments.
 
-Which argument says what is in `zerosim.schema.c10d`.
+`zerosim.schema.c10d` defines the meaning of the arguments.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class OperatorCall(NamedTuple):
     Attributes:
         group: the process group, as PyTorch's Python object.
         tensors: the tensors that make up the payload.
-        device: where the call works: a barrier has no payload, but a device.
+        device: the device of the call: a barrier has no payload, but a device.
         peer: rank within the group of a send's target or a receive's source, or of the root of a
             call that has one, else None.
-        results: the tensors that it fills, or works in.
+        results: the tensors that it writes, or works on in place.
         elements, payload_bytes: of the whole payload: a gather's is N times the input.
         parts, received_parts, operator: as in `Event`.
     """
@@ -56,7 +56,7 @@ def _flat(value: Any) -> list[torch.Tensor]:
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
-    """All that are among arguments which may be anything."""
+    """All tensors among arguments of any type."""
     if isinstance(value, torch.Tensor):
         return [value]
     found = value if isinstance(value, (tuple, list)) else ()
@@ -64,13 +64,13 @@ def _tensors(value: Any) -> list[torch.Tensor]:
 
 
 def _each_alone(args: tuple[Any, ...]) -> tuple[Parts, Parts]:
-    """A reduce-scatter of a list: its tensors, the list of each result or one for each result."""
+    """A reduce-scatter of a list: its tensors, and the list per result or one for each result."""
     parts = tuple(tensor.numel() for tensor in _flat(args[1]))
     return (parts if len(parts) > 1 else ()), ()
 
 
 def _split(args: tuple[Any, ...]) -> tuple[Parts, Parts]:
-    """What goes to each rank and comes from it, in rows of an all-to-all's two tensors."""
+    """Rows sent to and received from each rank, in an all-to-all's two tensors."""
     (result,), (given,) = _flat(args[0]), _flat(args[1])
     size = dist.ProcessGroup.unbox(args[2]).size()
     return _unless_equal(_of_rows(given, args[4], size), _of_rows(result, args[3], size))
@@ -98,12 +98,12 @@ _CUTS: dict[str, Cut] = {
     "c10d::alltoall_": _listed,
     "c10d::alltoall_base_": _split,
 }
-"""How the payload of an operator is cut that need not divide it equally."""
+"""How to split the payload of an operator with possibly unequal parts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How to read a call of an operator, with how its payload is cut."""
+    """The reader of an operator's calls, with the split of its payload."""
 
     operator: C10dOperator
     cut: Cut | None = None
@@ -116,7 +116,7 @@ def c10d_operators() -> list[str]:
 
 
 def operator_of(name: str, target: Any) -> Reading | None:
-    """How to read a call of an operator; None if it moves nothing between ranks."""
+    """The reader of an operator's calls; None if it moves nothing between ranks."""
     known = name.partition(".")[0]
     if known in OPERATORS:
         operator = OPERATORS[known]

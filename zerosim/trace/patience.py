@@ -1,6 +1,6 @@
-"""Patience with ranks that are held: no timeout of PyTorch's may end them meanwhile.
+"""Suspends PyTorch's timeouts while ranks are paused.
 
-Those of all groups and of the store are set far off, and put back when the gate opens.
+The timeouts of all groups and of the store are extended, and restored when the gate opens.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from zerosim.trace.gate import PATIENCE
 
 
 class TimeoutsFarOff:
-    """Timeouts of PyTorch's that are set far off, and what they were."""
+    """Extended timeouts of PyTorch, and their previous values."""
 
     def __init__(self) -> None:
         self._groups: dict[str, tuple[Any, timedelta]] = {}
@@ -26,7 +26,7 @@ class TimeoutsFarOff:
         self._lock = threading.Lock()
 
     def take(self) -> None:
-        """Have patience with all groups there are by now."""
+        """Extend the timeouts of all current groups."""
         groups = dist.distributed_c10d._world.pg_map
         if len(groups) == self._num_groups:
             return

@@ -1,6 +1,6 @@
 """The messages of collectives of our own: posted, then over.
 
-Nothing else happens as often in a step, so a message is kept as plain values until it is over.
+Messages are the most frequent events of a step, so each is kept as plain values until its end.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class PostedMessages:
     def post(
         self, number: int, parent: int, call: OperatorCall, peer: int, hop: Hop | None, now_ns: int
     ) -> None:
-        """A message was asked for."""
+        """A message was issued."""
         shard = None
         if hop is not None:
             shard = hop.sends if call.op is Op.SEND else hop.receives
@@ -48,12 +48,12 @@ class PostedMessages:
         with self._lock:
             transfer = self._posted.pop(number, None)
         if transfer is not None:
-            # nobody else has seen it, and a copy of its fields would cost as much as the rest
+            # no other reference exists, and a copy of its fields would cost as much as the rest
             object.__setattr__(transfer, "end_ns", now_ns)
             self._write("transfer", transfer)
 
     def flush(self) -> None:
-        """Write down those whose end was never seen."""
+        """Record messages whose end was never seen."""
         with self._lock:
             left, self._posted = list(self._posted.values()), {}
         for transfer in left:

@@ -1,4 +1,4 @@
-"""What a rank's process is: its header, the manifest of its trace, and why it could not go on."""
+"""A rank's process: its header, the manifest of its trace, and the reason of its failure."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def write_manifest(
     """Write a trace's manifest.
 
     Args:
-        program: the command that makes the trace; None for that of this process.
-        light: which iterations are recorded; None for all, with all else.
+        program: the traced command; None for that of this process.
+        light: the recorded iterations; None for a full trace.
 
     Raises:
         EnvironmentFault: it cannot be written.
@@ -89,7 +89,7 @@ def write_manifest(
         temporary.write_bytes(encode_manifest(manifest))
         if header.local_rank == 0:
             temporary.replace(target)
-        else:  # another rank's is not replaced, even if it came a moment ago
+        else:  # that of another rank is not replaced, even if it just appeared
             _place(temporary, target)
     except OSError as error:
         raise EnvironmentFault(
@@ -98,7 +98,7 @@ def write_manifest(
 
 
 def _place(temporary: Path, target: Path) -> None:
-    """Give a file its name if no other has it."""
+    """Rename a file unless the name exists."""
     try:
         os.link(temporary, target)
     except FileExistsError:
@@ -117,17 +117,17 @@ def _identity() -> tuple[int, int]:
 
 
 def _backend() -> str:
-    """Who carries the collectives out; of a group with one for each type of device, the GPU's."""
+    """The backend of collectives; for a group with one per device type, that of the GPU."""
     if not dist.is_available() or not dist.is_initialized():
         return "none"
     group = dist.distributed_c10d._get_default_group()
-    # the name of the group says nothing: it may be "undefined", or "cpu:gloo,cuda:nccl"
+    # the group's name is unreliable: it may be "undefined", or "cpu:gloo,cuda:nccl"
     names = [backend_name(group, device) for device in group._device_types]
     return "nccl" if "nccl" in names else next(filter(None, names), dist.get_backend())
 
 
 def store_ports() -> frozenset[int]:
-    """Where the ranks meet: what is said there is no traffic between ranks."""
+    """The rendezvous address: its traffic is not between ranks."""
     port = os.environ.get("MASTER_PORT", "")
     found = {int(port)} if port.isdigit() else set()
     if dist.is_available() and dist.is_initialized():
@@ -142,8 +142,8 @@ def store_ports() -> frozenset[int]:
 
 
 def is_lost_peer(error: BaseException) -> bool:
-    """Whether another rank is why this one cannot go on, as far as its backend says so."""
-    # Gloo raises a plain RuntimeError that begins with the place in its own code
+    """Whether another rank caused this failure, as far as the backend tells."""
+    # Gloo raises a plain RuntimeError that begins with a location in its own code
     is_from_gloo = isinstance(error, RuntimeError) and "/gloo/transport/" in describe_failure(error)
     return isinstance(error, CollectiveError | dist.DistError) or is_from_gloo
 

@@ -1,7 +1,7 @@
-"""What a program holds when it calls a collective: tensors that its Python code can still reach.
+"""Live tensors of a program at a collective: those that its Python code can still reach.
 
-A backend lets go of what it was given some time after the call, on a thread of its own, so what an
-allocator counts is not the same twice. What Python's references hold is.
+A backend releases its arguments some time after the call, on a thread of its own, so an allocator's
+count is not reproducible. The set of tensors with Python references is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from zerosim.trace.operators import operator_of
 
 _OF_LOOKING = 3
-"""References: the list of all, the name, the argument."""
+"""References by the list of all, the variable, the argument."""
 _TENSOR: Any = torch.Tensor
 
 
@@ -25,12 +25,12 @@ class ReachableBytes(TorchDispatchMode):
     """Counts at each call of this thread.
 
     Attributes:
-        counted: bytes of all storages that tensors made since the beginning have, at each call;
-            each storage once.
+        counted: bytes of all storages of tensors created since the beginning, at each call; each
+            storage once.
     """
 
     def __init__(self) -> None:
-        """Begin; what is there already is not counted."""
+        """Begin; existing tensors are not counted."""
         TorchDispatchMode.__init__(self)
         self.counted: list[int] = []
         gc.collect()
@@ -50,11 +50,11 @@ class ReachableBytes(TorchDispatchMode):
 
 
 def reachable_bytes() -> int:
-    """Of all tensors that are not frozen for the garbage collector."""
+    """All tensors that are not frozen for the garbage collector."""
     sizes = {}
     for thing in gc.get_objects():
         if isinstance(thing, torch.Tensor):
-            is_kept_by_pytorch = _TENSOR._use_count(thing) > 1  # it then has one reference as well
+            is_kept_by_pytorch = _TENSOR._use_count(thing) > 1  # it then has one more reference
             if sys.getrefcount(thing) - _OF_LOOKING > is_kept_by_pytorch:
                 storage = thing.untyped_storage()
                 sizes[storage.data_ptr()] = storage.nbytes()

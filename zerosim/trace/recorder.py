@@ -1,7 +1,7 @@
-"""The recorder of one rank: what was intercepted and what was labelled, as rows in a file.
+"""The recorder of one rank: intercepted calls and labels, as rows in a file.
 
-Each row is written when it is known and handed to the kernel at once, so that what happened before
-a crash is on disk.
+Each row is written once known and passed to the kernel at once, so that rows before a crash are on
+disk.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from zerosim.trace.writer import EventWriter
 _LOOK_S = 0.0005
 _MOST_LOOKS = 40
 _NOWHERE = Position()
-"""Where a process is between the iterations that are recorded."""
+"""The position of a process between recorded iterations."""
 
 
 class Recorder:
-    """Writes down what one process says and does. Implements `sink.Sink`.
+    """Records labels and events of one process. Implements `sink.Sink`.
 
     Attributes:
         calls: the observer of intercepted operators.
@@ -66,14 +66,14 @@ class Recorder:
         *,
         marks: Marks | None = None,
     ) -> None:
-        """Open the rank's file; `begin` writes into it, and whatever comes of it, `finish` ends it.
+        """Open the rank's file; `begin` writes its first row, and `finish` closes it in any case.
 
         Args:
-            folder: where the trace lives; it must exist.
-            wire: the process's connections; None if they are not to be measured.
-            on_description: told what the engine says of itself.
-            extent: what is recorded beside collectives.
-            marks: of the rank's device; None of a CPU.
+            folder: folder of the trace; it must exist.
+            wire: the process's connections; None if they are not measured.
+            on_description: called with the engine's description.
+            extent: the scope of the recording.
+            marks: marks of the rank's device; None on a CPU.
 
         Raises:
             EnvironmentFault: the file exists or cannot be created.
@@ -129,8 +129,8 @@ class Recorder:
     def entered(self, position: Position) -> None:
         """The process entered a phase: read all counters.
 
-        Of iterations that are not recorded only that the first of them begins, as of none: what
-        the kernel counts until the next one that is recorded belongs to no iteration.
+        Of unrecorded iterations, only the beginning of the first one is recorded, without an
+        iteration: the kernel's counts until the next recorded iteration belong to none.
         """
         threads.entered(position.phase)
         if gate.is_closed:
@@ -150,7 +150,7 @@ class Recorder:
         self._read(_NOWHERE if self._is_between else position)
 
     def read(self) -> None:
-        """Read all counters where the process is, those of connections that are new as well."""
+        """Read all counters at the current position, including those of new connections."""
         self._writer.scan()
         position = labels.position()
         threads.entered(position.phase)
@@ -179,10 +179,10 @@ class Recorder:
             self._memory.look(position)
 
     def _is_quiet(self, position: Position) -> bool:
-        """Whether a device has come to this border of an iteration, and nothing is under way.
+        """Whether a device has reached this border of an iteration, with nothing pending.
 
-        An engine waits for its device where an iteration ends, so that each has its own bytes; of a
-        program nothing is waited for.
+        An engine synchronizes its device at the end of an iteration, so that each iteration has its
+        own bytes; a program is never made to wait.
         """
         if self._device is None:
             return False
@@ -194,7 +194,7 @@ class Recorder:
         return self._device.write() and is_border
 
     def _settled(self) -> tuple[WireDelta, ...] | None:
-        """The counters when they stand still: what a device has done may still leave its host."""
+        """The counters once stable: completed sends of a device may still leave its host."""
         before = self._writer.counters()
         for _ in range(_MOST_LOOKS):
             time.sleep(_LOOK_S)
@@ -220,7 +220,7 @@ class Recorder:
         return self._writer.begin(labels_, Kind.COMPUTE)
 
     def recomputed(self, event: int) -> None:
-        """A unit's activations are there again, inside of its backward."""
+        """A unit's activations were recomputed, within its backward."""
         begun = self._writer.begun(event)
         if self._memory is not None and begun is not None:
             self._memory.look(begun.position, Moment.RECOMPUTED, event)
@@ -263,7 +263,7 @@ class Recorder:
             self._checksums.given(op, event, position, unit, tensors)
 
     def setting(self, name: str, value: float) -> None:
-        """What a rank was told, which all should have been told alike."""
+        """An option of a rank, which should be equal on all."""
         iteration = labels.position().iteration
         if self._extent.checks(max(0, iteration)):
             self.metric(max(0, iteration), name, value)
@@ -286,7 +286,7 @@ class Recorder:
         )
 
     def posts(self, hop: int, way: int) -> None:
-        """This thread is about to post the messages of a round of the ring that it is in."""
+        """This thread is about to post the messages of a round of its ring."""
         if gate.is_closed:
             gate.stop_before_hop(hop, self._rank, way)
 
@@ -314,7 +314,7 @@ class Recorder:
             self._writer.write_wait(labels_, collective, since_ns)
 
     def label_with(self, labeler: Labeler | None) -> None:
-        """Ask this labeler what nobody has said; None for nobody."""
+        """Let this labeler infer missing labels; None for no inference."""
         self.calls.labeler = labeler
         if self._memory is not None:
             self._memory.labeler = labeler
@@ -329,11 +329,11 @@ class Recorder:
             self._writer.write_wait(labels.current(), event, since_ns, until_ns)
 
     def strategy(self, strategy: Strategy) -> None:
-        """The program divides its training in this way from now on."""
+        """The program partitions its training in this way from now on."""
         self._writer.rows.write("strategy", strategy)
 
     def finish_transfer(self, transfer: int) -> None:
-        """A message of a collective is over."""
+        """A message of a collective ended."""
         self.calls.messages.finish(transfer, self.now_ns())
         if self._checksums is not None:
             self._checksums.waited(transfer, has_failed=False)
@@ -343,12 +343,12 @@ class Recorder:
         if not self._extent.takes(iteration):
             return
         if dry.installed() is not None:
-            value = math.nan  # that there is one is a fact, and what it would be nobody knows
+            value = math.nan  # the metric exists, but has no known value
         record = Metric(iteration=iteration, name=name, value=value, time_ns=self.now_ns())
         self._writer.rows.write("metric", record)
 
     def failure(self, message: str, *, peer_lost: bool, source: str = "") -> None:
-        """Write down why this rank cannot go on, and in what it was."""
+        """Record the failure of this rank, and its position."""
         begun = self._writer.all_begun()
         waiting = [each for each in begun if each.template.kind is Kind.COLLECTIVE]
         last = self._writer.failed or (waiting[0] if waiting else None)
@@ -372,7 +372,7 @@ class Recorder:
 
     @property
     def num_bytes(self) -> int:
-        """How many bytes of rows were written, to the file that is being written."""
+        """Bytes of rows written to the current file."""
         return self._writer.rows.num_bytes
 
     def stands_still(self, found: Standstill) -> None:
@@ -395,7 +395,7 @@ class Recorder:
         self._writer.close()
 
     def _takes(self, labels_: Labels) -> bool:
-        """Whether the iteration is recorded that this belongs to."""
+        """Whether the iteration of these labels is recorded."""
         position = labels_.position or labels.position()
         return self._extent.takes(position.iteration)
 
@@ -407,7 +407,7 @@ class Recorder:
 def _stand(
     kind: Kind, labels_: Labels, request: CollectiveRequest | CopyRequest | None = None, **more: Any
 ) -> Stand:
-    """What a thread is about to do, for the gate."""
+    """A thread's next event, for the gate."""
     position = labels_.position or labels.position()
     if isinstance(request, CollectiveRequest):
         more |= {"op": request.op, "group": request.group}

@@ -1,9 +1,9 @@
-"""The file of one rank of a light trace: what is older than a window is thrown away.
+"""The file of one rank of a light trace: rows older than a window are discarded.
 
-It is written in segments, each a file that can be read by itself: header, groups, connections,
-templates and strategies are said again at its beginning. The last two are kept, so that a window is
-whole however a rank ends: the one before is given another name once the next one has begun, and
-takes the place of the one before that.
+It is written in segments, each a file that can be read by itself: its beginning repeats header,
+groups, connections, templates and strategies. The last two segments are kept, so that a window is
+complete however a rank ends: the previous segment is renamed once the next one has begun, and
+replaces the one before it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from zerosim.trace.rowfile import RowFile
 _STANDING = frozenset({"group", "socket", "template", "strategy"})
 """Rows that later ones refer to, or that hold until others take their place."""
 _MOST_STANDING = 1 << 14
-"""Twice what the tracer remembers of templates, so those that are in use are among them."""
+"""Twice the tracer's number of templates, so that those in use are among them."""
 _LARGE_BYTES = 5_000_000
-"""From here on the next iteration begins a segment, however few there are in this one."""
+"""Minimum number of rows after which the next iteration begins a segment."""
 _MOST_BYTES = 10_000_000
-"""At most so many are in a segment, also of a program that has no iterations."""
+"""Maximum number of rows in a segment, also for a program without iterations."""
 
 
 class SegmentedFile:
@@ -94,12 +94,12 @@ class SegmentedFile:
 
     @property
     def num_bytes(self) -> int:
-        """Of the segment that is being written."""
+        """Those of the current segment."""
         return self._rows.num_bytes
 
     @property
     def _num_bytes(self) -> int:
-        """Of the segment, without what was said again at its beginning."""
+        """Those of the segment, without the repeated rows."""
         return self._rows.num_bytes - self._said_again_bytes
 
     def _bound(self) -> None:

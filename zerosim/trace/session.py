@@ -31,11 +31,11 @@ from zerosim.trace.wire import Connections
 from zerosim.trace.wire import supported as wire_supported
 
 _LONGEST_S = 10.0
-"""How long a group that is destroyed waits for its calls here; after that it waits by itself."""
+"""How long the tracer waits for the calls of a group that is being destroyed."""
 
 
 @contextmanager
-def trace(  # noqa: PLR0913 - each says one thing of what is recorded
+def trace(  # noqa: PLR0913 - each controls one aspect of the recording
     out_dir: str | os.PathLike[str],
     *,
     program: str | None = None,
@@ -48,35 +48,34 @@ def trace(  # noqa: PLR0913 - each says one thing of what is recorded
     check_replicas: int = 0,
     clock: Clock | None = None,
 ) -> Iterator[Recorder]:
-    """Record every collective of this process while the block runs.
+    """Record every collective of this process while the `with` block runs.
 
-    Each rank of a program enters the block by itself and writes `rank-N.jsonl` into the same
-    folder; the first rank of each host also writes `manifest.json`. Ranks that initialized
-    `torch.distributed` are told apart by it, others by the environment (RANK, WORLD_SIZE).
+    Every rank of a program enters the block and writes `rank-N.jsonl` into the same folder; the
+    first rank of each host also writes `manifest.json`. The rank is that of `torch.distributed` if
+    it is initialized, else that of the environment (RANK, WORLD_SIZE).
 
     Args:
         out_dir: the trace's folder; created if missing.
-        program: the command that makes the trace; that of this process by default.
-        run: what the manifest shall say about the program: model, steps, seed.
-        wire: read the kernel's counters of this process's TCP connections.
-        memory: look at what is alive, by role, at each event.
-        allocations: beside it, keep PyTorch's own record of what this thread allocates on the
-            CPU. It needs PyTorch's profiler, so the program cannot run one itself meanwhile.
-        light: record collectives and their bytes alone, of some iterations, in files that do not
-            grow: for jobs of days. Neither memory nor computations nor waits are recorded then.
-            `Light(every=50)` says which iterations; True stands for `Light()`.
-        faults: what goes wrong on purpose, on whichever rank; the manifest says it.
-        check_replicas: at each so manyth iteration write down checksums of what a rank holds,
-            gives and gets, by which `zerosim diagnose` finds where ranks begin to differ; 0 for
-            none.
-        clock: where the time comes from; the kernel's monotonic clock by default.
+        program: the command recorded in the manifest; that of this process by default.
+        run: facts about the program for the manifest: model, steps, seed.
+        wire: read the kernel's byte counters of this process's TCP connections.
+        memory: record the bytes of live tensors, by role, at each event.
+        allocations: also record this thread's CPU allocations as reported by PyTorch's profiler.
+            The program cannot run a profiler of its own at the same time.
+        light: record only collectives and their bytes, in some iterations, in files of bounded
+            size, for jobs that run for days. Memory, computations and waits are not recorded.
+            `Light(every=50)` chooses the iterations; True means `Light()`.
+        faults: faults to inject, each on its rank; they are listed in the manifest.
+        check_replicas: every so many iterations, record checksums of the tensors that a rank holds,
+            sends and receives, from which `zerosim diagnose` finds where ranks diverge; 0 for none.
+        clock: source of timestamps, in ns; the kernel's monotonic clock by default.
 
     Yields:
         The recorder of this rank.
 
     Raises:
-        ConfigError: a trace is being recorded already.
-        EnvironmentFault: the folder cannot be written, or holds this rank's trace already.
+        ConfigError: this process is already recording a trace.
+        EnvironmentFault: the folder cannot be written, or already has a trace of this rank.
     """
     extent = Extent(
         wire=wire,
@@ -89,7 +88,7 @@ def trace(  # noqa: PLR0913 - each says one thing of what is recorded
     try:
         yield session.recorder
     except BaseException as error:
-        # what went wrong is more than that it could not be written down
+        # the program's error matters more than a failure to record it
         with suppress(EnvironmentFault):
             session.fail(error)
             session.recorder.read()
@@ -105,12 +104,12 @@ def trace(  # noqa: PLR0913 - each says one thing of what is recorded
 
 
 class Session:
-    """A trace of this process, begun by its construction.
+    """A trace of this process; its constructor begins the recording.
 
     Attributes:
-        recorder: of this rank.
-        gives_way: told the folder of a trace that the program wants to begin itself; it ends this
-            one. None if there can be no other meanwhile.
+        recorder: the recorder of this rank.
+        gives_way: called with the folder of a trace that the program itself begins; it ends this
+            trace. None if no other trace can begin meanwhile.
     """
 
     def __init__(
@@ -136,7 +135,7 @@ class Session:
         prepare_folder(folder, header.rank)
 
         def write_manifest(description: Description) -> None:
-            # some launchers number no rank of a host 0: then whoever comes first writes it
+            # some launchers give no rank of a host local rank 0: the first to arrive writes it
             if header.local_rank == 0 or not (folder / MANIFEST_NAME).exists():
                 process.write_manifest(folder, header, description, program, said, extent.light)
 
@@ -194,7 +193,7 @@ class Session:
         _OpenSession.session = self
 
     def fail(self, error: BaseException) -> None:
-        """Write down why this rank cannot go on.
+        """Record the error with which this rank failed.
 
         Raises:
             EnvironmentFault: it cannot be written.
@@ -207,8 +206,8 @@ class Session:
         )
 
     def _look_before_groups_end(self) -> Callable[[], None]:
-        """Read the connections' counters before they are closed; returns what ends that."""
-        # as the class holds it: what `getattr` gives knows of no instance
+        """Read the connections' counters before they close; returns a function that undoes it."""
+        # from the class's dict: `getattr` would bind it
         shutdown: Any = vars(dist.ProcessGroup)["shutdown"]
         look = guarded(self.recorder.read)
 
@@ -224,14 +223,14 @@ class Session:
         return restore
 
     def rejoined(self) -> None:
-        """The process left its groups and joined again: there are new groups and connections."""
+        """The process left its groups and joined again: groups and connections are new."""
         if self._connections is not None:
             self._connections.ignore(process.store_ports())
         self.recorder._writer.forget_groups()
         self.recorder.read()
 
     def end(self) -> None:
-        """Write the last row and let go of everything; later calls do nothing.
+        """Write the last row and release everything; later calls do nothing.
 
         Raises:
             EnvironmentFault: it cannot be written.
@@ -241,7 +240,7 @@ class Session:
         self._undo.close()
 
     def abandon(self) -> None:
-        """In a child that was forked: the trace is its parent's, and so is the file."""
+        """Abandon the trace in a forked child: trace and file belong to the parent."""
         guard.trip()
         self.end()
         guard.arm(None)
@@ -254,10 +253,10 @@ class _OpenSession:
 
 
 def prepare_folder(folder: Path, rank: int) -> None:
-    """Create a trace's folder if needed, and see that this rank has no trace in it.
+    """Create a trace's folder if needed, and check that it has no trace of this rank.
 
     Raises:
-        EnvironmentFault: it cannot be created or written, or the rank's file exists.
+        EnvironmentFault: the folder cannot be created or written, or the rank's file exists.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What labels are made of, and what a recorder offers to them."""
+"""The components of labels, and the interface of a recorder for them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zerosim.schema.manifest import BucketLayout, UnitLayout
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where in the training a process is."""
+    """The position of a process in the training."""
 
     iteration: int = -1
     micro_step: int = 0
@@ -20,15 +20,15 @@ class Position:
 
 
 class Labels(NamedTuple):
-    """What is known about the work of one thread at one moment.
+    """The labels of one thread's work at one moment.
 
-    Made for every call: of a tuple that takes a third of the time that a frozen dataclass takes.
+    Created for every call: a tuple takes a third of the time of a frozen dataclass.
 
     Attributes:
         position: None on a thread that follows the process.
-        functions: that stand between `source` and the work, as `Event` has them.
-        issue_ns: when the work was asked for, if that was earlier, on another thread.
-        is_alone: a native collective has the sockets for itself from its call to its end.
+        functions: functions between `source` and the work, as in `Event`.
+        issue_ns: time of issue, if the work was issued earlier on another thread.
+        is_alone: a native collective has the sockets to itself from call to end.
     """
 
     position: Position | None = None
@@ -45,13 +45,13 @@ class Labels(NamedTuple):
         return self if self.position is not None else Labels(position, *self[1:])
 
     def explained(self, purpose: Purpose, unit: str, tensors: tuple[str, ...]) -> Labels:
-        """The same work with what was found out about it."""
+        """The same work with inferred labels."""
         return Labels(self.position, unit, purpose, tensors, *self[4:])
 
 
 @dataclass(frozen=True, slots=True)
 class CollectiveRequest:
-    """What one of our own collectives was asked for.
+    """The request of one of our own collectives.
 
     Attributes:
         group: the name of the process group.
@@ -69,10 +69,10 @@ class CollectiveRequest:
 
 @dataclass(frozen=True, slots=True)
 class CopyRequest:
-    """What is copied between two tiers of this rank.
+    """A copy between two tiers of this rank.
 
     Attributes:
-        payload_bytes: what is copied, without the padding and checksums of a file.
+        payload_bytes: copied bytes, without padding and checksums of a file.
     """
 
     origin: Tier
@@ -84,7 +84,7 @@ class CopyRequest:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What an engine says of itself for the manifest.
+    """An engine's description of itself for the manifest.
 
     Attributes:
         config: the engine's configuration as plain values.
@@ -96,10 +96,10 @@ class Description:
 
 
 class Sink(Protocol):
-    """What a recorder offers to the labels."""
+    """The interface of a recorder for labels."""
 
     def described(self, description: Description) -> None:
-        """An engine said what it is."""
+        """An engine declared itself."""
         ...
 
     def now_ns(self) -> int:
@@ -126,7 +126,7 @@ class Sink(Protocol):
         """This thread is about to post the messages of a round of its collective.
 
         Args:
-            way: 1 if it sends alone, -1 if it receives alone, 0 if it does both.
+            way: 1 if it only sends, -1 if it only receives, 0 if it does both.
         """
         ...
 
@@ -135,7 +135,7 @@ class Sink(Protocol):
         ...
 
     def setting(self, name: str, value: float) -> None:
-        """What this rank was told, which all should have been told alike."""
+        """An option of this rank, which should be equal on all."""
         ...
 
     def open_copy(self, labels: Labels, request: CopyRequest) -> int | None:
@@ -147,7 +147,7 @@ class Sink(Protocol):
 
         Args:
             error: "" if it succeeded.
-            counted_bytes: of a copy from or to a disk, what the kernel counted for this thread.
+            counted_bytes: for a copy from or to a disk, the kernel's count for this thread.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""The line of a program that asked for something, and the functions between it and the call."""
+"""The source line of a call, and the functions between it and the call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ENGINES_OWN = ("train/engine", "train/deepspeed", "train/offload")
 
 
 def _machinery() -> tuple[str, ...]:
-    """Where the code lives that stands between a program's line and what it asked for."""
+    """Folders of code between a program's line and its call."""
     package = Path(__file__).parents[1]
     own = ("trace", "predict/simulate", "puzzles", *_ENGINES_OWN, "train/collectives")
     folders = [package / name for name in own]
@@ -25,16 +25,16 @@ def _machinery() -> tuple[str, ...]:
         spec = find_spec(name)
         folders += [Path(path) for path in (spec and spec.submodule_search_locations) or ()]
     files = [contextlib.__file__]
-    decorators = find_spec("typing_extensions")  # of what is deprecated
+    decorators = find_spec("typing_extensions")  # of deprecated functions
     if decorators is not None and decorators.origin is not None:
         files.append(decorators.origin)
     return (*(f"{folder}/" for folder in folders), *files)
 
 
 def _engines() -> dict[str, int]:
-    """Where the functions live that an event names: engines that decide what is sent.
+    """Folders of functions that an event names: engines that decide about communication.
 
-    By folder the length of what stands before its package.
+    For each folder, the length of the path before its package.
     """
     package = Path(__file__).parents[1]
     before = len(f"{package.parent}/")
@@ -48,13 +48,13 @@ def _engines() -> dict[str, int]:
 _MACHINERY = _machinery()
 _ENGINES = _engines()
 _PASS_ON = ("/deepspeed/comm/", "/deepspeed/utils/nvtx.py")
-"""What stands between each of DeepSpeed's functions and the next, or PyTorch's."""
+"""The separator between DeepSpeed's functions, or PyTorch's."""
 _PASSING_ON = (
     f"{Path(__file__).parents[1] / 'predict' / 'simulate'}/",
     torch._tensor.__file__,
     "<",
 )
-"""Where a value passes on its way to who asked for it."""
+"""Functions that pass a value on to its user."""
 
 
 def caller() -> str:
@@ -63,7 +63,7 @@ def caller() -> str:
 
 
 def asked_through() -> tuple[str, tuple[str, ...]]:
-    """The same, and the functions of engines on the way from there, the outermost first."""
+    """The same, with the functions of engines from there on, outermost first."""
     frame: FrameType | None = sys._getframe(1)
     found: list[str] = []
     while frame is not None:
@@ -87,7 +87,7 @@ def program_lines(frame: FrameType | None) -> Iterator[str]:
 
 
 def raised_below(trace: TracebackType | None) -> str:
-    """The innermost line of the program in a traceback; "" if there is none."""
+    """The program's innermost line in a traceback; "" if there is none."""
     found = ""
     while trace is not None:
         code = trace.tb_frame.f_code
@@ -99,7 +99,7 @@ def raised_below(trace: TracebackType | None) -> str:
 
 
 def is_asked_by_framework() -> bool:
-    """Whether code of a framework's own asks for a value, and no line of a program."""
+    """Whether framework code, and not a line of the program, reads a value."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_PASSING_ON):
         frame = frame.f_back
@@ -114,12 +114,12 @@ def _program_file(name: str) -> str:
 
 @lru_cache(4096)
 def _files(name: str) -> tuple[str, str]:
-    """What a file is called if it is the program's, and if it is an engine's: looked up at once."""
+    """The name of a file as the program's and as an engine's, from one lookup."""
     return _program_file(name), _engine_file(name)
 
 
 def _engine_file(name: str) -> str:
-    """The name of an engine's file, from its package on; "" for all others."""
+    """The name of an engine's file, from its package on; "" for others."""
     if any(part in name for part in _PASS_ON):
         return ""
     return next((name[n:] for folder, n in _ENGINES.items() if name.startswith(folder)), "")

@@ -1,4 +1,4 @@
-"""What recurs in each step is said once: rows refer to it by a number."""
+"""Recurring fields are written once: rows refer to them by a number."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from zerosim.trace.rowfile import Rows
 from zerosim.trace.sink import Labels
 
 _MOST_REMEMBERED = 8192
-"""A program whose shapes or peers change all the time has another one for each of its calls."""
+"""Limit of templates: a program with ever-changing shapes or peers has a new one for each call."""
 
 
 class Templates:
-    """The templates that were written, by what they say. Safe to use from several threads."""
+    """The written templates, by contents. Thread-safe."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
@@ -22,10 +22,10 @@ class Templates:
         self._take_number = itertools.count().__next__
 
     def find(self, labels: Labels, phase: Phase, kind: Kind, **more: Any) -> Template:
-        """The template of events of which these labels say this; a new one is written.
+        """The template of events with these labels; a new one is written.
 
         Args:
-            more: what else there is to say, by the names of its fields.
+            more: further constant fields, by name.
 
         Raises:
             EnvironmentFault: it cannot be written.
@@ -35,7 +35,7 @@ class Templates:
         known = self._known.get(said)
         if known is not None:
             return known
-        # two threads may say the same at once: both are right
+        # two threads may write the same one at once: both are right
         template = Template(
             number=self._take_number(),
             kind=kind,

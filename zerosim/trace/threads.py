@@ -1,14 +1,14 @@
-"""Which thread computes, and so may look at the program's tensors.
+"""The thread that computes, which alone may access the program's tensors.
 
-Other threads come by as well: a backend's, which says that a call is over; an engine's, which
-carries out collectives; a program's own, beside its training. Reading a parameter's gradient there,
-or letting go of the last reference to a tensor, would race with the thread that computes, which
-changes both without Python's lock while it is in PyTorch. So they write down times and numbers, and
-whatever touches a tensor is left to the thread that computes, at its next event.
+Other threads call the tracer as well: a backend's, which reports the end of a call; an engine's,
+which executes collectives; a program's own, beside its training. Reading a parameter's gradient
+there, or dropping the last reference to a tensor, would race with the computing thread, which
+changes both without the GIL while it is in PyTorch. These threads therefore only record times and
+numbers; all access to tensors is left to the computing thread, at its next event.
 
-The thread that computes is the one that began the trace, and then the one that last entered a phase
-of training. While it is in backward, it waits for autograd's own threads (on a GPU), which compute
-in its place.
+The computing thread is the one that began the trace, and then the last one that entered a phase of
+training. While it is in backward, it waits for autograd's own threads (on a GPU), which compute in
+its place.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OF_TRAINING = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
 
 
 class _Computing:
-    """Of this process, which has one training at a time."""
+    """The state of this process, which has one training at a time."""
 
     computing = 0
     is_beside = False
@@ -45,7 +45,7 @@ def entered(phase: Phase) -> None:
 
 @contextmanager
 def beside() -> Iterator[None]:
-    """This thread does inside what another one would do, which does not compute: of a dry run."""
+    """This thread acts inside as another, non-computing thread: for a dry run."""
     before, _Computing.is_beside = _Computing.is_beside, True
     try:
         yield
@@ -59,7 +59,7 @@ def computing() -> int:
 
 
 def is_computing() -> bool:
-    """Whether this is the thread that computes, or one of autograd's that does so for it."""
+    """Whether this is the computing thread, or one of autograd's on its behalf."""
     if _Computing.is_beside:
         return False
     if get_ident() == _Computing.computing:

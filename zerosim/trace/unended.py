@@ -1,7 +1,7 @@
-"""Works whose end is seen only by who waits for them: Gloo's messages and reduce-scatters.
+"""Works that report their end only to a waiter: Gloo's messages and reduce-scatters.
 
-They have no future. A work is not kept alive for it: who drops one without having waited for it
-leaves an event that is over at a time that cannot be known.
+They have no future. A work is not kept alive for the trace: an event whose work is dropped without
+a wait ended at an unknown time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 class _LatestWork(threading.local):
     latest: Any = None
-    """The work that began last: until who asked for it has it, nobody else refers to it."""
+    """The most recent work: until its caller holds it, no other reference exists."""
 
 
 class Unended:
@@ -37,16 +37,18 @@ class Unended:
         self._keys[event] = id(work)
 
     def let_go(self) -> None:
-        """Who asked for the work that began last has it by now."""
+        """The caller holds the most recent work by now."""
         self._thread.latest = None
 
     def event_of(self, work: Any) -> int | None:
-        """The event of a work that somebody is about to wait for; None if it is none of these."""
+        """The event of a work that a thread is about to wait for; None if it is not one of
+        these.
+        """
         reference, event = self._works.get(id(work), (None, -1))
         return event if reference is not None and reference() is work else None
 
     def work_of(self, event: int) -> Any:
-        """The work of an event that is kept; None if there is none."""
+        """The work of an event; None if there is none."""
         reference, of = self._works.get(self._keys.get(event, 0), (None, -1))
         return reference() if reference is not None and of == event else None
 
@@ -61,7 +63,7 @@ class Unended:
         return True
 
     def take_dropped(self) -> Iterator[int]:
-        """Events of works that are gone, and that nobody waited for."""
+        """Events of dropped works without a wait."""
         while self._dropped:
             event = self._dropped.popleft()
             if event in self._keys:

@@ -1,7 +1,7 @@
-"""Whether a rank stands still: then where its program is, said once, until it goes on.
+"""Detects a hanging rank and records the stack of its program, once until it continues.
 
-A thread of its own looks now and then; it touches no tensor, and a rank that writes rows costs it
-nothing.
+A thread of its own checks now and then; it touches no tensor, and costs nothing to a rank that
+writes rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from zerosim.trace.recorder import Recorder
 from zerosim.trace.source import program_lines
 
 _QUIET_S = 2.0
-"""A rank that writes nothing for so long stands still, or computes for long."""
+"""A rank without a row for so long hangs, or computes for long."""
 _LOOK_S = 0.5
 _MOST_LINES = 8
 
@@ -45,7 +45,7 @@ def _watch(recorder: Recorder, over: threading.Event) -> None:
         if recorder.num_bytes != written:
             written, since_ns, is_said = recorder.num_bytes, now_ns, False
         elif not is_said and now_ns - since_ns >= _QUIET_S * 1e9:
-            # who is held waits for a person
+            # a paused rank waits for a person
             call = None if gate.is_closed else recorder.first_call()
             found = Standstill(since_ns=since_ns, time_ns=now_ns, stack=_stack(), call=call)
             recorder.stands_still(found)

@@ -1,11 +1,10 @@
-"""What the kernel really sent and received for this process, a row for each connection.
+"""Bytes that the kernel sent and received for this process, per connection.
 
 Linux keeps counters for every TCP connection and shows them to the process that owns it
-(`TCP_INFO`, no privilege needed). Bytes sent are those handed to the kernel by now:
-`bytes_sent - bytes_retrans` has left at least once, `notsent` still waits in the socket's queue.
-The counters know nothing of IP and TCP headers. Which connection leads to which rank is found
-later from the addresses that all ranks recorded (`zerosim.record`), so that a store, a debugger or
-a web page never counts.
+(`TCP_INFO`, no privilege needed). Bytes sent are those passed to the kernel so far: `bytes_sent -
+bytes_retrans` has left at least once, `notsent` is still in the socket's queue. The counters
+exclude headers of IP and TCP. The rank at the end of a connection is found later from the addresses
+that all ranks recorded (`zerosim.record`), so a store, a debugger or a web page never counts.
 """
 
 from __future__ import annotations
@@ -102,12 +101,12 @@ class Connections:
         return found
 
     def read(self) -> Totals:
-        """The counters of all connections that are still open."""
+        """The counters of all open connections."""
         totals: Totals = {}
         for index, connection in list(self._sockets.items()):
             try:
                 if os.fstat(connection.fileno()).st_ino != self._inodes[index]:
-                    # closed, and its number given to something else
+                    # closed, and its descriptor reused
                     self._forget(index)
                     continue
                 info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
@@ -120,11 +119,11 @@ class Connections:
         return totals
 
     def repeated(self) -> tuple[Repeated, ...]:
-        """What each connection had sent again when it was read last; none for most."""
+        """Bytes that each connection had retransmitted at the last reading; empty for most."""
         return tuple(Repeated(index, sent) for index, sent in sorted(self._repeated.items()))
 
     def close(self) -> None:
-        """Let go of the descriptors without closing them: they belong to others."""
+        """Release the descriptors without closing them: they belong to others."""
         for index in list(self._sockets):
             self._forget(index)
 
@@ -133,7 +132,7 @@ class Connections:
 
 
 def difference(before: Totals, after: Totals) -> tuple[WireDelta, ...]:
-    """What moved between two readings, connections that did not move left out."""
+    """The difference of two readings, without idle connections."""
     moved = []
     for index, (sent, received) in after.items():
         sent_before, received_before = before.get(index, (0, 0))

@@ -1,4 +1,4 @@
-"""What a rank's recorder keeps while a trace is open: its file, its counters, what has begun."""
+"""The state of a rank's recorder while a trace is open: file, counters, open events."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from zerosim.trace.templates import Templates
 from zerosim.trace.wire import Connections, Totals, difference
 
 _SCANS = 4
-"""Phases at whose beginning connections are looked for after a call of a new kind: a step's."""
+"""Phases that search for connections after a call of a new kind: those of a step."""
 _SCAN_NS = 100_000_000
 """After so long they are looked for in any case."""
 
-# nothing happens as often: no record is made of what is written at once
+# the most frequent operation: rows written at once are not constructed as records
 _begin_row = row_writer(
     *("begin", "template", "id", "iteration", "micro_step", "sequence", "issue_ns")
 )
@@ -54,10 +54,10 @@ _ALGORITHMS = {"gloo": Algorithm.GLOO, "nccl": Algorithm.NCCL}
 
 
 def backend_name(group: dist.ProcessGroup, device: torch.device) -> str:
-    """Who carries out what a group is asked for on a device; "" if it has nobody for that.
+    """The backend of a group on a device; "" if there is none.
 
-    What the group calls itself says less: "undefined" if its program named no backend. In a dry
-    run it is the backend that is stood in for.
+    The group's own name is less precise: "undefined" if the program named no backend. In a dry run
+    it is the simulated backend.
     """
     run = dry.installed()
     try:
@@ -72,11 +72,11 @@ class Begun:
     """An event that has begun and is not over.
 
     Attributes:
-        template: what it has in common with others.
+        template: the fields shared with others.
         sequence: as in `Event`.
-        start_ns: when it began.
-        totals: the sockets' counters when it began; empty if its bytes cannot be told apart.
-        sent_bytes, received_bytes: of the messages seen inside; None if it is not made of any.
+        start_ns: time of its start.
+        totals: the sockets' counters at its start; empty if its bytes cannot be separated.
+        sent_bytes, received_bytes: bytes of the messages inside; None if it has none.
     """
 
     id: int
@@ -94,9 +94,9 @@ class EventWriter:
 
     Attributes:
         rows: the rank's file.
-        now_ns: tells the time on this rank's clock.
-        take_id: gives a number to a new event.
-        device: where device times are kept; None of a CPU.
+        now_ns: returns the time on this rank's clock.
+        take_id: returns the id of a new event.
+        device: the device times; None on a CPU.
         failed: the first collective that did not complete.
     """
 
@@ -113,10 +113,10 @@ class EventWriter:
         """Start with nothing open.
 
         Args:
-            wire: the process's connections; None if they are not to be measured.
-            memory: what is alive; None if it is not to be measured.
-            is_synchronous: False on a GPU, where bytes move later than the call that asks.
-            device: when a device does what is asked; None if it is not to be recorded.
+            wire: the process's connections; None if they are not measured.
+            memory: live tensors; None if they are not measured.
+            is_synchronous: False on a GPU, where bytes move after the call.
+            device: device times; None if they are not recorded.
         """
         self.device = device
         self.rows = rows
@@ -150,14 +150,14 @@ class EventWriter:
         on_device: bool = True,
         **more: Any,
     ) -> int:
-        """Write down that an event begins, asked for now, if not earlier; returns its id.
+        """Record the start of an event, issued now unless earlier; returns its id.
 
         Args:
             sequence: as in `Event`.
-            counts_messages: it is made of messages that will be seen.
-            reads_wire: it has the sockets for itself until it ends.
-            on_device: False of a call for a CPU's tensors.
-            more: what is known beside the labels, as `Templates.find` takes it.
+            counts_messages: it consists of messages that will be seen.
+            reads_wire: it has the sockets to itself until its end.
+            on_device: False for a call on CPU tensors.
+            more: fields besides the labels, as for `Templates.find`.
         """
         position = labels_.position or labels.position()
         template = self._templates.find(labels_, position.phase, kind, **more)
@@ -184,7 +184,7 @@ class EventWriter:
         return list(self._begun.values())
 
     def add_message(self, event: int, *, sent_bytes: int, received_bytes: int) -> None:
-        """Count a message of an event that is not over."""
+        """Count a message of an open event."""
         with self._lock:
             begun = self._begun[event]
             begun.sent_bytes = (begun.sent_bytes or 0) + sent_bytes
@@ -204,11 +204,11 @@ class EventWriter:
         """Write down that an event is over; nothing if it was already.
 
         Args:
-            error: why it failed; "" if it did not.
-            is_seen: False if it is over at a time that cannot be known.
-            counted_bytes: what the kernel counted for a copy from or to a disk.
-            peers: who sent what was received from any rank.
-            work: what a dry run's computation asked of each operator.
+            error: the reason of its failure; "" if it succeeded.
+            is_seen: False if it ended at an unknown time.
+            counted_bytes: the kernel's count for a copy from or to a disk.
+            peers: the sender of a receive from any rank.
+            work: the operators of a computation in a dry run.
         """
         begun = self._begun.pop(event, None)
         if begun is None:
@@ -235,13 +235,13 @@ class EventWriter:
         self._write(row, Moment.END, begun)
 
     def quiet_since_ns(self, event: int) -> int:
-        """When the collective that ended last was over; now, if this one is not over."""
+        """The end of the last collective; now, if this one has not ended."""
         return self.now_ns() if event in self._begun else self._last_end_ns
 
     def write_wait(
         self, labels_: Labels, collective: int, since_ns: int, until_ns: int | None = None
     ) -> None:
-        """Write down that a thread waited for a collective; until now, if not said."""
+        """Record a wait of a thread for a collective; until now by default."""
         end_ns = self.now_ns() if until_ns is None else until_ns
         position = labels_.position or labels.position()
         template = self._templates.find(labels_, position.phase, Kind.WAIT)
@@ -262,7 +262,7 @@ class EventWriter:
         return self.now_ns()
 
     def first_call(self) -> int | None:
-        """The first collective that is not known to be over; None if there is none."""
+        """The first collective that has not ended; None if there is none."""
         begun = [one.id for one in self.all_begun() if one.template.kind is Kind.COLLECTIVE]
         on_device = None if self.device is None else self.device.first_call()
         return min([*begun, *([] if on_device is None else [on_device])], default=None)
@@ -270,14 +270,14 @@ class EventWriter:
     # groups and connections
 
     def next_sequence(self, group: str) -> int:
-        """The position of a new collective among those of its group."""
+        """The sequence number of a new collective of its group."""
         with self._lock:
             sequence = self._sequences.get(group, 0)
             self._sequences[group] = sequence + 1
         return sequence
 
     def describe_group(self, call: OperatorCall) -> tuple[Algorithm, tuple[int, ...]]:
-        """Who carries a call out, and the global ranks of its group; writes new groups down."""
+        """Backend and global ranks of a call's group; records new groups."""
         key = (call.group.group_name, call.device.type)
         kind = (*key, call.op, call.peer, call.elements.bit_length())
         if kind not in self._kinds:
@@ -296,7 +296,7 @@ class EventWriter:
         return self._groups[key]
 
     def ranks_of(self, group: str) -> tuple[int, ...]:
-        """The global ranks of a group; empty if nobody knows it."""
+        """The global ranks of a group; empty if unknown."""
         if group not in self._named:
             for one in dist.distributed_c10d._world.pg_map:
                 if one.group_name == group:
@@ -304,15 +304,15 @@ class EventWriter:
         return self._named.get(group, ())
 
     def num_called(self, group: str) -> int:
-        """Collectives of a group that were asked for."""
+        """Number of collectives issued in a group."""
         return self._sequences.get(group, 0)
 
     def forget_groups(self) -> None:
-        """The process left all groups: their names may be given anew."""
+        """The process left all groups: their names may be reused."""
         self._groups.clear()
 
     def ignore_port(self, port: int) -> None:
-        """What goes to and from there is no traffic between ranks."""
+        """Traffic of this address is not between ranks."""
         if self._wire is not None:
             self._wire.ignore(frozenset({port}))
 
@@ -324,25 +324,25 @@ class EventWriter:
                 self.rows.write("socket", found)
 
     def scan_if_due(self, *, wholly: bool) -> None:
-        """Likewise, unless there is no reason to think that there are any.
+        """The same, unless there is no reason to expect new connections.
 
-        A backend connects as a group is made, or when it first carries out such a call for it. Who
-        else connects to another rank is found a little later.
+        A backend connects when a group is created, or at its first such call in it. Other
+        connections to ranks are found a little later.
         """
         if self._scans_due or self.now_ns() - self._scanned_ns >= _SCAN_NS:
             self._scans_due = max(0, self._scans_due - 1)
             self.scan(wholly=wholly)
 
     def counters(self) -> tuple[WireDelta, ...] | None:
-        """The counters of all connections; None if they are not measured."""
+        """The counters of all connections; None if not measured."""
         return None if self._wire is None else difference({}, self._wire.read())
 
     def repeated(self) -> tuple[Repeated, ...]:
-        """What the connections had sent again when their counters were read last."""
+        """Bytes retransmitted by the connections at the last reading."""
         return () if self._wire is None else self._wire.repeated()
 
     def close(self) -> None:
-        """Write the last row; let go of file and connections."""
+        """Write the last row; release file and connections."""
         if self.device is not None:
             self.device.close()
         self.rows.close(self.now_ns())
@@ -350,12 +350,12 @@ class EventWriter:
             self._wire.close()
 
     def uses(self, tensors: list[torch.Tensor]) -> None:
-        """A call was given these tensors."""
+        """A call received these tensors."""
         if self._memory is not None:
             self._memory.uses(tensors)
 
     def _write(self, row: str, moment: Moment, begun: Begun) -> None:
-        """Write a row of an event, and what is alive at this moment of it."""
+        """Write a row of an event, and the live tensors at that moment."""
         if self._memory is None:
             self.rows.append(row)
         else:

@@ -1,12 +1,12 @@
-"""Training for real, on ranks: zerosim's own ZeRO engine and all that it stands on.
+"""Real training on ranks: zerosim's own ZeRO engine and everything that it builds on.
 
     engine       the four stages; begin with `engine.stages`
-    collectives  rings of messages, and the backend's own calls
+    collectives  rings of messages, and the backend's native collectives
     offload      copies between device, host and disk
-    device       a device's memory where there is no device
-    models       GPT and MLP, and the text that they read
-    launch       starting ranks, in one way for every command
+    device       the memory limit of a simulated device
+    models       GPT and MLP, and their training text
+    launch       starts ranks, in one way for every command
 
-It is given a `config.EngineConfig` and gives a trained model; what it did is proved by others, so
-it knows no theory and nothing of those who read a trace.
+Its input is a `config.EngineConfig`, its output a trained model; other packages verify its
+behavior, so it knows neither the theory nor the readers of a trace.
 """

@@ -1,24 +1,24 @@
 """The only place where theory meets measurement: three ledgers and memory, named causes, verdicts.
 
-configured, strategies   what a trace says that was asked for: its workload, or its strategies
-measure    who carried the calls out, and what the kernel counted outside of them
-meter      what each recorded call and copy moved
-attribution  each call and copy: planned, named overheads, or unexplained
+configured, strategies   the declared workload or strategies of a trace
+measure    the backend of the calls, and the kernel's counts outside of them
+meter      the bytes of each recorded call and copy
+attribution  each call and copy: planned, named overhead, or unexplained
 steps      each iteration of all ranks, planned and attributed
-rows       the ledger: theory, trace and kernel, a row for each reason
-links      what of it went within nodes and between them
-interfaces what left each node by its network interfaces
+rows       the ledger: theory, trace and kernel, one row per reason
+links      the traffic within nodes and between them
+interfaces the traffic of each node's network interfaces
 laws       the law of each system, and the causes from it to the wire
-claims     each claim held against all complete iterations; activations, bubbles, link_verdicts
-verdicts   what can be said of every trace
+claims     each claim, checked in all complete iterations; activations, bubbles, link_verdicts
+verdicts   checks that apply to every trace
 report     the result as data
-outcome    what a verdict comes to: as predicted, explained, unexplained
+outcome    the outcome of a verdict: as predicted, explained, unexplained
 
-memory_plan  what each rank should keep, by the law of its system
-memory     what is alive, held against it
+memory_plan  the memory that each rank should keep, by the law of its system
+memory     its comparison with live tensors
 states     model states: each role and unit, tier, rank and iteration
-temporary, residency  what our engine keeps for a while: gathered units, whole gradients
-peaks      the most that a rank held, and what made it; tier_report beyond the device
+temporary, residency  temporary memory of our engine: gathered units, whole gradients
+peaks      the peak of a rank and its parts; tier_report for tiers off the device
 memory_report  the result as data
 """
 

@@ -1,4 +1,4 @@
-"""The claim about what blocks send that several ranks compute together."""
+"""The claim about the traffic of blocks that several ranks compute together."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PURPOSES = (Purpose.ACTIVATIONS, Purpose.GATHER_ACTIVATIONS)
 
 
 def activation_verdicts(checked: Sequence[Checked], workload: Workload) -> Iterator[Verdict]:
-    """Whether blocks send what Megatron's law and P_a say; nothing without tensor parallelism."""
+    """Whether blocks send as in Megatron's law and P_a; no claim without tensor parallelism."""
     kept, together = workload.activations, workload.tensor_parallel
     if kept is None or together == 1:
         return

@@ -1,4 +1,4 @@
-"""Each call and copy of a rank, and why it was made: planned, named, or neither."""
+"""Each call and copy of a rank with its reason: planned, named, or neither."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ OF_BLOCKS = frozenset(
         Purpose.FETCH_ACTIVATIONS,
     }
 )
-"""What depends on the blocks of a model, and not on its parameters."""
+"""Purposes that depend on the blocks of a model, not on its parameters."""
 WITHOUT_LAW = "calls.without_law"
-"""How much of that there is, in words: no law says it."""
+"""The size of that traffic, in words: no law covers it."""
 OVERHEADS = {
     Purpose.GRADIENT_NORM: Cause.GRADIENT_NORM,
     Purpose.OVERFLOW_FLAG: Cause.OVERFLOW_FLAG,
@@ -42,23 +42,23 @@ OVERHEADS = {
 }
 """Traffic that no law covers, by its name."""
 _A_NUMBER = 100
-"""A part of the model by which what is smaller is taken as a number, such as an accuracy."""
+"""Fraction of the model below which a payload counts as a number, such as an accuracy."""
 _OF_PARAMETERS = (Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS)
 _BESIDE_PARAMETERS = {
     Purpose.BROADCAST_BUFFERS: Cause.BUFFERS,
     **dict.fromkeys(OF_BLOCKS, Cause.ACTIVATIONS),
 }
-"""What a program without a plan calls for something else than parameters and their gradients."""
+"""Purposes other than parameters and gradients in a program without a plan."""
 _AGAIN = (Purpose.GATHER_PARAMETERS, Purpose.ACTIVATIONS)
-"""What a module's forward asks for, hence also a forward that is computed again in backward."""
+"""Purposes of a module's forward, hence also of a recomputation in backward."""
 
 
 class CallStanding(StrEnum):
-    """What is known of a call."""
+    """The classification of a call."""
 
     PLANNED = "planned"
     TAKEN = "taken as given"
-    """Of a program without a plan, and counted where its law is looked for."""
+    """Of a program without a plan, but counted for the law that it resembles."""
     OVERHEAD = "named overhead"
     UNEXPLAINED = "unexplained"
 
@@ -68,15 +68,15 @@ class Attributed:
     """One call or copy of one rank.
 
     Attributes:
-        call: as it was asked for.
-        share: what it moved, over whichever link. Of a copy, its bytes are sent, framing is what a
-            file is beside its content, and the wire what the kernel counted of the file.
-        plan: place of the plan that planned it; None if none did.
-        cause: why it is overhead; None if it is planned, or unexplained.
-        words: how it comes about.
-        source: the line that made it.
-        event: its number; planned: what the plan says of it, whose phase, purpose, op, ranks and
-            size are the same. None if no plan does.
+        call: the recorded call.
+        share: its bytes, over any link. For a copy, its bytes count as sent, framing is the
+            overhead of a file besides its contents, and wire the kernel's count of the file.
+        plan: index of the plan that planned it; None if none did.
+        cause: the reason of the overhead; None if it is planned, or unexplained.
+        words: an explanation.
+        source: the source line of the call.
+        event: its id; planned: the planned call of the same phase, purpose, op, ranks and size.
+            None if there is none.
     """
 
     call: Movement
@@ -92,17 +92,17 @@ class Attributed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankStep:
-    """What one rank did in one iteration, each call with its reason.
+    """The calls of one rank in one iteration, each with its reason.
 
     Attributes:
-        plans: what theory says of it; a hand-written program's comes last.
-        calls: all of them, in and outside of the step.
-        missing: planned calls that were not made, by the place of their plan.
-        unknown: why the bytes of some call are not known, a line for each reason.
+        plans: the predictions of theory; that of a hand-written program comes last.
+        calls: all of them, within and outside of the step.
+        missing: planned calls that were not made, by the index of their plan.
+        unknown: why the bytes of some call are unknown, one line per reason.
         unplanned: why a system has no plan; "" if each has one.
-        unrecorded: of an imported run, calls of which it is not recorded what they send.
-        framing: of all calls; None if it is not known.
-        carriers: who carried out what a plan planned, by its place; without those not called.
+        unrecorded: for an imported run, calls without a recorded size.
+        framing: framing of all calls; None if unknown.
+        carriers: the backend of each plan's calls, by index; without those never called.
     """
 
     rank: int
@@ -117,11 +117,11 @@ class RankStep:
 
 
 Key = tuple[object, ...]
-"""What identifies a movement; its phase comes first."""
+"""The identity of a movement; the phase comes first."""
 
 
 def key_of(call: Movement) -> Key:
-    """What a planned and a recorded call have in common if they are the same."""
+    """The key that is equal for a planned and a recorded call if they are the same."""
     return (
         call.phase,
         call.purpose,
@@ -129,19 +129,19 @@ def key_of(call: Movement) -> Key:
         tuple(sorted(call.ranks)),
         call.origin,
         call.target,
-        0 if call.op is None else call.elements,  # to a disk go bytes, of whatever they are
+        0 if call.op is None else call.elements,  # disks store bytes, whatever their dtype
         call.buffer_bytes,
     )
 
 
 def _key_of_cuts(call: Movement) -> Key:
-    """What all calls have in common that one bucket is cut into."""
+    """The key shared by all calls into which one bucket is split."""
     return (*key_of(replace(call, elements=0)), call.element_bytes)
 
 
 @dataclass(slots=True)
 class _Open:
-    """Planned calls that were not met yet, by what identifies them."""
+    """Planned calls that were not matched yet, by identity."""
 
     slots: dict[Key, deque[tuple[int, Movement]]] = field(
         default_factory=lambda: defaultdict(deque)
@@ -170,10 +170,10 @@ def attribute(
     """Hold the calls and copies of one rank in one iteration against its plans.
 
     Args:
-        meter: of the rank: what they moved.
-        events: the iteration's calls and copies that are no part of another.
-        plans: of the rank's strategies.
-        held: the strategies; a hand-written one takes what is left.
+        meter: the rank's meter, for the bytes.
+        events: the iteration's calls and copies that are not part of another.
+        plans: plans of the rank's strategies.
+        held: the strategies; a hand-written one takes the remaining calls.
         unplanned: why a system has no plan.
     """
     rank, meter.unknown = meter.rank, []
@@ -240,7 +240,7 @@ def attribute(
 
 
 def _with_cuts(plan: Plan, called: Sequence[Movement]) -> Plan:
-    """A plan whose buckets are cut as they were in the trace, if their sum is as planned."""
+    """A plan with buckets split as in the trace, if their sum is as planned."""
     planned: dict[Key, int] = defaultdict(int)
     for call in plan.calls:
         if call.is_cut:
@@ -265,12 +265,14 @@ def _may_be_hand_written(call: Movement) -> bool:
 
 
 def _is_exchange(call: Movement) -> bool:
-    """Whether ranks exchange activations as experts and parts of sequences do: no law counts it."""
+    """Whether ranks exchange activations as for experts and sequence parallelism: no law counts
+    it.
+    """
     return call.op is Op.ALL_TO_ALL and call.purpose is Purpose.ACTIVATIONS
 
 
 def _is_of(own: Strategy, call: Movement) -> bool:
-    """Whether a law may speak of this call: all of the ranks that divide the model make it."""
+    """Whether a law may apply to this call: all of the ranks that divide the model make it."""
     return _may_be_hand_written(call) and call.op in PASSES and set(call.ranks) == set(own.ranks)
 
 
@@ -284,7 +286,9 @@ def _judge(
     own: Strategy | None,
     unplanned: str,
 ) -> tuple[CallStanding, int | None, Cause | None, str]:
-    """What is known of a call, the place of its plan, and if it is overhead, why and in words."""
+    """The classification of a call, the index of its plan, and for overhead the reason and
+    words.
+    """
     if slot is not None:
         return CallStanding.PLANNED, slot[0], None, ""
     if own is not None and _is_of(own, call):
@@ -300,7 +304,7 @@ def _judge(
 
 
 def _left_out(call: Movement, plans: Sequence[Plan]) -> tuple[Cause | None, str]:
-    """What a plan leaves out that knows of everything else in a step."""
+    """What a plan that covers everything else in a step leaves out."""
     if call.phase not in STEP_PHASES:
         return Cause.OUTSIDE, said("calls.outside", purpose=term(call.purpose or ""))
     if call.purpose in OF_BLOCKS and not any(call.purpose in plan.purposes for plan in plans):
@@ -315,7 +319,7 @@ def _overhead_of(
     forward: Counter[Key],
     own: Strategy | None,
 ) -> tuple[Cause | None, str]:
-    """What a call is that no plan asked for, in words; None if nobody knows."""
+    """The description of a call that no plan predicts; None if unknown."""
     cause, words = None, ""
     op, purpose = term(call.op or ""), term(call.purpose or "")
     named = OVERHEADS if own is None else OVERHEADS | _BESIDE_PARAMETERS
@@ -348,9 +352,9 @@ def _overhead_of(
 
 
 def _is_of_nobody(call: Movement, cause: Cause | None, plans: Sequence[Plan]) -> bool:
-    """Whether nobody said what is called between two steps, again and again, for.
+    """Whether a recurring call between steps has an unknown purpose.
 
-    What comes once may be a checkpoint, and what is small beside the model an evaluation's number.
+    A single one may be a checkpoint, and one that is small beside the model an evaluation's number.
     """
     if cause is not Cause.OUTSIDE or any(plan.is_complete for plan in plans):
         return False
@@ -364,12 +368,12 @@ def _is_small(call: Movement, plans: Sequence[Plan]) -> bool:
 
 
 def _hook_of(call: Movement, plans: Sequence[Plan]) -> str:
-    """Who decides about calls of this purpose; "" if the plans do."""
+    """The plan that decides about calls of this purpose; "" if any plan may."""
     return next((p.left_to[call.purpose] for p in plans if call.purpose in p.left_to), "")
 
 
 def _called(call: Movement) -> str:
-    """What a call is, in words: its operation, and its purpose where one is known."""
+    """A call in words: its operation, and its purpose if known."""
     op = term(call.op or "")
     if call.purpose is Purpose.UNLABELLED:
         return op
@@ -381,8 +385,8 @@ def _is_again(call: Movement, forward: Counter[Key]) -> bool:
 
 
 def _why_again(call: Movement, plans: Sequence[Plan]) -> tuple[Cause, str]:
-    """Why backward gathers what forward gathered: where a unit is to keep it, the program freed it,
-    as recomputation would find it whole.
+    """Why backward gathers again: the program freed a unit that is to be kept after forward, as if
+    a recomputation needed it whole.
     """
     is_kept = not any(
         (one.phase, one.purpose, one.unit) == (call.phase, call.purpose, call.unit)
@@ -396,7 +400,7 @@ def _why_again(call: Movement, plans: Sequence[Plan]) -> tuple[Cause, str]:
 
 
 def _is_prepared_too_soon(call: Movement, event: Event, plans: Sequence[Plan]) -> bool:
-    """Whether the first micro-batch of all in a pipeline is reduced, as well as the last."""
+    """Whether the first micro-batch of a pipeline is reduced, as well as the last."""
     if event.iteration != 0 or call.op is not Op.ALL_REDUCE:
         return False
     axes = [axis_of(plan.system) for plan in plans]

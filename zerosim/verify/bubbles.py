@@ -1,4 +1,4 @@
-"""How long a pipeline's ranks stand idle: what theory says, beside what a run measured."""
+"""The idle time of a pipeline's ranks: theory beside measurement."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zerosim.verify.wording import said
 
 
 def bubble_verdicts(trace: Trace, plans: Sequence[Plan], iteration: int) -> Iterator[Verdict]:
-    """What a pipeline's bubble should be, beside the idle time of this run: it proves nothing."""
+    """The theoretical bubble of a pipeline beside the idle time of this run: it proves nothing."""
     for plan in plans:
         if plan.bubble is not None:
             idle = _idle(trace, plan.ranks, iteration)
@@ -43,7 +43,7 @@ def _formula(bubble: Bubble) -> str:
 
 
 def _idle(trace: Trace, ranks: Sequence[int], iteration: int) -> Fraction | None:
-    """Which part of the time from the first computation to the last a rank does not compute."""
+    """The fraction of time between first and last computation in which a rank does not compute."""
     spans = {
         rank.rank: sorted(
             (event.start_ns, event.end_ns)

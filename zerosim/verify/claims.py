@@ -1,4 +1,4 @@
-"""Each claim, held against every complete iteration of every rank."""
+"""Each claim, checked in every complete iteration of every rank."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Checked:
     """One iteration with its ledger.
 
     Attributes:
-        rows: of calls and of copies.
-        algorithm: who carried the calls out, as far as it is known of all together.
+        rows: rows of calls and of copies.
+        algorithm: the backend of all calls together, if known.
     """
 
     step: TracedStep
@@ -47,14 +47,14 @@ class Checked:
     algorithm: Algorithm
 
     def carrier(self, rank: RankStep, place: int) -> Algorithm:
-        """Who carried out what a plan planned: as it was configured, or as its calls say."""
+        """The backend of a plan's calls: as configured, or as recorded in the calls."""
         if rank.plans[place].is_complete:
             return self.algorithm
         known = Algorithm.GLOO if self.algorithm is Algorithm.GLOO else Algorithm.RING
         return rank.carriers.get(place, known)
 
     def claims(self, rank: RankStep, place: int) -> tuple[PlanClaim, ...]:
-        """Those of a plan, by its place; each worked out once."""
+        """Those of a plan, by index; each computed once."""
         key = (rank.rank, place)
         if key not in self._claims:
             plan = rank.plans[place]
@@ -66,7 +66,7 @@ class Checked:
         return {}
 
     def rows_of(self, plan: Plan, claim: PlanClaim) -> list[LedgerRow]:
-        """What a claim speaks of; a plan that knows of everything answers for all calls."""
+        """The rows of a claim; a plan that covers everything answers for all calls."""
         if claim.link is not None:
             return [row for row in self.copies if row.link is claim.link]
         return [
@@ -77,7 +77,7 @@ class Checked:
 
 
 def cause_of(deviation: Deviation) -> CauseBytes:
-    """A deviation as a cause of a report."""
+    """A deviation, as a cause of a report."""
     return CauseBytes(
         cause=deviation.cause.value,
         bytes=deviation.bytes,
@@ -87,7 +87,7 @@ def cause_of(deviation: Deviation) -> CauseBytes:
 
 
 def without_law(rows: Iterable[LedgerRow], place: int) -> list[CauseBytes]:
-    """What was moved for purposes of which theory knows only that they depend on the model."""
+    """Traffic for purposes about which theory only knows that they depend on the model."""
     cells = [row.sent[place] for row in rows if row.has_no_law]
     without = sum(cell.trace + cell.algorithm for cell in cells)
     if not without:
@@ -105,7 +105,7 @@ def without_law(rows: Iterable[LedgerRow], place: int) -> list[CauseBytes]:
 def claim_verdicts(
     checked: Sequence[Checked], systems: Sequence[SystemLaw]
 ) -> Iterator[tuple[Verdict, Link | None]]:
-    """The claims of each plan of the first rank, and the link that each speaks of.
+    """The claims of each plan of the first rank, with their links.
 
     Numbers are the last iteration's.
     """
@@ -124,7 +124,7 @@ def _claim_verdict(
     claim: PlanClaim,
     systems: Sequence[SystemLaw],
 ) -> Verdict:
-    """Whether a claim holds in every iteration on every rank.
+    """Whether a claim is true in every iteration on every rank.
 
     In each row: bytes too many in one are not made up for by bytes too few in another.
     """
@@ -169,7 +169,7 @@ def _claim_verdict(
 def _causes_of(
     one: Checked, rank: RankStep, which: tuple[int, int], plan: Plan
 ) -> Iterator[CauseBytes]:
-    """Why a rank's step is not what the law says, of the same claim as another rank's."""
+    """Why a rank's step deviates from the law, for the same claim as that of another rank."""
     place, number = which
     if place < len(rank.plans) and rank.plans[place].title == plan.title:
         yield from map(cause_of, one.claims(rank, place)[number].causes)
@@ -188,7 +188,7 @@ def _title(law: SystemLaw, who: str) -> str:
 
 
 def name_of(law: SystemLaw, systems: Sequence[SystemLaw]) -> str:
-    """A system, and of which of its models where it divides several."""
+    """A system, with the model's name if it divides several."""
     titles = [other.system for other in systems]
     system = term(law.system)
     if titles.count(law.system) == 1:
@@ -198,7 +198,7 @@ def name_of(law: SystemLaw, systems: Sequence[SystemLaw]) -> str:
 
 
 def what_is_unrecorded(count: int, *, more: bool = False) -> str:
-    """That it is not recorded what so many calls of a rank send, or so many more."""
+    """A note that the sizes of so many calls of a rank are not recorded, or of so many more."""
     name = f"{'one_' * (count == 1)}{'more_' * more}unrecorded"
     return said(f"claims.{name}", count=f"{count:,}")
 
@@ -217,7 +217,7 @@ def listed(causes: Iterable[CauseBytes | Deviation]) -> str:
 
 
 def _strays(one: Checked, rank: RankStep, plan: Plan, claim: PlanClaim) -> Iterator[str]:
-    """What one rank's plan promised and its trace does not have, and what its wire has beside."""
+    """Planned calls of a rank that its trace lacks, and excess bytes on its wire."""
     step, place = one.step, one.step.ranks.index(rank)
     mine = (plan.title, plan.name)
     places = {at for at, other in enumerate(rank.plans) if (other.title, other.name) == mine}
@@ -265,7 +265,7 @@ def what_of(row: LedgerRow | Movement) -> str:
 
 
 def _way(row: LedgerRow | Movement, copy: str) -> str:
-    """By which operation, or from where to where."""
+    """The operation, or origin and target of a copy."""
     if row.op is not None:
         return term(row.op)
     return said(copy, origin=term(row.origin or ""), target=term(row.target or ""))
@@ -321,12 +321,12 @@ def planned_verdict(checked: Sequence[Checked], *, copies: bool = False) -> Verd
 
 
 def _all_complete(checked: Sequence[Checked]) -> bool:
-    """Whether all plans know of everything in a step, so that nothing can be beside them."""
+    """Whether all plans cover everything in a step, so that nothing else can be in it."""
     return all(plan.is_complete for one in checked for r in one.step.ranks for plan in r.plans)
 
 
 def _is_left_out(call: Attributed, rank: RankStep) -> bool:
-    """Whether a plan that knows of everything in a step is not asked about it."""
+    """Whether a claim of a plan that covers everything in a step is skipped."""
     return call.cause is Cause.OUTSIDE and any(plan.is_complete for plan in rank.plans)
 
 
@@ -341,10 +341,10 @@ def _unplanned(iteration: int, step: RankStep, *, copies: bool) -> Iterator[str]
 
 
 def groups(iteration: int, rank: int, calls: Sequence[Movement], what: str) -> Iterator[str]:
-    """Calls that are alike, in one line.
+    """Equal calls, in one line.
 
     Args:
-        what: is wrong with them: "missing" or "unplanned".
+        what: the deviation: "missing" or "unplanned".
     """
     counts = Counter(
         (c.phase, c.purpose, _way(c, "claims.copy_way"), c.buffer_bytes) for c in calls
@@ -363,7 +363,7 @@ def groups(iteration: int, rank: int, calls: Sequence[Movement], what: str) -> I
 
 
 def attributed_verdict(checked: Sequence[Checked]) -> Verdict:
-    """What nobody said the purpose of, by source line: shown, and neither proved nor refuted."""
+    """Calls of unknown purpose, by source line: shown, and neither proved nor refuted."""
     title = said("claims.purpose")
     strays: dict[str, list[Attributed]] = {}
     for one in checked:
@@ -388,7 +388,7 @@ def attributed_verdict(checked: Sequence[Checked]) -> Verdict:
 
 
 def wire_verdict(checked: Sequence[Checked]) -> Verdict:
-    """How much of the wire has no name, in each iteration of each rank."""
+    """The unexplained bytes on the wire, in each iteration of each rank."""
     title = said("wire.title")
     steps = [one.step for one in checked]
     total_bytes = stray = outside = 0
@@ -415,14 +415,14 @@ def wire_verdict(checked: Sequence[Checked]) -> Verdict:
         ranks=len(steps[0].ranks),
     )
     holds: bool | None = stray + outside <= WIRE_TOLERANCE * total_bytes
-    if left:  # whether that was all that was under way, no later reading says
+    if left:  # whether nothing else was in flight, no later reading tells
         measured = said("wire.unsettled", measured=measured, left=format_exact_bytes(left))
         holds = None if holds else holds
     return Verdict(id="wire-is-trace", title=title, holds=holds, measured=measured)
 
 
 def disk_verdicts(checked: Sequence[Checked]) -> Iterator[Verdict]:
-    """What the kernel counted is the files that the trace speaks of, to the byte."""
+    """The kernel's count equals the size of the files in the trace, to the byte."""
     title = said("disk.title")
     counted, problems = 0, []
     rows = [

@@ -1,4 +1,4 @@
-"""What a trace says that was asked for: the configuration of zerosim's engine, and its workload."""
+"""The declared configuration of zerosim's engine in a trace, and its workload."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from zerosim.theory import Activations, UnitSize, Workload
 from zerosim.verify.attribution import OF_BLOCKS
 
 _POSITIONS, _BLOCK = "embedding.position.weight", "blocks."
-"""Of a built-in GPT: a parameter of as many elements as one sequence has, and its blocks."""
+"""Of a built-in GPT: a parameter with as many elements as a sequence, and its blocks."""
 
 
 def config_of(trace: Trace) -> EngineConfig | None:
-    """How zerosim's engine was configured; None of a trace that another system made.
+    """The configuration of zerosim's engine; None for the trace of another system.
 
     Raises:
         TraceError: the configuration in the manifest cannot be used.
@@ -33,7 +33,7 @@ def config_of(trace: Trace) -> EngineConfig | None:
 
 
 def tensor_parallel_of(trace: Trace) -> int:
-    """T, ranks that compute each block together: as the run says, else as its calls do."""
+    """T, ranks that compute each block together: as declared by the run, else from its calls."""
     told = trace.manifest.run.get("tensor_parallel")
     if isinstance(told, int):
         return told
@@ -43,7 +43,7 @@ def tensor_parallel_of(trace: Trace) -> int:
 
 
 def activations_of(trace: Trace) -> Activations | None:
-    """What the blocks of a built-in GPT hand on; None of a model that is not known."""
+    """The activations passed between blocks of a built-in GPT; None for an unknown model."""
     manifest = trace.manifest
     slots = {slot.name: slot.elements for unit in manifest.units for slot in unit.slots}
     batch, sequence = manifest.run.get("batch"), slots.get(_POSITIONS)
@@ -61,7 +61,7 @@ def activations_of(trace: Trace) -> Activations | None:
 
 
 def workload_of(trace: Trace, iteration: int) -> Workload | None:
-    """What the engine was configured to do in one iteration; None of another system's trace.
+    """The engine's configured work in one iteration; None for another system's trace.
 
     Raises:
         TraceError: the configuration in the manifest cannot be used.

@@ -1,4 +1,4 @@
-"""The answer of a verification in one sentence."""
+"""The result of a verification in one sentence."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Place = tuple[int, int | None]
 
 
 def of_zero(workload: Workload, causes: Iterable[CauseBytes], verdicts: Sequence[Verdict]) -> str:
-    """Which law a run of zerosim's engine obeys, and if it is not the pure one, why.
+    """The law of a run of zerosim's engine, and the reason if it is not the pure one.
 
     Args:
-        causes: of what the first rank sends.
+        causes: the causes of the first rank's bytes.
     """
     name = system_name(workload)
     also = _copied(workload, verdicts)
@@ -58,7 +58,7 @@ def _amount(payloads: Fraction) -> str:
 
 
 def _copied(workload: Workload, verdicts: Sequence[Verdict]) -> str:
-    """What is copied between tiers, as far as it is what the law says."""
+    """The copies between tiers, as far as they follow the law."""
     holding = {verdict.id for verdict in verdicts if verdict.holds}
     parts = [
         copied(link, pure.symbols)
@@ -71,10 +71,10 @@ def _copied(workload: Workload, verdicts: Sequence[Verdict]) -> str:
 def of_systems(
     systems: Sequence[SystemLaw], overhead: Sequence[CauseBytes], verdicts: Sequence[Verdict]
 ) -> str:
-    """Which law the trace obeys, and if it is not the pure one, why.
+    """The law of the trace, and the reason if it is not the pure one.
 
     Args:
-        overhead: what the first rank called and no law covers.
+        overhead: calls of the first rank that no law covers.
     """
     told = [
         cause

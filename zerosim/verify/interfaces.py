@@ -1,8 +1,8 @@
-"""What left each node by its network interfaces, against what the sockets of its ranks sent.
+"""Bytes of each node's network interfaces, compared with those of its ranks' sockets.
 
-An interface counts whole packets, of whoever uses it, from the first sample to the last; each
-packet has a header of Ethernet, IP and TCP before its payload (`HEADER_BYTES`), and what was sent
-again is counted again. `trace.interfaces` says what else there is. No torch.
+An interface counts whole packets of all processes, from the first sample to the last; each packet
+has headers of Ethernet, IP and TCP before its payload (`HEADER_BYTES`), and retransmissions are
+counted again. `trace.interfaces` lists the other differences. No torch.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from zerosim.schema.events import InterfaceSample, WireSample
 from zerosim.verify.report import InterfaceBytes
 
 HEADER_BYTES = 14 + 20 + 32
-"""Of a packet: Ethernet, IPv4, TCP with time stamps."""
+"""Headers of a packet: Ethernet, IPv4, TCP with time stamps."""
 
 
 def interface_rows(trace: Trace) -> tuple[InterfaceBytes, ...]:
@@ -60,7 +60,7 @@ def _row(trace: Trace, rank: RankTrace, samples: list[InterfaceSample]) -> Inter
 
 
 def _counters(sample: WireSample) -> dict[int, int]:
-    """What each connection sent since its start, and sent again."""
+    """Bytes that each connection sent since its start, and retransmitted."""
     again = {one.socket: one.sent_bytes for one in sample.repeated}
     return {
         counter.socket: counter.sent_bytes + again.get(counter.socket, 0)
@@ -69,7 +69,7 @@ def _counters(sample: WireSample) -> dict[int, int]:
 
 
 def _host(address: str) -> str:
-    """The address without its port; IPv4 also where it stands in IPv6."""
+    """The address without its port; also an IPv4 address mapped into IPv6."""
     host = address.rpartition(":")[0]
     inner = host.strip("[]")
     return inner.rpartition(":")[2] if inner.lower().startswith("::ffff:") else host

@@ -1,4 +1,4 @@
-"""What each law makes a rank send, and by which causes that becomes what is on the wire."""
+"""The bytes of a rank under each law, and the causes from there to the wire."""
 
 from __future__ import annotations
 
@@ -25,14 +25,16 @@ from zerosim.verify.steps import TracedStep
 from zerosim.verify.wording import said
 
 _UNSAID = frozenset({Cause.SEGMENT_ROUNDING, Cause.UNEQUAL_PARTS, Cause.OUTSIDE})
-"""Left out of a headline: a rank's part beside the mean, and what is not in the step."""
+"""Causes omitted in a headline: a rank's part relative to the mean, and calls outside of the
+step.
+"""
 
 
 def law_of(one: Checked, place: int, overhead: Sequence[CauseBytes]) -> SystemLaw:
     """One strategy's law.
 
     Args:
-        overhead: what nobody planned, which is told with this plan where it is the only one.
+        overhead: calls without a plan, which are listed with this plan if it is the only one.
     """
     step = one.step.ranks[0]
     plan, algorithm = step.plans[place], one.carrier(step, place)
@@ -47,7 +49,7 @@ def law_of(one: Checked, place: int, overhead: Sequence[CauseBytes]) -> SystemLa
         )
         causes = (*causes, hook)
     told = [cause for cause in (*causes, *unplanned) if cause.outcome is Outcome.EXPLAINED]
-    if plan.is_likeness:  # what was called, whoever carried it out and whatever was not planned
+    if plan.is_likeness:  # the recorded calls, with any backend and without a plan
         of_likeness = (
             Cause.UNLIKE,
             Cause.KEPT_PARAMETERS,
@@ -89,7 +91,7 @@ def law_of(one: Checked, place: int, overhead: Sequence[CauseBytes]) -> SystemLa
 def _why(
     plan: Plan, causes: Sequence[CauseBytes], unplanned: Sequence[CauseBytes]
 ) -> Iterator[str]:
-    """What makes a step send something else than the law says."""
+    """Why a step sends something different from the law."""
     for cause in causes:
         if cause.outcome is Outcome.EXPLAINED and cause.cause != Cause.UNLIKE:
             yield cause.words
@@ -99,7 +101,7 @@ def _why(
 
 
 def _overheads(plan: Plan, causes: Sequence[CauseBytes]) -> Iterator[str]:
-    """What the law leaves out, where it is so much that two digits of the law's unit show it."""
+    """Traffic that the law omits, if it shows in two digits of the law's unit."""
     sizes: dict[str, Fraction] = defaultdict(Fraction)
     for cause in causes:
         if cause.outcome is Outcome.AS_PREDICTED and cause.cause not in _UNSAID:
@@ -122,7 +124,7 @@ def _formulas(plan: Plan, step: TracedStep) -> tuple[str, ...]:
 
 
 def _hooked(step: RankStep) -> int:
-    """What a communication hook sends, which no theory knows: as it was called."""
+    """The traffic of a communication hook, which theory does not know: as recorded."""
     return sum(call.share.moved.sent_bytes for call in step.calls if call.cause is Cause.HOOK)
 
 
@@ -143,7 +145,7 @@ def causes_to_wire(
     )
     stray = wire.trace + wire.algorithm - planned - (named - _hooked(first))
     framing, unexplained, under_way = wire.framing, wire.unexplained, wire.under_way
-    if step.wire_by_call:  # what is outside of the step, or of calls, is not in its rows
+    if step.wire_by_call:  # calls outside of the step are not in its rows
         cells = [row.sent[0] for row in one.rows]
         framings = [cell.framing for cell in cells]
         framing = None if None in framings else sum(filter(None, framings))
@@ -167,7 +169,7 @@ def causes_to_wire(
 
 
 def overhead_of(step: RankStep) -> list[CauseBytes]:
-    """What the rank called and no plan asked for, by cause."""
+    """Calls of the rank without a plan, by cause."""
     sizes: dict[tuple[Cause, str], int] = defaultdict(int)
     counts: dict[tuple[Cause, str], int] = defaultdict(int)
     is_complete = any(plan.is_complete for plan in step.plans)

@@ -1,4 +1,4 @@
-"""Claims about what leaves a node: by the trace and the sockets, and by its network interfaces."""
+"""Claims about inter-node traffic: by the trace and the sockets, and by network interfaces."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from zerosim.verify.wording import said
 Rows = Mapping[int, Sequence[LedgerRow]]
 """Rows by link class, by iteration."""
 _UNSEEN_BYTES = 10_000
-"""What a launcher's words at the store, and the network's own packets, may add to an interface."""
+"""Tolerance for a launcher's traffic at the store and the network's own packets."""
 
 
 def between_nodes_verdict(checked: Sequence[Checked], rows: Rows) -> Verdict:
-    """Whether each node sends to others what the law says; numbers are the last iteration's.
+    """Whether each node's traffic to others follows the law; numbers are the last iteration's.
 
     Args:
-        rows: by iteration, told apart by link.
+        rows: by iteration, separated by link.
     """
     problems = [
         words
@@ -92,9 +92,9 @@ def _strays(row: LedgerRow, iteration: int) -> Iterator[str]:
 
 
 def interface_verdict(interfaces: Sequence[InterfaceBytes]) -> Verdict:
-    """What the interfaces counted is what the sockets sent, with a header for each packet.
+    """The interfaces' counts equal the bytes of the sockets, plus headers per packet.
 
-    An interface that counted more has been used by somebody else, too, and proves nothing.
+    An interface that counted more was also used by another process, and proves nothing.
     """
     title = said("nodes.interfaces")
     counted = sum(each.counted for each in interfaces)

@@ -1,4 +1,4 @@
-"""What was sent between ranks, by link class: within a node, between two nodes."""
+"""Bytes between ranks by link class: within a node, between two nodes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from zerosim.verify.rows import Cell, RowKey, rows_of
 from zerosim.verify.steps import TracedStep
 
 Cells = dict[RowKey, Cell]
-"""What one rank sent in one iteration, by reason and link."""
+"""Bytes that one rank sent in one iteration, by reason and link."""
 
 
 def measure_links(trace: Trace) -> dict[int, dict[int, Cells]] | None:
-    """What each rank sent within optimizer steps over each link class, by iteration and rank.
+    """Bytes that each rank sent within optimizer steps over each link class, by iteration and rank.
 
     Returns:
         None if some call's messages are not in the trace.
@@ -55,7 +55,7 @@ def link_rows(step: TracedStep, measured: Mapping[int, Cells]) -> tuple[LedgerRo
 
 
 def _plan(rank: RankStep, cells: dict[RowKey, Cell]) -> None:
-    """Set what is planned beside what was measured."""
+    """Combine planned and measured bytes."""
     for plan in rank.plans:
         assert isinstance(plan, ZeroPlan), "of other systems, messages are not known by link"
         for call in plan.calls:

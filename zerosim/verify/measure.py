@@ -1,4 +1,4 @@
-"""Who carried a trace's collectives out, and what the kernel counted outside of them."""
+"""The backend of a trace's collectives, and the kernel's counts outside of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zerosim.schema.events import Algorithm, Phase
 
 
 def outside_of(rank: RankTrace, peers: Peers, phases: Collection[Phase]) -> dict[int, int]:
-    """What the kernel sent in these phases outside of every collective, by iteration."""
+    """The kernel's counts in these phases outside of every collective, by iteration."""
     found: dict[int, int] = defaultdict(int)
     for piece in phase_wire(rank, peers) if is_measured(rank) else ():
         if piece.phase in phases:
@@ -22,15 +22,15 @@ def outside_of(rank: RankTrace, peers: Peers, phases: Collection[Phase]) -> dict
 def counts_calls(trace: Trace) -> bool:
     """Whether the kernel's counters were read around each collective, one after another.
 
-    zerosim's engine does on a CPU; calls that a program leaves running beside each other, or that
-    a device carries out later, have no wire of their own.
+    zerosim's engine does so on a CPU; concurrent calls of a program, and those that a device
+    executes later, have no wire counts of their own.
     """
     on_cpu = all(rank.header.device == "cpu" for rank in trace.ranks)
     return bool(trace.manifest.config) and on_cpu
 
 
 def algorithm_of(trace: Trace) -> Algorithm:
-    """Who carried the collectives out; of a run of the engine, as it was configured."""
+    """The implementation of the collectives; for a run of the engine, as configured."""
     if trace.manifest.config.get("collectives") == "ring":
         return Algorithm.RING
     try:
@@ -40,10 +40,10 @@ def algorithm_of(trace: Trace) -> Algorithm:
 
 
 def backend_of(trace: Trace) -> str:
-    """Whose messages they are: the backend of the groups that were used.
+    """The backend of the messages: that of the groups in use.
 
-    The manifest is written before there is any group, or by a name that the program gave to several
-    backends ("cpu:gloo"); without a group it is all there is.
+    The manifest is written before there is any group, or has a name that the program gave to
+    several backends ("cpu:gloo"); without a group there is nothing else.
     """
     named = trace.manifest.backend
     used = [group.backend for rank in trace.ranks for group in rank.groups.values()]

@@ -1,4 +1,4 @@
-"""The verification of a trace's memory: model states, peaks, and what is allowed in between."""
+"""The verification of a trace's memory: model states, peaks, and temporary memory."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def verify_memory(trace: Trace, iteration: int | None = None) -> MemoryReport:
             complete one and the peaks of all. The verdicts always cover all complete iterations.
 
     Returns:
-        The report; only peaks and what the allocator says where no law is known. A trace that was
-        cut short is judged as far as all its ranks came.
+        The report; only peaks and the allocator's counts if no law is known. An incomplete trace is
+        checked as far as all its ranks got.
 
     Raises:
-        TraceError: nothing about memory was recorded, the iteration asked for is not complete, or
-            the engine's configuration is no use.
+        TraceError: memory was not recorded, the requested iteration is not complete, or the
+            engine's configuration is invalid.
     """
     lines = timelines(trace)
     complete = iterations(trace)
@@ -61,7 +61,7 @@ def verify_memory(trace: Trace, iteration: int | None = None) -> MemoryReport:
     checks = [] if plan is None else check_states(plan, lines, complete, place)
     workload = None if plan is None else plan.workload
     if workload is None and not checks:
-        plan = None  # nothing of it could be held against the trace
+        plan = None  # nothing of it could be compared with the trace
     verdicts, reports = [], []
     if plan is not None and checks:
         verdicts.append(states_verdict(plan, checks))
@@ -111,18 +111,18 @@ def verify_memory(trace: Trace, iteration: int | None = None) -> MemoryReport:
 
 
 def _tiers(trace: Trace, plan: MemoryPlan) -> list[Tier]:
-    """The tiers beyond the device where something is, or should be."""
+    """The tiers off the device with something in them, or that should have something."""
     found = {tier for rank in trace.ranks for tier in tiers_of(rank)} | set(plan.first.tiers)
     return [tier for tier in Tier if tier in found and tier is not Tier.DEVICE]
 
 
 def _within(line: Timeline, iteration: int | None) -> Bytes:
-    """The samples whose peak is told: of the iteration asked for, else of all."""
+    """The samples for the peak: of the requested iteration, else of all."""
     return in_training(line, None if iteration is None else [iteration])
 
 
 def timelines(trace: Trace, tier: Tier = Tier.DEVICE) -> dict[int, Timeline]:
-    """The memory over time of each rank that recorded any, in one tier.
+    """The memory over time of each rank with samples, in one tier.
 
     Raises:
         TraceError: none did.
@@ -134,7 +134,7 @@ def timelines(trace: Trace, tier: Tier = Tier.DEVICE) -> dict[int, Timeline]:
 
 
 def _outside_the_model(lines: dict[int, Timeline], iteration: int) -> list[str]:
-    """What the law is not of: modules that a model calls, and does not have as its own."""
+    """What the law does not cover: modules that a model calls but does not own."""
     found = []
     for rank, line in lines.items():
         state = line.at(updates_begin(line, [iteration])[iteration])
@@ -149,7 +149,7 @@ def _outside_the_model(lines: dict[int, Timeline], iteration: int) -> list[str]:
 
 
 def _rows_at(peaks: tuple[RankPeak, ...]) -> tuple[RoleRow, ...]:
-    """What each role has at the peaks, where no law is known."""
+    """Bytes of each role at the peaks, if no law is known."""
     found: list[Counter[Role]] = [
         Counter({part.role: part.bytes for part in top.parts}) for top in peaks
     ]
@@ -167,7 +167,7 @@ def _rows_at(peaks: tuple[RankPeak, ...]) -> tuple[RoleRow, ...]:
 
 
 def _addresses(trace: Trace) -> tuple[AddressFigures, ...]:
-    """How full a device with a limit was, of every rank that recorded it, by iteration."""
+    """The fill level of a device with a limit, for every rank that recorded it, by iteration."""
     return tuple(
         AddressFigures(
             rank=rank.rank,
@@ -186,7 +186,7 @@ def _addresses(trace: Trace) -> tuple[AddressFigures, ...]:
 def _unreduced(plan: MemoryPlan, lines: dict[int, Timeline]) -> tuple[str, int]:
     """The gradients that a program's rank keeps between micro-steps, in Psi and in bytes.
 
-    None if they are no more than when an update begins: then the law speaks of them.
+    None if they are no more than at the beginning of an update: then the law covers them.
     """
     most = 0
     for line in lines.values() if plan.workload is None else ():
@@ -232,7 +232,7 @@ def _headline(
 
 
 def _unproved(verdict: Verdict) -> Verdict:
-    """A verdict over no finished iteration: what is wrong stays so, and nothing is proved."""
+    """A verdict without a finished iteration: a violation remains, and nothing is proved."""
     if not verdict.holds:
         return verdict
     words = said("memory.unchecked", measured=verdict.measured)

@@ -1,4 +1,4 @@
-"""What a run should keep of its model states, by the law of its system."""
+"""The model states that a run should keep, by the law of its system."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from zerosim.verify.strategies import strategies_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPlan:
-    """What each rank should keep.
+    """The memory that each rank should keep.
 
     Attributes:
         of_ranks: model states, by rank; at least one.
@@ -35,7 +35,7 @@ class MemoryPlan:
 
     @property
     def first(self) -> ModelStates:
-        """Of the first rank: the law is the same for all."""
+        """The plan of the first rank: the law is the same for all."""
         return next(iter(self.of_ranks.values()))
 
     def at(self, rank: int, iteration: int) -> ModelStates:
@@ -44,7 +44,7 @@ class MemoryPlan:
 
     @property
     def law(self) -> str:
-        """Of the device in words; "" if it is not of all model states."""
+        """The law of the device in words; "" if it does not cover all model states."""
         return "" if self.first.unknown else self.first.law()
 
     def ranks_differ(self, tier: Tier) -> bool:
@@ -55,10 +55,10 @@ class MemoryPlan:
 def plan_of(
     trace: Trace, lines: Mapping[int, Timeline], complete: Sequence[int]
 ) -> MemoryPlan | None:
-    """What the ranks of a trace should keep; None where no law is known.
+    """The memory that the ranks of a trace should keep; None if no law is known.
 
     Args:
-        lines: of the device, by rank. What a program's optimizer keeps is read there, so that
+        lines: memory of the device, by rank. The states of a program's optimizer are read there, so
             without lines only the engine's law is known.
         complete: iterations that all ranks finished.
     """
@@ -76,7 +76,7 @@ def plan_of(
 def _program_plan(
     trace: Trace, lines: Mapping[int, Timeline], complete: Sequence[int]
 ) -> MemoryPlan | None:
-    """Which states the optimizer keeps is taken from the trace, how many bytes they are is not."""
+    """The trace tells which states the optimizer keeps, but not their size."""
     if not complete or not lines:
         return None
     last = complete[-1]
@@ -114,6 +114,6 @@ def _states(
 
 
 def _last(strategies: Sequence[Strategy], iteration: int) -> tuple[Strategy, ...]:
-    """Those in force in the last micro-step of an iteration."""
+    """The strategies in force in the last micro-step of an iteration."""
     steps = [one.micro_step for one in strategies if one.iteration == iteration]
     return tuple(held[-1] for held in in_force(strategies, iteration, max(steps, default=0) + 1))

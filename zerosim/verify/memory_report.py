@@ -1,4 +1,4 @@
-"""What a verification of memory says, as data that a command prints and a page draws."""
+"""The result of a verification of memory, as data for commands and pages."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ class RoleRow:
 
     Attributes:
         law: in words, such as "12Ψ/N"; "" if no law is known.
-        law_bytes: what the law gives a rank.
-        theory_bytes: what it means here for the first rank, exact: padding, frozen units, what
-            comes later.
+        law_bytes: bytes of a rank under the law.
+        theory_bytes: the exact value for the first rank here: with padding, frozen units, states
+            allocated later.
         measured_bytes: by rank, in the order of `MemoryReport.ranks`.
-        theory_of_ranks: likewise; they differ where whole units have owners. Empty without a law.
+        theory_of_ranks: the same by rank; they differ if whole units have owners. Empty without a
+            law.
     """
 
     role: Role
@@ -36,10 +37,10 @@ class RoleRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolePart:
-    """What one role has at a peak.
+    """One role at a peak.
 
     Attributes:
-        units: that make it up, where that is worth telling: gathered, or with a whole gradient.
+        units: the units in it, if relevant: gathered, or with a whole gradient.
     """
 
     role: Role
@@ -49,21 +50,20 @@ class RolePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankPeak:
-    """The most that one rank held within iterations.
+    """The peak of one rank within iterations.
 
     Attributes:
-        sample: number of the sample.
-        bytes: alive at it: all roles, and what PyTorch's allocator counted beside them if it was
-            asked.
+        sample: index of the sample.
+        bytes: live bytes: all roles, and the allocator's further bytes if it was queried.
         when: the event, in words.
-        parts: the roles that made it, the largest first.
-        other_bytes: what no role explains; None if it was not measured.
+        parts: its roles, the largest first.
+        other_bytes: bytes that no role explains; None if not measured.
         causes: from the law of model states to this peak; empty if no law is known.
-        between_bytes: the most that the allocator counted between two samples; None if it was
-            not measured or is no more than `bytes`.
-        between: when that was, in words.
-        setup_bytes: the most outside of iterations, if that is more; else None.
-        sentence: all of this, to be read aloud.
+        between_bytes: the allocator's peak between two samples; None if not measured or not above
+            `bytes`.
+        between: its moment, in words.
+        setup_bytes: the peak outside of iterations, if larger; else None.
+        sentence: all of this in one sentence.
     """
 
     rank: int
@@ -83,13 +83,13 @@ class RankPeak:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierPeak:
-    """The most that one rank held in a tier beyond the device, within iterations.
+    """The peak of one rank in a tier off the device, within iterations.
 
     Attributes:
-        bytes: by all roles: no allocator is asked for this tier alone.
+        bytes: of all roles: this tier has no allocator to query.
         when: the event, in words.
-        parts: the roles that made it, the largest first.
-        sentence: all of this, to be read aloud.
+        parts: its roles, the largest first.
+        sentence: all of this in one sentence.
     """
 
     rank: int
@@ -101,13 +101,13 @@ class TierPeak:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierReport:
-    """What is kept in a tier beyond the device.
+    """The contents of a tier off the device.
 
     Attributes:
-        law: of the model states there, in words; "0" if there should be none.
-        law_bytes: of a rank.
+        law: the law of model states there, in words; "0" if there should be none.
+        law_bytes: bytes of a rank under the law.
         rows: model states, one role each.
-        causes: from the law to what the report's first rank keeps there.
+        causes: from the law to the bytes of the report's first rank there.
         peaks: by rank.
     """
 
@@ -121,15 +121,15 @@ class TierReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddressFigures:
-    """How full a device with a limit was in one iteration, and how its free memory lay.
+    """The fill level and fragmentation of a device with a limit, in one iteration.
 
     Attributes:
         iteration: -1 is the set-up.
-        limit_bytes: of the device.
-        used_bytes: the most, with what rounding up added.
-        free_bytes, largest_free_bytes: when the free memory lay in the smallest pieces: all of
-            it, and its largest piece.
-        full: something had no room.
+        limit_bytes: the limit of the device.
+        used_bytes: the peak, including rounding.
+        free_bytes, largest_free_bytes: at the worst fragmentation: free memory, and its largest
+            piece.
+        full: an allocation failed.
     """
 
     rank: int
@@ -152,23 +152,23 @@ class AddressFigures:
 class MemoryReport:
     """Model states against their law, the peaks, and the verdicts over all complete iterations.
 
-    What is not in `tiers` is of the device.
+    Fields outside of `tiers` refer to the device.
 
     Attributes:
-        headline: one sentence that answers: is the law true here?
-        law: of the model states, in words; "" if none is known.
+        headline: one sentence: is the law true here?
+        law: the law of the model states, in words; "" if none is known.
         num_parameters: Psi.
-        ranks: those that recorded memory.
-        iteration: whose update `rows` are of; None if no iteration is complete.
-        iterations: all that the verdicts cover.
+        ranks: ranks with recorded memory.
+        iteration: the iteration of `rows`, at its update; None if no iteration is complete.
+        iterations: all iterations of the verdicts.
         law_bytes: model states of a rank by the pure law; None if no law is known.
         rows: model states, one role each.
-        causes: from the law to what `ranks[0]` keeps.
+        causes: from the law to the bytes of `ranks[0]`.
         peaks: by rank.
-        tiers: the host and the disk, if anything was there or should have been.
-        addresses: by rank and iteration, of a device with a limit; empty without one.
-        is_dry: of a dry run: sizes are those of storages that have no memory.
-        notes: what else a reader should know.
+        tiers: the host and the disk, if there was, or should have been, anything in them.
+        addresses: by rank and iteration, for a device with a limit; empty without one.
+        is_dry: for a dry run: sizes are those of storages without memory.
+        notes: further information for the reader.
     """
 
     folder: str
@@ -195,12 +195,12 @@ class MemoryReport:
 
     @property
     def outcome(self) -> Outcome | None:
-        """What all verdicts come to; None if none could be checked."""
+        """The outcome of all verdicts; None if none could be checked."""
         return together(verdict.outcome for verdict in self.verdicts)
 
     @property
     def device(self) -> TierReport:
-        """What is kept on the device, as of any other tier; its peaks are in `peaks`."""
+        """The memory of the device, as for any other tier; its peaks are in `peaks`."""
         return TierReport(
             tier=Tier.DEVICE,
             law=self.law,

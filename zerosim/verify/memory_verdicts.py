@@ -1,4 +1,4 @@
-"""What the roles explain of what the allocator counted: two verdicts on memory."""
+"""The part of the allocator's count that roles explain: two verdicts on memory."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from zerosim.verify.report import Verdict
 from zerosim.verify.wording import said
 
 OTHER_GOAL = Fraction(2, 100)
-"""Of the peak: what no role explains should be less on a model of some size."""
+"""Fraction of the peak: the unexplained bytes should be below it, for a model of some size."""
 AGREEMENT = Fraction(2, 100)
 """Of the peak: how far roles and allocator may be apart at any event."""
 _MOST_KINDS = 3
 _WORTH_NAMING = Fraction(1, 20)
 _SMALL_BYTES = 1_000_000
-"""Of a small model, this far: activations on their way from one unit to the next have no role."""
+"""The tolerance for a small model: activations passed between units have no role."""
 
 
 def other_verdict(lines: Mapping[int, Timeline]) -> Verdict:
-    """How much no role explains where most is alive of all that the allocator was asked about.
+    """The unexplained bytes at the highest sample with an allocator count.
 
     Small models have more of it, so that much refutes nothing.
     """
@@ -107,11 +107,11 @@ def _borders(line: Timeline) -> list[int]:
 def allocated_verdict(lines: dict[int, Timeline], *, is_engine: bool) -> Verdict:
     """At every event the roles have all that the allocator counted, but for a little, and no more.
 
-    More than the allocator counted is false; much less is what a program keeps beside the roles.
+    More than the allocator's count is an error; much less is the program's memory without roles.
 
     Args:
-        is_engine: False for a program whose threads may allocate what the record of one of them
-            does not hold, so that more proves nothing.
+        is_engine: False for a program, in which threads may allocate outside of the record of one
+            of them, so that more proves nothing.
     """
     title = said("allocated.title")
     worst: tuple[int, int, int] | None = None

@@ -1,4 +1,4 @@
-"""The calls and copies of a rank, and what each moved: recorded, by its algorithm, and counted."""
+"""The calls and copies of a rank, and their bytes: recorded, by algorithm, and counted."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from zerosim.verify.wording import said
 
 _OF_ROOTS = (Op.BROADCAST, Op.REDUCE, Op.GATHER, Op.SCATTER)
 _PHASE_OF = {Purpose.SEND_ACTIVATIONS: Phase.FORWARD, Purpose.SEND_GRADIENTS: Phase.BACKWARD}
-"""A pipeline's ranks work on several micro-batches at once: a message's purpose says its phase."""
+"""A pipeline's ranks work on several micro-batches at once: a message's purpose tells its phase."""
 
 
 def calls_by_iteration(rank: RankTrace) -> dict[int, list[Event]]:
-    """The calls and copies of a rank that are no part of another one, in their order."""
+    """The calls and copies of a rank that are not part of another one, in order."""
     found: dict[int, list[Event]] = defaultdict(list)
     for event in rank.events:
         is_call = event.kind is Kind.COLLECTIVE and event.parent is None and event.op is not None
-        # between which tiers a copy goes, no other program than ours says
+        # only our own program tells the tiers of a copy
         is_copy = event.kind is Kind.COPY and event.origin is not None and event.target is not None
         if is_call or is_copy:
             found[event.iteration].append(event)
@@ -47,17 +47,17 @@ def calls_by_iteration(rank: RankTrace) -> dict[int, list[Event]]:
 
 
 def carrier_of(rank: RankTrace, event: Event) -> Algorithm:
-    """Whose algorithm a call is costed by."""
+    """The algorithm by which a call is costed."""
     is_gloo = backend_of_call(rank, event) == Algorithm.GLOO
     return Algorithm.GLOO if is_gloo and event.sent_bytes is None else Algorithm.RING
 
 
 class Meter:
-    """What the calls and copies of one rank moved: recorded, by their algorithm, and counted.
+    """The bytes of calls and copies of one rank: recorded, by algorithm, and counted.
 
     Attributes:
-        unknown: why the bytes of some call are not known, of those asked for last.
-        recurring: by line and operation, what is called between steps in several iterations.
+        unknown: why the bytes of some of the last queried calls are unknown.
+        recurring: calls between steps that recur in several iterations, by line and operation.
     """
 
     def __init__(
@@ -66,8 +66,8 @@ class Meter:
         """Prepare.
 
         Args:
-            calls: of the rank, by the number of their event.
-            is_imported: what is not known of a call is nobody's fault: it was not recorded.
+            calls: calls of the rank, by the id of their event.
+            is_imported: unknown properties of a call were not recorded.
         """
         self.rank, self._calls = rank, calls
         self.is_imported = is_imported
@@ -146,7 +146,7 @@ class Meter:
         )
 
     def moved(self, call: Movement, event: Event) -> Share:
-        """What a call or a copy moved."""
+        """The bytes of a call or a copy."""
         if event.op is None:
             size = event.payload_bytes
             copied, framing, counted = Cost(size), 0, None
@@ -169,7 +169,7 @@ class Meter:
 
 
 def _of_event(event: Event) -> dict[str, object]:
-    """What a sentence about an operator names."""
+    """The name of an operator in a sentence."""
     return {
         "rank": event.rank,
         "iteration": event.iteration,

@@ -1,7 +1,7 @@
-"""What a verdict comes to: one of three, with its sign, its colour and its exit code.
+"""The outcome of a verdict: one of three, with its sign, its colour and its exit code.
 
-Commands, pages and the player show it alike: the sign and the colour go with a word, and the same
-cause looks the same wherever it stands. What was not checked has no outcome: it is None.
+Commands, pages and the player show it alike: sign and colour go with a word, and equal causes look
+the same everywhere. A verdict that was not checked has no outcome: None.
 """
 
 from __future__ import annotations
@@ -11,33 +11,33 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """What a verdict comes to."""
+    """The outcome of a verdict."""
 
     AS_PREDICTED = "as predicted"
-    """It is what the law says, beside what a law leaves out: padding, a norm, a flag."""
+    """As the law, apart from traffic that a law omits: padding, a norm, a flag."""
     EXPLAINED = "differs, every byte explained"
-    """It is not what the law says, and each byte of the difference has a named cause."""
+    """Different from the law, with a named cause for each byte of the difference."""
     UNEXPLAINED = "unexplained"
-    """Some of the difference has no cause that is known: a claim that fails."""
+    """Part of the difference has no known cause: the claim fails."""
 
     @property
     def sign(self) -> str:
-        """Stands before a verdict."""
+        """The sign before a verdict."""
         return _SIGNS[self]
 
     @property
     def colour(self) -> str:
-        """Of the sign on a terminal."""
+        """The colour of the sign on a terminal."""
         return _COLOURS[self]
 
     @property
     def look(self) -> str:
-        """Of the sign on a page: its class in the style sheets."""
+        """The colour of the sign on a page: its class in the style sheets."""
         return _LOOKS[self]
 
     @property
     def exit_code(self) -> int:
-        """Of a command that says it: only a claim that fails is a failure."""
+        """The exit code of a command with this verdict: only a failed claim is a failure."""
         return int(self is Outcome.UNEXPLAINED)
 
 
@@ -50,8 +50,8 @@ def outcome_of(*, holds: bool | None, differs: bool = False) -> Outcome | None:
     """The outcome of one claim.
 
     Args:
-        holds: whether every byte of it has a name; None if it was not checked.
-        differs: whether a named cause makes it something else than the law says.
+        holds: whether every byte has a name; None if not checked.
+        differs: whether a named cause makes it different from the law.
     """
     if holds is None:
         return None
@@ -67,6 +67,6 @@ def together(outcomes: Iterable[Outcome | None]) -> Outcome | None:
 
 
 def exit_code(outcomes: Iterable[Outcome | None]) -> int:
-    """Of a command that says all of these: 1 if a claim fails, else 0."""
+    """The exit code of a command with all of these: 1 if a claim fails, else 0."""
     found = together(outcomes)
     return 0 if found is None else found.exit_code

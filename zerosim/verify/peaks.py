@@ -1,4 +1,4 @@
-"""The peak of a rank: where it was, what made it, and how it comes from the law."""
+"""The peak of a rank: its moment, its parts, and its derivation from the law."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _BESIDE = {
     Role.ACTIVATIONS: "peak.activations",
     Role.WORKSPACES: "peak.workspaces",
 }
-"""What is on the device beside the model states, and why; units are named where nothing is said."""
+"""Roles on the device besides the model states, with reasons; units are named by default."""
 
 
 def rank_peak(
@@ -44,12 +44,12 @@ def rank_peak(
     place: str = "",
     positions: Bytes | None = None,
 ) -> RankPeak:
-    """The most that a rank held: where that was, what made it, how it comes from the law.
+    """The peak of a rank: its moment, its parts, its derivation from the law.
 
     Args:
-        plan: None for a program whose law is not known.
-        place: of the line's tier, in words; "" where there is no other.
-        positions: samples that count; by default all within iterations, or all there are.
+        plan: None for a program without a known law.
+        place: name of the line's tier; "" if there is no other.
+        positions: the samples to consider; by default all within iterations, or all there are.
     """
     everything = np.arange(len(line.samples), dtype=np.int64)
     training = in_training(line)
@@ -138,7 +138,7 @@ def _computation(event: Event) -> str:
 
 
 def _during(line: Timeline, position: int) -> str:
-    """What went on before a sample: the computation that it ends, or the way to it."""
+    """The activity before a sample: the computation that it ends, or the way to it."""
     sample, event = line.samples[position], line.event_of(position)
     if event is not None and event.kind is Kind.COMPUTE and sample.moment is Moment.END:
         is_known = sample.iteration >= 0
@@ -165,7 +165,7 @@ def parts_at(line: Timeline, position: int, plan: MemoryPlan | None = None) -> t
 
 
 def _whole_gradients(workload: Workload, state: Holders) -> dict[str, int]:
-    """Units whose whole gradient is there in a stage that keeps only rows."""
+    """Units with a whole gradient in a stage that only keeps rows."""
     if workload.num_ranks == 1 or workload.config.stage < 2:
         return {}
     whole = whole_bytes(workload)
@@ -181,11 +181,11 @@ def peak_causes(
 ) -> tuple[CauseBytes, ...]:
     """From the law of model states to all that is alive; an unexplained rest is not excused.
 
-    Nothing of a program of which it is not known what it may hold for a time.
+    Empty for a program with unknown temporary memory.
 
     Args:
-        state: what is alive on the device, by role and unit.
-        other: what no role explains; None if it was not measured.
+        state: live bytes on the device, by role and unit.
+        other: bytes that no role explains; None if not measured.
     """
     if plan is None or plan.workload is None:
         return ()

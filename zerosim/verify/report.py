@@ -1,4 +1,4 @@
-"""What a verification says, as data that a command prints and a page draws."""
+"""The result of a verification, as data for commands and pages."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from zerosim.schema.events import Op, Phase, Purpose
 from zerosim.verify.outcome import Outcome, outcome_of, together
 
 UNEXPLAINED = "unexplained"
-"""What a cause's name begins with that is none."""
+"""Prefix of a cause's name that is not a cause."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankBytes:
-    """One row of a ledger for one rank: a column for each witness.
+    """One row of a ledger for one rank: one column per source of evidence.
 
     Attributes:
-        theory: what the bound of the collective makes the rank send, or what it is to copy, exact;
-            None if no law is known.
-        trace: what PyTorch was asked to send: messages as intercepted, of a native call the bound
-            of what it was asked for; of a copy what the program said that it copies.
-        kernel: what the kernel counted, on the wire or of a disk; None if it was not measured, or
-            has no counter.
-        algorithm: of `kernel`, what the backend's algorithm adds to the bound.
-        framing: of `kernel`, what the backend's protocol adds, or what a file is beside its
-            content: head, checksums, whole pages; None if it is not known.
-        overhead: of `trace`, what no plan asked for and a cause names.
+        theory: bytes that the rank sends under the bound of the collective, or that it copies,
+            exact; None if no law is known.
+        trace: bytes that PyTorch was asked to send: intercepted messages; for a native call, the
+            bound of its payload; for a copy, the size that the program declared.
+        kernel: the kernel's count, on the wire or of a disk; None if not measured, or without a
+            counter.
+        algorithm: the part of `kernel` that the backend's algorithm adds to the bound.
+        framing: the part of `kernel` that the backend's protocol adds, or the overhead of a file
+            besides its contents: header, checksums, whole pages; None if unknown.
+        overhead: the part of `trace` that no plan has and a cause names.
     """
 
     rank: int
@@ -59,12 +59,12 @@ class LedgerRow:
 
     Attributes:
         op: None for copies, from `origin` to `target`.
-        link: what it goes over; None for all links between ranks.
-        system: who planned it; "" for what no law speaks of.
-        calls: how often, by rank; empty for what went over one link.
-        payload_bytes: what they were asked for, of the first rank that made any; None likewise.
-        sent: by rank; of copies what was copied.
-        received: by rank; empty for copies, and for what went over one link.
+        link: the link class; None for all links between ranks.
+        system: the system that planned it; "" for traffic outside of all laws.
+        calls: number of calls, by rank; empty for rows of one link.
+        payload_bytes: their payload on the first rank that made any; None for rows of one link.
+        sent: bytes by rank; for copies, the copied bytes.
+        received: bytes by rank; empty for copies, and for rows of one link.
     """
 
     phase: Phase
@@ -81,12 +81,12 @@ class LedgerRow:
 
     @property
     def num_calls(self) -> int:
-        """Of the first rank that made any."""
+        """The cells of the first rank that made any."""
         return next(filter(None, self.calls), 0)
 
     @property
     def has_no_law(self) -> bool:
-        """Whether theory does not know how much it ought to be."""
+        """Whether theory does not know the correct amount."""
         return any(cell.theory is None for cell in self.sent)
 
 
@@ -97,10 +97,10 @@ class InterfaceBytes:
     Attributes:
         node: counted from 0.
         name: "eth0" and the like.
-        sockets: what the connections of the node's ranks to other nodes sent through it.
-        others: what connections of the ranks sent through it that lead to no rank: to a store.
-        headers: what each packet has before its payload.
-        counted: what the interface sent.
+        sockets: bytes that the connections of the node's ranks to other nodes sent through it.
+        others: bytes of connections of the ranks that lead to no rank: to a store.
+        headers: headers of all packets.
+        counted: bytes that the interface sent.
     """
 
     node: int
@@ -121,9 +121,9 @@ class CauseBytes:
     """One named difference, summed over a step, for one rank.
 
     Attributes:
-        bytes: exact; positive if more is sent than the pure law says.
-        words: how it comes about.
-        is_excused: whether a law leaves it out; what is not excused differs from the law.
+        bytes: exact; positive if more is sent than under the pure law.
+        words: an explanation.
+        is_excused: whether the law omits it; other causes are deviations from the law.
     """
 
     cause: str
@@ -133,7 +133,7 @@ class CauseBytes:
 
     @property
     def outcome(self) -> Outcome:
-        """What it makes of the law: nothing, another number that is explained, or a riddle."""
+        """Its effect on the law: none, another number that is explained, or an unexplained one."""
         if self.cause.startswith(UNEXPLAINED):
             return Outcome.UNEXPLAINED
         return Outcome.AS_PREDICTED if self.is_excused else Outcome.EXPLAINED
@@ -141,15 +141,15 @@ class CauseBytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """One claim, held against all complete iterations and all ranks.
+    """One claim, checked in all complete iterations on all ranks.
 
     Attributes:
         id: stable name.
         title: the sentence.
-        formula: the law with this run's numbers in it; "" if it has none.
+        formula: the law with this run's numbers in it; "" if there is none.
         holds: whether every byte has a name; None if it could not be checked.
-        measured: what was found, in words.
-        differs: whether it holds only because a named cause is counted.
+        measured: the measured value, in words.
+        differs: whether it holds only with a named cause.
     """
 
     id: str
@@ -161,36 +161,36 @@ class Verdict:
 
     @property
     def outcome(self) -> Outcome | None:
-        """What it comes to; None if it could not be checked."""
+        """Its outcome; None if it could not be checked."""
         return outcome_of(holds=self.holds, differs=self.differs)
 
     def to_plain(self) -> dict[str, Any]:
-        """As JSON values: its outcome in place of what it is made of."""
+        """As JSON values: the outcome in place of its components."""
         plain = asdict(self) | {"outcome": self.outcome}
         return {name: plain[name] for name in ("id", "title", "formula", "outcome", "measured")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemLaw:
-    """The law of one strategy, and what its first rank sends.
+    """The law of one strategy, and the bytes that its first rank sends.
 
     Attributes:
-        ranks: global ranks that the law speaks of.
-        made: in which forwards and backwards, in words, if that is not one of each.
-        law_name, formula, words, source: whose law it is, in symbols, in words, and where from.
-        formulas: of all ranks, from the least: a pipeline's stages differ.
-        unit: what the law counts: "Ψ" or "b·s·h".
-        unit_bytes: one of them.
-        payloads: of the law, in this unit.
-        law_bytes, sent_bytes: what the law, and what the plan with all causes makes a rank send.
-        amount: what is sent in a step, in the law's unit, without `overheads`.
-        planned: likewise what was planned, if calls of it were not made; else "".
-        is_sent: anything is sent at all.
-        why: what makes that differ from the law, in words; empty if it does not.
-        overheads: what a law leaves out, where it shows beside its number: "0.04Ψ for buffers".
-        causes: from the law to what is sent.
-        is_likeness: nothing was planned; the law is the nearest to what was called.
-        is_far: even the nearest law is not what was called.
+        ranks: global ranks of the law.
+        made: its forwards and backwards, in words, if not one of each.
+        law_name, formula, words, source: name of the law, in symbols, in words, and its source.
+        formulas: of all ranks, from the smallest: a pipeline's stages differ.
+        unit: the unit of the law: "Ψ" or "b·s·h".
+        unit_bytes: bytes of one unit.
+        payloads: payload of the law, in this unit.
+        law_bytes, sent_bytes: bytes of a rank under the law, and under the plan with all causes.
+        amount: traffic of a step, in the law's unit, without `overheads`.
+        planned: the planned amount, if planned calls were not made; else "".
+        is_sent: whether anything is sent at all.
+        why: why that differs from the law, in words; empty if it does not.
+        overheads: traffic that the law omits, if it shows beside its number: "0.04Ψ for buffers".
+        causes: from the law to the sent bytes.
+        is_likeness: there was no plan; the law is the nearest to the recorded calls.
+        is_far: even the nearest law does not match the recorded calls.
     """
 
     system: str
@@ -238,14 +238,14 @@ class SourceBytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankWire:
-    """One rank's iteration, one way: what its trace says, and what the kernel counted.
+    """One rank's iteration, one direction: the trace beside the kernel's count.
 
     Attributes:
-        algorithm: what the backend's algorithm adds to the trace.
-        framing: what its protocol adds; None if it is not known.
-        wire: None if it was not measured.
-        under_way: of calls that were under way when an iteration ended: what came late into this
-            one, less what this one left to the next.
+        algorithm: bytes that the backend's algorithm adds to the trace.
+        framing: bytes that its protocol adds; None if unknown.
+        wire: None if not measured.
+        under_way: bytes of calls that were pending at the end of an iteration: those that came late
+            into this one, less those that this one left to the next.
     """
 
     rank: int
@@ -268,28 +268,28 @@ class Report:
     """The ledgers of one iteration, and the verdicts over all of them.
 
     Attributes:
-        headline: one sentence that answers: is the theory true here?
+        headline: one sentence: is the theory true here?
         holds: whether every byte has a name; None if nothing was predicted.
-        stage: of a run of zerosim's engine.
-        law: in words.
-        num_parameters: Psi; 0 if no law or more than one counts it.
-        iteration: whose ledgers `rows` are; -1 for all of a program that told of no iterations.
-        iterations: all that the verdicts cover.
-        systems: each strategy with its law; several may hold together.
-        rows: what went between ranks.
-        sources: what no law speaks of.
-        wires, wires_received: of the iteration, by rank.
-        wire_by_call: whether each call has a wire of its own; calls that run beside each other
-            have none, so then the rows have none.
+        stage: for a run of zerosim's engine.
+        law: the law in words.
+        num_parameters: Psi; 0 if no law or more than one uses it.
+        iteration: the iteration of `rows`; -1 for a whole program without iterations.
+        iterations: all iterations of the verdicts.
+        systems: each strategy with its law; several may be in force together.
+        rows: traffic between ranks.
+        sources: traffic outside of all laws.
+        wires, wires_received: those of the iteration, by rank.
+        wire_by_call: whether each call has its own wire count; concurrent calls have none, and then
+            neither have the rows.
         causes: from all laws to the wire, for the first rank.
-        outside_bytes: what the kernel sent outside of every collective in the iteration, by rank.
-        notes: what else a reader should know.
+        outside_bytes: the kernel's count outside of every collective in the iteration, by rank.
+        notes: further information for the reader.
         num_nodes: K.
-        links: the rows by link class; empty with one node, or where messages are not known.
-        copies: between tiers, in the iteration.
-        interfaces: of the whole run; empty if none were counted.
-        unrecorded: of an imported run, calls of a rank in the iteration of which it is not
-            recorded what they send; `rows` are without them.
+        links: the rows by link class; empty with one node, or if messages are not known.
+        copies: copies between tiers, in the iteration.
+        interfaces: those of the whole run; empty if none were counted.
+        unrecorded: for an imported run, calls of a rank in the iteration without a recorded size;
+            `rows` are without them.
     """
 
     folder: str
@@ -324,14 +324,14 @@ class Report:
 
     @property
     def outcome(self) -> Outcome | None:
-        """What all verdicts come to; None if nothing was predicted, or could be checked."""
+        """The outcome of all verdicts; None if nothing was predicted, or could be checked."""
         if self.holds is None:
             return None
         return together(verdict.outcome for verdict in self.verdicts)
 
     @property
     def law_bytes(self) -> Fraction | None:
-        """What all pure laws make the first rank send; None if no law is known."""
+        """Bytes of the first rank under all pure laws; None if no law is known."""
         if not self.systems:
             return None
         return sum((law.law_bytes for law in self.systems), Fraction(0))
@@ -342,12 +342,12 @@ class Report:
         return self.systems[0].formula if len(self.systems) == 1 else ""
 
     def total(self, ledger: str, place: int, link: Link | None = None) -> int | None:
-        """What a rank sent, or copied over a link, in the iteration; None if it is not known.
+        """Bytes that a rank sent, or copied over a link, in the iteration; None if unknown.
 
         Args:
             ledger: a field of `RankBytes`: "theory", "trace", "kernel".
-            place: of the rank among all.
-            link: between two tiers; None for what it sent to other ranks.
+            place: index of the rank among all.
+            link: between two tiers; None for traffic to other ranks.
         """
         if link is None and self.unrecorded:
             return None
@@ -364,9 +364,9 @@ class Report:
 
     @property
     def unexplained_wire(self) -> int | None:
-        """Likewise on the wire, of a row or of a rank; None if it was not measured.
+        """The same on the wire, of a row or of a rank; None if not measured.
 
-        Of what was sent: what a rank received may belong to a call that it has not made yet.
+        Only for sent bytes: received bytes may belong to a call that the rank has not made yet.
         """
         if self.wire_by_call:
             return _largest([c.unexplained_kernel for row in self.rows for c in row.sent])
@@ -374,7 +374,7 @@ class Report:
 
     @property
     def unexplained_disk(self) -> int | None:
-        """Likewise of what the kernel counted to and from disks; None if it was not measured."""
+        """The same for the kernel's counts of disks; None if not measured."""
         rows = [row for row in self.copies if row.link is Link.STORAGE]
         return _largest([c.unexplained_kernel for row in rows for c in row.sent])
 

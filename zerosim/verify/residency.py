@@ -1,7 +1,7 @@
-"""What a rank holds beside its model states, held against what its stage allows it at a time.
+"""Memory of a rank besides its model states, compared with the limits of its stage.
 
-A window lasts from the beginning of one computation to that of the next. What another thread saw in
-between may belong to two windows. No torch.
+A window lasts from the beginning of one computation to that of the next. A sample of another thread
+in between may belong to two windows. No torch.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from zerosim.verify.wording import said
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What computes, from the beginning of a computation to that of the next.
+    """The computing units, from the beginning of a computation to that of the next.
 
     Attributes:
-        begins_ns: on the rank's clock.
+        begins_ns: its start, on the rank's clock.
         computing: units that compute in it.
-        computed: units whose backward was over when it began, in this micro-step.
-        before: units that computed in the window before.
+        computed: units whose backward had ended at its start, in this micro-step.
+        before: units that computed in the previous window.
     """
 
     begins_ns: int
@@ -51,14 +51,14 @@ class Window:
 
 @dataclass(slots=True)
 class Largest:
-    """The most that was found at a time, and what was found against the rule."""
+    """The maximum found, and the violations."""
 
     bytes: int = 0
     units: tuple[str, ...] = ()
     strays: list[str] = field(default_factory=list)
 
     def meet(self, held: Mapping[str, int]) -> None:
-        """Remember what is held, if it is the most so far."""
+        """Update the maximum."""
         total = sum(held.values())
         if total > self.bytes:
             self.bytes, self.units = total, tuple(held)
@@ -84,7 +84,7 @@ def windows(rank: RankTrace, units: Collection[str] = ()) -> list[Window]:
             begins = _begins_ns(event)
             over = [one for one in going_on if one.end_ns is not None and one.end_ns <= begins]
             going_on = [one for one in going_on if one not in over] + [event]
-            if phase is Phase.BACKWARD:  # what is recomputed first is not complete yet
+            if phase is Phase.BACKWARD:  # the unit that is recomputed first is not complete yet
                 computed |= {one.unit for one in over if last[one.unit] == one.id}
             computing = frozenset(one.unit for one in going_on)
             found.append(Window(begins, computing, frozenset(computed), found[-1].computing))
@@ -111,16 +111,17 @@ def _computes(event: Event) -> bool:
 def with_windows(
     line: Timeline, rank: RankTrace, role: Role, units: Collection[str] = ()
 ) -> Iterator[tuple[int, dict[str, int], tuple[Window, ...]]]:
-    """Samples within iterations: what a role has, and the window or windows that it may be in.
+    """Samples within iterations: the contents of a role, and the possible windows.
 
-    Where neither has changed since the sample before, there is nothing new to say.
+    A sample without a change of either is skipped.
     """
     path = windows(rank, units)
     index = 0
     seen: tuple[int, int] | None = None
     for number, state, changed in states_of(line, role):
         sample = line.samples[number]
-        # predicted times meet: what was seen as one computation ended is not of the next
+        # predicted times coincide: a sample at the end of one computation does not belong to the
+        # next
         until_ns = sample.time_ns - (sample.moment is Moment.END)
         while index + 1 < len(path) and path[index + 1].begins_ns <= until_ns:
             index += 1
@@ -140,7 +141,7 @@ def spanning_modules(trace: Trace) -> set[str]:
 
 
 def gathered_verdict(trace: Trace, workload: Workload, lines: Mapping[int, Timeline]) -> Verdict:
-    """Stage 3: what is gathered at a time is one module's units, the next ones, and the root."""
+    """Stage 3: gathered at a time are one module's units, the prefetched ones, and the root."""
     spanning, prefetch = spanning_modules(trace), workload.config.prefetch
     whole = whole_bytes(workload)
     largest = Largest()
@@ -236,9 +237,9 @@ def gradients_verdict(trace: Trace, workload: Workload, lines: Mapping[int, Time
 def _held_gradients(
     state: Mapping[str, int], rows: Mapping[str, int], whole: Mapping[str, int]
 ) -> tuple[dict[str, int], list[str]]:
-    """Whole gradients that are there, and what is neither a row nor a whole one.
+    """Whole gradients, and gradients that are neither a row nor whole.
 
-    An owner's row is all of a unit: what it keeps is no whole gradient beside it.
+    An owner's row is the whole unit: it is not a whole gradient besides.
     """
     held, strays = {}, []
     for unit, size in state.items():

@@ -1,4 +1,4 @@
-"""The ledger, row by row, and what no law speaks of, line by line."""
+"""The ledger, row by row, and traffic outside of all laws, line by line."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ _COPIED = (
     Purpose.RETURN_PARAMETERS,
     Purpose.STORE_PARAMETERS,
 )
-"""In the order in which a step comes to them."""
+"""In the order of a step."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowKey:
-    """Why bytes moved: what tells the rows of a ledger apart.
+    """The reason of a movement: the key of the rows of a ledger.
 
     Attributes:
-        system: who planned it; "" if nobody did.
+        system: the system that planned it; "" if none did.
         op: None for copies, from `origin` to `target`.
-        link: what it went over, of copies, and of messages where rows are told apart by it.
+        link: the link class of copies, and of messages if rows are separated by it.
     """
 
     system: str
@@ -53,7 +53,7 @@ class RowKey:
     link: Link | None = None
 
     def place(self, titles: Sequence[str]) -> tuple[int | str, ...]:
-        """By which rows are sorted.
+        """The sort key of rows.
 
         Args:
             titles: of the systems, in their order.
@@ -70,14 +70,14 @@ class RowKey:
 
 @dataclass(slots=True)
 class Cell:
-    """What one rank has for one reason: what is planned, what was moved, what was counted.
+    """One rank's part of one reason: planned, moved and counted bytes.
 
     Attributes:
-        theory, native, trace, named: bytes sent and received: planned, by the algorithm of who
-            carried it out, as asked for, and of that without a plan and with a cause.
-        framing: None if it is not known.
-        counted: None if the kernel did not count it alone.
-        has_no_law: how much it ought to be is not known.
+        theory, native, trace, named: bytes sent and received: planned, by the backend's algorithm,
+            as requested, and the part without a plan but with a cause.
+        framing: None if unknown.
+        counted: None if the kernel did not count it separately.
+        has_no_law: the correct amount is unknown.
     """
 
     num_calls: int = 0
@@ -111,7 +111,7 @@ class Cell:
         self.move(one.share)
 
     def move(self, share: Share) -> None:
-        """Count what was moved, and nothing of why."""
+        """Count moved bytes, without a reason."""
         _add(self.trace, share.asked)
         _add(self.native, share.moved)
         self.framing = _sum(self.framing, share.framing)
@@ -128,7 +128,7 @@ def _sum(total: list[int] | None, pair: Pair | None) -> list[int] | None:
 
 
 def bound_of(call: Movement, rank: int) -> Cost:
-    """What a planned call or copy moves at the least: by a ring, whoever carries it out."""
+    """The minimum bytes of a planned call or copy: by a ring, for any backend."""
     if call.op is None:
         return Cost(call.payload_bytes)
     return replace(call, carrier=None).cost(rank, Algorithm.RING)
@@ -146,7 +146,7 @@ def _cells(step: RankStep, *, counts_calls: bool) -> dict[RowKey, Cell]:
     for plan in step.plans:
         for call in plan.calls:
             _add(cell_of(plan.title, call).theory, bound_of(call, step.rank))
-    # a plan that knows of everything answers for what it did not plan, too
+    # a plan that covers everything also answers for calls that it did not plan
     others = next((plan.title for plan in step.plans if plan.is_complete), "")
     for found in step.calls:
         cell = cell_of(others if found.plan is None else step.plans[found.plan].title, found.call)
@@ -158,12 +158,12 @@ def _cells(step: RankStep, *, counts_calls: bool) -> dict[RowKey, Cell]:
 
 
 def has_wire(step: TracedStep, rank: RankStep) -> bool:
-    """Whether a row of a rank has a wire of its own: calls beside each other have none."""
+    """Whether a row of a rank has its own wire count: concurrent calls have none."""
     return step.wire_by_call or not rank.plans
 
 
 def ledger_rows(step: TracedStep) -> tuple[LedgerRow, ...]:
-    """One row for each reason of each system, in the order of systems and phases."""
+    """One row per reason of each system, in the order of systems and phases."""
     measured = [
         _cells(rank, counts_calls=has_wire(step, rank) and wire.wire is not None)
         for rank, wire in zip(step.ranks, step.wires, strict=True)
@@ -176,7 +176,7 @@ def ledger_rows(step: TracedStep) -> tuple[LedgerRow, ...]:
 def rows_of(
     cells: Mapping[int, Mapping[RowKey, Cell]], titles: Sequence[str]
 ) -> tuple[LedgerRow, ...]:
-    """Cells of all ranks side by side, a row for each reason.
+    """Cells of all ranks side by side, one row per reason.
 
     Args:
         cells: by rank.
@@ -196,7 +196,7 @@ def _row(reason: RowKey, cells: Mapping[int, Mapping[RowKey, Cell]]) -> LedgerRo
             cell.counted = cell.counted if reason in cells[rank] else [0, 0]
     first = next((cell for cell in found.values() if cell.num_calls), Cell())
     is_copy = reason.op is None
-    by_link = not is_copy and reason.link is not None  # of messages: who calls calls for all links
+    by_link = not is_copy and reason.link is not None  # for messages: a call is made for all links
     return LedgerRow(
         phase=reason.phase,
         purpose=reason.purpose,
@@ -215,7 +215,7 @@ def _row(reason: RowKey, cells: Mapping[int, Mapping[RowKey, Cell]]) -> LedgerRo
 
 
 def sources_of(step: TracedStep) -> tuple[SourceBytes, ...]:
-    """What no law speaks of, by source line; of the first rank that called it."""
+    """Traffic outside of all laws, by source line; of the first rank that made it."""
     found: dict[tuple[str, Phase, Purpose, Op | None, str], list[Attributed]] = {}
     for rank in step.ranks:
         mine: dict[tuple[str, Phase, Purpose, Op | None, str], list[Attributed]] = defaultdict(list)

@@ -29,7 +29,7 @@ class StateCheck:
 
     Attributes:
         expected, measured: model states by role and unit.
-        place: of the tier, in words; "" where there is no other.
+        place: name of the tier; "" if there is no other.
     """
 
     rank: int
@@ -39,7 +39,7 @@ class StateCheck:
     place: str = ""
 
     def strays(self) -> Iterator[str]:
-        """Each role and unit that is not what theory says, in words."""
+        """Each role and unit that differs from theory, in words."""
         for role, unit in sorted(self.expected.keys() | self.measured.keys()):
             expected = self.expected.get((role, unit), 0)
             measured = self.measured.get((role, unit), 0)
@@ -62,7 +62,7 @@ def check_states(
     """Every rank in every complete iteration, in the tier of these lines.
 
     Args:
-        place: of the tier, in words; "" where there is no other.
+        place: name of the tier; "" if there is no other.
     """
     checks = []
     for rank, line in lines.items():
@@ -89,7 +89,7 @@ def totals(holders: Holders) -> Counter[Role]:
 
 
 def states_verdict(plan: MemoryPlan, checks: list[StateCheck], tier: Tier = Tier.DEVICE) -> Verdict:
-    """Model states are what the law says, after named causes, on every rank in every iteration.
+    """Model states follow the law, after named causes, on every rank in every iteration.
 
     Args:
         checks: at least one; all of `tier`.
@@ -167,7 +167,7 @@ def state_causes(
 def state_rows(
     plan: MemoryPlan, checks: list[StateCheck], tier: Tier = Tier.DEVICE
 ) -> tuple[RoleRow, ...]:
-    """The table of a tier: one row for each model state that it has or should have.
+    """The table of a tier: one row per model state that it has or should have.
 
     Args:
         checks: of one iteration, by rank.

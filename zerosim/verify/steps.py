@@ -1,4 +1,4 @@
-"""Each iteration: what its ranks were to move, what they moved, what the kernel saw."""
+"""Each iteration: planned, recorded and counted bytes of its ranks."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class TracedStep:
     """One iteration of all ranks.
 
     Attributes:
-        wires, wires_received: what the ranks sent and received, by trace and by kernel.
+        wires, wires_received: bytes that the ranks sent and received, by trace and by kernel.
         wire_by_call: whether the kernel's counters were read around each call.
-        is_told: whether anything is known of how the training is divided.
-        outside: what the kernel sent outside of all calls, by rank, where they were; else what of
-            the iteration nobody explains.
-        unsettled: by rank, what calls had still to send when the iteration ended, if nobody knows
-            when they did.
+        is_told: whether the partitioning of the training is known.
+        outside: the kernel's count outside of all calls, by rank, if calls are counted separately;
+            else the unexplained bytes of the iteration.
+        unsettled: by rank, bytes that calls had still to send at the end of the iteration, if the
+            time is unknown.
     """
 
     iteration: int
@@ -52,13 +52,13 @@ class TracedStep:
 
 
 class TracedSteps:
-    """Makes the steps of a trace."""
+    """Constructs the steps of a trace."""
 
     def __init__(self, trace: Trace, strategies: Mapping[int, Sequence[Strategy]]) -> None:
         """Prepare.
 
         Args:
-            strategies: by rank; none of a program that says nothing and looks like nothing.
+            strategies: by rank; empty for a program without strategies that resembles none.
         """
         self._trace, self._strategies = trace, strategies
         self._wire_by_call = counts_calls(trace)
@@ -71,7 +71,7 @@ class TracedSteps:
             rank.rank: Meter(rank, traced[rank.rank], is_imported=is_imported)
             for rank in trace.ranks
         }
-        # of a program that says nothing, no phase is known to be its step
+        # a program without labels has no phases that are known to be its step
         phases = STEP_PHASES if strategies or trace.manifest.config else tuple(Phase)
         self._outside = {rank.rank: outside_of(rank, peers, phases) for rank in trace.ranks}
         self._calls = {rank.rank: calls_by_iteration(rank) for rank in trace.ranks}
@@ -91,12 +91,12 @@ class TracedSteps:
         self._plans: dict[tuple[int, ...], tuple[Plan, ...]] = {}
 
     def all_of(self, iterations: Iterable[int]) -> Iterator[TracedStep]:
-        """Iterations in their order, each with what calls sent after or before their own iteration.
+        """Iterations in order, each with the traffic of calls outside of their own iteration.
 
-        The kernel counts a call that is under way when its iteration ends in the next one, and one
-        that another thread makes while the counters are read in the one before. What is missing
-        in an iteration, or too much, is that, up to what such calls send: owed until it comes, or
-        until the call does; more than they send is unexplained.
+        The kernel counts a call that is pending at the end of its iteration in the next one, and
+        one that another thread makes during the reading of the counters in the previous one. A
+        deficit or excess of an iteration is such traffic, up to the size of these calls: it is
+        carried over until it arrives or the call is made; anything beyond is unexplained.
         """
         owed: dict[int, int] = defaultdict(int)
         before = -1
@@ -170,7 +170,7 @@ class TracedSteps:
     def _plan(
         self, rank: int, held: Mapping[int, Sequence[Held]], iteration: int
     ) -> tuple[Plan, ...]:
-        """What a rank is to call; worked out once as long as the same strategies hold."""
+        """The planned calls of a rank; computed once while the same strategies are in force."""
         every = [steps for mine in held.values() for steps in mine]
         key = (rank, *(id(one) for steps in every for one in steps))
         known = [find(steps[-1].system) for steps in every]
@@ -182,9 +182,9 @@ class TracedSteps:
 
 
 def planned_calls(trace: Trace, iteration: int) -> dict[tuple[int, int], Movement]:
-    """By rank and number of its event, what a plan says of a call or a copy in an iteration.
+    """The planned properties of a call or copy in an iteration, by rank and id of its event.
 
-    Calls that no plan asked for are not in it.
+    It has no calls without a plan.
     """
     step = next(TracedSteps(trace, strategies_of(trace)).all_of([iteration]))
     return {
@@ -196,7 +196,7 @@ def planned_calls(trace: Trace, iteration: int) -> dict[tuple[int, int], Movemen
 
 
 def _wire(step: RankStep, counted: PeerBytes | None, way: int) -> RankWire:
-    """What a rank sent (0) or received (1)."""
+    """Bytes that a rank sent (0) or received (1)."""
     calls = [one for one in step.calls if one.call.op is not None]
     name = ("sent_bytes", "received_bytes")[way]
     trace = sum(getattr(one.share.asked, name) for one in calls)
@@ -210,7 +210,7 @@ def _wire(step: RankStep, counted: PeerBytes | None, way: int) -> RankWire:
 
 
 def _micro_steps(trace: Trace) -> dict[int, int]:
-    """Forwards with a backward in each iteration: what events and counters say."""
+    """Forwards with a backward in each iteration, from events and counters."""
     counts: dict[int, int] = defaultdict(lambda: 1)
     for rank in trace.ranks:
         moments: tuple[Event | WireSample, ...] = (*rank.events, *rank.wire_samples)
@@ -222,7 +222,7 @@ def _micro_steps(trace: Trace) -> dict[int, int]:
 
 
 def _wire_by_iteration(rank: RankTrace, peers: Peers) -> dict[int, PeerBytes]:
-    """What the kernel counted between the borders of each iteration."""
+    """The kernel's counts between the borders of each iteration."""
     found: dict[int, PeerBytes] = defaultdict(PeerBytes)
     for piece in phase_wire(rank, peers):
         found[piece.iteration] += PeerBytes(piece.sent_bytes, piece.received_bytes)
@@ -230,7 +230,7 @@ def _wire_by_iteration(rank: RankTrace, peers: Peers) -> dict[int, PeerBytes]:
 
 
 def _begins(rank: RankTrace) -> dict[int, int]:
-    """When the counters were read that an iteration begins with."""
+    """The time of the reading with which an iteration begins."""
     begins: dict[int, int] = {}
     for sample in rank.wire_samples:
         begins.setdefault(sample.iteration, sample.time_ns)
@@ -238,7 +238,7 @@ def _begins(rank: RankTrace) -> dict[int, int]:
 
 
 def _most_before(rank: RankTrace, calls: Mapping[int, TracedCall]) -> dict[int, int]:
-    """What calls may have sent that were made while the counters were read, by iteration."""
+    """Maximum bytes of calls made during the reading of the counters, by iteration."""
     begins = _begins(rank)
     found: dict[int, int] = defaultdict(int)
     for call in calls.values():
@@ -249,7 +249,7 @@ def _most_before(rank: RankTrace, calls: Mapping[int, TracedCall]) -> dict[int, 
 
 
 def _most_after(rank: RankTrace, calls: Mapping[int, TracedCall]) -> dict[int, int]:
-    """What calls that were under way when an iteration ended may still have sent, by iteration."""
+    """Maximum remaining bytes of calls pending at the end of an iteration, by iteration."""
     begins, over_ns = _begins(rank), over_times(rank)
     order = sorted(begins)
     times = [begins[iteration] for iteration in order]
@@ -268,6 +268,6 @@ def _most_after(rank: RankTrace, calls: Mapping[int, TracedCall]) -> dict[int, i
 
 
 def _size(call: TracedCall) -> int:
-    """What the kernel counts for a call that is sent; 0 if it is not known."""
+    """The kernel's count for a sent call; 0 if unknown."""
     share = call.whole
     return share.moved.sent_bytes + (share.framing or (0, 0))[0]

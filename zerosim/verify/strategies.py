@@ -1,4 +1,4 @@
-"""How the program of a trace divides its training: as it says itself, or as its calls look."""
+"""How the program of a trace partitions its training: as declared, or inferred from its calls."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _REDUCTIONS = (Op.ALL_REDUCE, Op.REDUCE_SCATTER, Op.REDUCE)
 
 
 def strategies_of(trace: Trace) -> dict[int, tuple[Strategy, ...]]:
-    """How the program divides its training, by rank; empty if the trace does not tell.
+    """How the program partitions its training, by rank; empty if unknown.
 
-    A program that says nothing and calls collectives in its steps is taken as hand-written, with
-    as many bytes of parameters as its memory holds. An imported run, whose memory is not recorded,
-    has as many as one of its micro-steps reduces: every law reduces each gradient once.
+    A program without strategies that calls collectives in its steps counts as hand-written, with as
+    many bytes of parameters as are in its memory. An imported run, without recorded memory, has as
+    many as one of its micro-steps reduces: every law reduces each gradient once.
     """
     if any(rank.strategies for rank in trace.ranks):
         return {rank.rank: rank.strategies for rank in trace.ranks}
@@ -47,7 +47,7 @@ def _taken_as_hand_written(rank: RankTrace, *, is_imported: bool) -> tuple[Strat
     if group not in rank.groups:
         return ()
     options: dict[str, object] = {"counts_bytes": True}
-    dtype, largest, name = "uint8", _held(rank), "parameters"  # which dtype is not recorded
+    dtype, largest, name = "uint8", _held(rank), "parameters"  # the dtype is not recorded
     if is_imported:
         dtype, largest = _reduced([event for event in called if event.group == group])
         name = "what a micro-step reduces"
@@ -68,7 +68,7 @@ def _taken_as_hand_written(rank: RankTrace, *, is_imported: bool) -> tuple[Strat
 
 
 def _held(rank: RankTrace) -> int:
-    """The most bytes of parameters that a rank held at once."""
+    """The peak bytes of parameters on a rank."""
     parts: dict[str, int] = {}
     largest = 0
     for sample in rank.memory_samples:
@@ -80,8 +80,8 @@ def _held(rank: RankTrace) -> int:
 
 
 def _reduced(called: list[Event]) -> tuple[str, int]:
-    """The elements of what a micro-step reduces once backward has begun, in the dtype in which
-    parameters travel: the reduction's where none are gathered.
+    """The elements that a micro-step reduces once backward has begun, in the dtype of communicated
+    parameters: that of the reduction if none are gathered.
     """
     gathered = Counter(event.dtype for event in called if event.op is Op.ALL_GATHER)
     sizes = Counter[tuple[int, int, str]]()

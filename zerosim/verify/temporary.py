@@ -1,9 +1,9 @@
-"""What a rank keeps for a time in addition to its model states, checked against its law.
+"""A rank's temporary memory in addition to its model states, checked against its law.
 
-residency      whole gradients and gathered units, while they are computed with
+residency      whole gradients and gathered units, during their computation
 secondary      hpZ: a part of every unit, from forward to the update (ZeRO++)
 checkpoints    the inputs of blocks, from forward to backward (ZeRO-R, P_a)
-buffers        buckets pass through two buffers whose size no model changes (ZeRO-R, C_B)
+buffers        buckets use two buffers of a size independent of the model (ZeRO-R, C_B)
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from zerosim.verify.states import name_units
 from zerosim.verify.wording import said
 
 Lines = Mapping[Tier, Mapping[int, Timeline]]
-"""By tier and rank; the device is always there."""
+"""By tier and rank; the device is always present."""
 
 
 def temporary_verdicts(trace: Trace, workload: Workload, lines: Lines) -> list[Verdict]:
-    """Those of what the run was configured to keep, or to free."""
+    """The checks of memory that the run is configured to keep, or to free."""
     config, device, found = workload.config, lines[Tier.DEVICE], []
     if config.stage >= 2:
         found.append(gradients_verdict(trace, workload, device))
@@ -46,7 +46,9 @@ def temporary_verdicts(trace: Trace, workload: Workload, lines: Lines) -> list[V
 
 
 def secondary_verdict(workload: Workload, lines: Mapping[int, Timeline]) -> Verdict:
-    """hpZ: when an update begins a rank has its part of all that forward gathered, then nothing."""
+    """hpZ: at an update, a rank has its part of everything that forward gathered, afterwards
+    nothing.
+    """
     size, group = workload.element_bytes, workload.config.secondary_partition
     parts = secondary_bytes(workload)
     strays, measured = [], []
@@ -80,7 +82,7 @@ def secondary_verdict(workload: Workload, lines: Mapping[int, Timeline]) -> Verd
 
 
 def checkpoints_verdict(workload: Workload, lines: Lines) -> Verdict:
-    """When a backward begins, what is left of the blocks is their inputs, or parts of them."""
+    """At the start of a backward, only the inputs of blocks, or parts of them, are left."""
     config, known = workload.config, workload.activations
     together = workload.tensor_parallel if config.partition_activations else 1
     tier = Tier.HOST if config.cpu_checkpointing else Tier.DEVICE
@@ -125,7 +127,7 @@ def checkpoints_verdict(workload: Workload, lines: Lines) -> Verdict:
 
 
 def buffers_verdict(trace: Trace, workload: Workload, lines: Mapping[int, Timeline]) -> Verdict:
-    """C_B: no bucket has memory of its own, and what all share does not grow."""
+    """C_B: no bucket has memory of its own, and the shared buffers do not grow."""
     assert workload.config.bucket_elements is not None
     columns = bucket_columns(workload.config.bucket_elements, workload.num_ranks)
     least = NUM_BUFFERS * columns * workload.num_ranks * workload.element_bytes
@@ -166,7 +168,7 @@ def buffers_verdict(trace: Trace, workload: Workload, lines: Mapping[int, Timeli
 
 
 def _gathered_in_forward(line: Timeline) -> set[str]:
-    """Units that had all their rows in some forward of an iteration."""
+    """Units that were complete in some forward of an iteration."""
     return {
         unit
         for (role, unit), (numbers, sizes) in line.holders.items()
@@ -181,7 +183,7 @@ def _gathered_in_forward(line: Timeline) -> set[str]:
 def _at_phases(
     line: Timeline, role: Role, phases: tuple[Phase, ...]
 ) -> Iterator[tuple[int, dict[str, int]]]:
-    """The samples at which one of these phases began, with what a role has by unit."""
+    """The samples at the start of one of these phases, with the contents of a role by unit."""
     for number, held, _ in states_of(line, role):
         sample = line.samples[number]
         if sample.moment is Moment.PHASE and sample.phase in phases and sample.iteration >= 0:

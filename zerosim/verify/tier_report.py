@@ -1,4 +1,4 @@
-"""What is kept in a tier beyond the device: its model states, and the most that was there."""
+"""The contents of a tier off the device: its model states, and its peak."""
 
 from __future__ import annotations
 

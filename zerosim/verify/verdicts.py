@@ -1,4 +1,4 @@
-"""What can be said of every trace: whether its ranks fit together, and what is not in it."""
+"""Checks of every trace: whether its ranks are consistent, and what it lacks."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from zerosim.verify.report import Verdict
 from zerosim.verify.wording import said
 
 _UNDER_WAY_BYTES = 1000
-"""Control messages that a rank may have under way: a small collective costs about as much."""
+"""Pending control messages of a rank: a small collective costs about as much."""
 
 
 def conservation_verdict(trace: Trace) -> Verdict:
-    """What every rank sent to a peer, the peer received: by the kernel's counters, whole run.
+    """Bytes that every rank sent to a peer were received there: by the kernel, over the whole run.
 
-    Exact for `zerosim run`, whose ranks meet before the first and after the last reading. In any
-    other program something may be under way then, so a small difference proves nothing.
+    Exact for `zerosim run`, whose ranks synchronize before the first and after the last reading. In
+    any other program, messages may be in flight then, so a small difference proves nothing.
     """
     moved = wire_by_peer(trace)
     title = said("received.title")
@@ -54,7 +54,7 @@ def conservation_verdict(trace: Trace) -> Verdict:
     if sent == received or (is_ours and is_quiet):
         return verdict(holds=sent == received, measured=measured)
     measured = said("received.midway", measured=measured)
-    if not is_quiet:  # how much may be under way, nobody knows
+    if not is_quiet:  # the amount in flight is unknown
         return verdict(holds=None, measured=measured)
     allowed = max(sent * WIRE_TOLERANCE, Fraction(_UNDER_WAY_BYTES * len(moved)))
     begins_midway = any(rank.begins is not None for rank in trace.ranks)
@@ -63,7 +63,7 @@ def conservation_verdict(trace: Trace) -> Verdict:
 
 
 def _ends_quiet(rank: RankTrace) -> bool:
-    """Whether a device's calls were over when the counters were read first and last."""
+    """Whether a device's calls had ended at the first and last readings of the counters."""
     samples = rank.wire_samples
     return samples[-1].is_quiet and (samples[0].is_quiet or not samples[0].counters)
 
@@ -74,7 +74,7 @@ def matching_verdict(trace: Trace) -> Verdict:
     title = said("matched.title")
     cut = [one for one in matching.mismatches if one.kind is MismatchKind.STOPPED]
     wrong = [one for one in matching.mismatches if one.kind is not MismatchKind.STOPPED]
-    if trace.manifest.source is Source.IMPORTED:  # it may not say whose calls they are
+    if trace.manifest.source is Source.IMPORTED:  # it may not tell the owners of calls
         placed = [one for one in wrong if one.kind is not MismatchKind.UNKNOWN]
         apart, wrong = len(wrong) - len(placed), placed
         if not wrong and (apart or trace.lacks):
@@ -96,7 +96,7 @@ def matching_verdict(trace: Trace) -> Verdict:
 
 
 def operator_verdicts(trace: Trace) -> Iterator[Verdict]:
-    """What was called that zerosim does not know, so that nothing is proved of it."""
+    """Calls that zerosim does not know, about which nothing is proved."""
     names = Counter(e.operator for rank in trace.ranks for e in rank.events if e.op is Op.UNKNOWN)
     if names:
         called = enumerated(
@@ -111,7 +111,7 @@ def operator_verdicts(trace: Trace) -> Iterator[Verdict]:
 
 
 def early_notes(trace: Trace) -> tuple[str, ...]:
-    """What is judged of a trace that ended early; nothing if it did not."""
+    """The judged part of a trace that ended early; nothing if it did not."""
     complete = iterations(trace)
     if not complete or not ended_early(trace):
         return ()

@@ -1,8 +1,8 @@
 """The whole verification of a trace.
 
-Theory is made of what the trace says that was asked for: the configuration of zerosim's engine, or
-the strategies of a program. Each call and copy is then planned, named overheads, or
-unexplained. Several strategies hold together, each with its own law and group.
+Theory derives from the declarations in the trace: the configuration of zerosim's engine, or the
+strategies of a program. Each call and copy is then planned, named overhead, or unexplained. Several
+strategies may be in force together, each with its own law and group.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ def verify(trace: Trace, iteration: int | None = None) -> Report:
             cover all complete iterations.
 
     Returns:
-        The report; without a law if the trace does not say how it divides its training, nor its
-        calls.
+        The report; without a law if the partitioning of the training is neither declared nor
+        recognizable from calls.
 
     Raises:
-        TraceError: no iteration is complete on all ranks, or not the one asked for; or nothing
-            was recorded at all.
+        TraceError: no iteration is complete on all ranks, or not the requested one; or nothing was
+            recorded at all.
     """
     complete = _complete(trace)
     shown = _shown(trace, complete, iteration)
@@ -141,7 +141,7 @@ def report_on(trace: Trace, checked: Sequence[Checked], shown: int) -> Report:
 
 
 def _checked(step: TracedStep, algorithm: Algorithm) -> Checked:
-    """A step with its ledger; of a plan that knows of everything, what is in the step."""
+    """A step with its ledger; for a plan that covers everything, only the calls in the step."""
     rows = ledger_rows(step)
     if any(plan.is_complete for rank in step.ranks for plan in rank.plans):
         rows = tuple(row for row in rows if row.phase in STEP_PHASES)
@@ -159,7 +159,7 @@ def _zero(step: RankStep) -> ZeroPlan | None:
 
 
 def _complete(trace: Trace) -> tuple[int, ...]:
-    """The iterations to judge; `WHOLE` alone of a program that told of none."""
+    """The iterations to judge; `WHOLE` alone for a program without iterations."""
     if complete := iterations(trace):
         return complete
     what, why = f"no iteration is complete on all {trace.manifest.num_ranks} ranks", ""
@@ -189,7 +189,7 @@ def _shown(trace: Trace, complete: tuple[int, ...], iteration: int | None) -> in
 
 
 def _links(trace: Trace, checked: Sequence[Checked]) -> Rows:
-    """What was sent within and between nodes; nothing with one node, or if it is not known."""
+    """Traffic within and between nodes; empty with one node, or if unknown."""
     has_workload = all(_zero(rank) is not None for one in checked for rank in one.step.ranks)
     measured = measure_links(trace) if has_workload and num_nodes(trace) > 1 else None
     if measured is None:
@@ -286,7 +286,7 @@ def _told(step: RankStep) -> headline.Told:
 
 
 def _unrecorded(step: TracedStep) -> int:
-    """Calls of a rank of which it is not recorded what they send."""
+    """Calls of a rank without a recorded size."""
     return max((rank.unrecorded for rank in step.ranks), default=0)
 
 

@@ -1,4 +1,4 @@
-"""What verifications say, in the language that is spoken."""
+"""The words of verifications, in the current language."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """A run as people see it: tables, figures, replays, files.
 
-    reading      `zerosim.load`: a `Run`, which every command and page asks
-    replay       an iteration as a document that the player shows
+    reading      `zerosim.load`: a `Run`, used by every command and page
+    replay       an iteration as the document of the player
     plots        a figure for each kind of table
-    export       files for other programs, pages that need no server, pictures
+    export       files for other programs, standalone pages, pictures
 
-It is given a loaded trace and computes nothing that `analysis` and `verify` do not give.
+It takes a loaded trace and computes nothing that `analysis` and `verify` do not provide.
 Begin with `reading.run`.
 """

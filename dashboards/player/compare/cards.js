@@ -1,4 +1,4 @@
-// A card for each run: what the chosen rank holds, the law of its memory, and what it does next.
+// A card for each run: the contents of the chosen rank, the law of its memory, and its next action.
 
 import { WORDS } from "#player/compare/words.js";
 import { placeOf } from "#player/compare/model.js";
@@ -27,7 +27,7 @@ import { named } from "#player/words.js";
 /** @import { Moment, State } from "#player/types.d.ts" */
 
 /**
- * What a card shows.
+ * The contents of a card.
  * @typedef {object} CardScene
  * @property {number} at the moment
  * @property {Moment} moment

@@ -45,7 +45,7 @@ export function createControls(root, { titles, ranks }, wishes) {
 }
 
 /**
- * The choice of runs: it says what is wrong before the server is asked.
+ * The choice of runs: errors are shown before any request to the server.
  * @param {HTMLElement} root
  */
 export function watchChoices(root) {

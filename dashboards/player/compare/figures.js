@@ -1,4 +1,4 @@
-// What a run holds, has sent and has taken at a moment, in numbers: the rows of the three panels.
+// Memory, traffic and time of a run at a moment, in numbers: the rows of the three panels.
 // Pure.
 
 import { PHASES } from "#player/colours.js";
@@ -22,7 +22,7 @@ import { rolesAt } from "#player/moment.js";
  * @property {readonly Part[]} [elsewhere] parts beyond the total: memory of the host and on the disk
  */
 
-/** The program is stalled in communication; it does what was not recorded. */
+/** The program is stalled in communication; its activity was not recorded. */
 export const WAITING = "waiting";
 export const OTHER = "other";
 
@@ -37,8 +37,8 @@ const COMPUTE = 0;
 const WAIT = 2;
 
 /**
- * Memory of a rank by role: what was recorded, else what the model states are. The total is of its
- * device; behind it what lies on its host and on its disk.
+ * Memory of a rank by role: as recorded, else its model states. The total is for its device, followed by its
+ * host and its disk.
  * @param {Run} run
  * @param {number} step
  * @param {number} rank global
@@ -121,7 +121,7 @@ export function timeSoFar({ model, aligned }, step, rank) {
 }
 
 /**
- * What a row computed, all phases together.
+ * Computing time of a row, all phases together.
  * @param {Row} time
  */
 export function computingOf({ parts }) {
@@ -134,7 +134,7 @@ export function amountOf({ parts }, kind) {
 }
 
 /**
- * The most that each panel ever shows of a rank, so that its scale stands still.
+ * The maximum that each panel ever shows for a rank, so that its scale is constant.
  * @param {Comparison} comparison
  * @param {number} rank global
  */

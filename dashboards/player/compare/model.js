@@ -1,4 +1,4 @@
-// Reads what the Compare page shows: an alignment and the replays that it aligns, checked together.
+// Reads the Compare page's data: an alignment and the replays that it aligns, checked together.
 
 import { DocumentError, flag, list, nullable, finite, record, text, whole } from "#player/checks.js";
 import { paceOfTimes } from "#player/pace.js";
@@ -14,7 +14,7 @@ import { say } from "#player/words.js";
  */
 
 /**
- * All that is compared.
+ * The data of a comparison.
  * @typedef {object} Comparison
  * @property {Alignment} alignment
  * @property {Run[]} runs
@@ -26,7 +26,7 @@ import { say } from "#player/words.js";
  * @param {unknown} alignment
  * @param {readonly unknown[]} documents in the order of its runs
  * @returns {Comparison}
- * @throws {DocumentError} it is not what the page reads
+ * @throws {DocumentError} they are invalid for the page
  */
 export function readComparison(alignment, documents) {
   const models = documents.map(readModel);

@@ -39,7 +39,7 @@ export async function mountCompare(root, names) {
   find(root, "#choose", HTMLElement).addEventListener("click", () => openDialog(root, "run"));
   try {
     const query = new URLSearchParams(names.map((name) => ["trace", name]));
-    // the alignment says first, in one line, what cannot be compared
+    // the alignment is checked first: its error is one line
     const documents = Promise.allSettled(
       names.map((trace) => serverSource(`/api/replay?${new URLSearchParams({ trace })}`).load()),
     );
@@ -171,7 +171,7 @@ export class ComparePage extends Screen {
     };
   }
 
-  /** What a link to Replay takes along beside the step. */
+  /** The part of the address besides the step that a link to Replay keeps. */
   restOfFragment() {
     return formatPlace({ ...this.place, speed: 1, table: false }, this.ground).replace(/^#at=\d+/, "");
   }

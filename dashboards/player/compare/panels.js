@@ -19,7 +19,7 @@ import { named } from "#player/words.js";
 /** @import { Entry } from "#player/draw/stack.js" */
 
 /**
- * What the panels show.
+ * The contents of the panels.
  * @typedef {object} PanelScene
  * @property {number} rank global
  * @property {{memory: Row[], sent: Row[], time: Row[]}} rows
@@ -161,7 +161,7 @@ function legendItem({ label, roles }, fill, colours) {
   return make("li", "", ...roles.map(draw), label);
 }
 
-/** What the line across a bar is. @param {Palette} colours */
+/** The meaning of the line across a bar. @param {Palette} colours */
 function lawItem(colours) {
   const tick = swatch((ctx, x, y, w, h) => {
     ctx.fillStyle = colours.strong;

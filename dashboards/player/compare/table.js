@@ -1,4 +1,4 @@
-// The present moment as a table: a row for each run, for a reader who wants the numbers.
+// The current moment as a table: one row per run, with the numbers.
 
 import { WORDS } from "#player/compare/words.js";
 import { WAITING, amountOf, computingOf } from "#player/compare/figures.js";

@@ -1,4 +1,4 @@
-// Everything that the Compare page says by itself; what it says of a moment stands in the alignment
+// The Compare page's own texts; the texts of a moment are in the alignment
 // (zerosim/view/replay/moments.toml).
 
 import { formatBytes, formatDuration, formatExact, formatPsi, formatTime, joinDots } from "#player/format.js";
@@ -6,7 +6,7 @@ import { named, say } from "#player/words.js";
 
 /** @import { Run } from "#player/types.d.ts" */
 
-/** What all runs have in common, "" where they differ. @param {readonly string[]} values */
+/** The common value of all runs, "" if they differ. @param {readonly string[]} values */
 const common = (values) => (new Set(values).size === 1 ? values[0] : "");
 
 export const WORDS = {
@@ -34,7 +34,7 @@ export const WORDS = {
     say("compare.words.what_rank_holds_the_table_says", { title, rank }),
   noStates: say("shared.no_states"),
   notRecorded: say("shared.not_recorded"),
-  /** What was sent, and what the law says of it. */
+  /** The sent bytes, beside the law. */
   sentOf(/** @type {number} */ bytes, /** @type {number | null} */ law, /** @type {number} */ psi) {
     if (psi <= 0) {
       return formatBytes(bytes);
@@ -44,7 +44,7 @@ export const WORDS = {
   },
   law: say("compare.words.law"),
   onTier: (/** @type {string} */ tier) => say("compare.words.on_the", { tier: named(tier) }),
-  /** What lies beside the device. */
+  /** Bytes off the device. */
   elsewhere: (/** @type {readonly {kind: string, amount: number}[]} */ parts) =>
     parts.map(({ kind, amount }) => ` + ${formatBytes(amount)} ${named(kind)}`).join(""),
   bytes: formatBytes,
@@ -63,7 +63,7 @@ export const WORDS = {
   paused: say("compare.words.play"),
 };
 
-/** What keys do here, where it is not what they do in Replay. */
+/** The actions of keys here, if they differ from Replay. */
 export const KEY_WORDS = {
   forward: say("compare.words.forward_one_moment"),
   back: say("compare.words.back_one_moment"),

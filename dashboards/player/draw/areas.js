@@ -30,7 +30,7 @@ export function fillOf(ctx, role, theme, colours, scale) {
 
 const SCALES = [{ name: "B", bytes: 1 }, { name: "kB", bytes: 1e3 }, { name: "MB", bytes: 1e6 }, { name: "GB", bytes: 1e9 }, { name: "TB", bytes: 1e12 }];
 
-/** In what a scale counts: its numbers have three digits at most. @param {number} most bytes */
+/** The unit of a scale: its numbers have at most three digits. @param {number} most bytes */
 export function scaleOf(most) {
   return SCALES.findLast(({ bytes }) => bytes <= most) ?? SCALES[0];
 }

@@ -42,7 +42,7 @@ export function drawBars({ ctx, scale }, { bars }, lanes, shown, colours, fonts)
   ];
   const perNs = lanes.width / shown.span;
   const rounded = lanes.program >= 8;
-  // Waits first: they are what nothing else fills.
+  // Waits first: nothing else fills them.
   for (const pass of [WAIT, 0]) {
     for (let i = 0; i < bars.length; i += 7) {
       const kind = bars[i + 2];
@@ -84,7 +84,7 @@ export function drawBars({ ctx, scale }, { bars }, lanes, shown, colours, fonts)
 }
 
 /**
- * The critical path: a line in the seam below what a rank computes or above what it communicates,
+ * The critical path: a line in the seam below a rank's computation or above its communication,
  * from rank to rank; dashed where it waits.
  * @param {Layer} layer
  * @param {Timeline} timeline

@@ -1,4 +1,4 @@
-// Calls in the magnifier of which no messages were recorded.
+// Calls in the magnifier without recorded messages.
 
 import { say } from "#player/words.js";
 
@@ -8,7 +8,7 @@ import { say } from "#player/words.js";
 /** @import { Scene } from "#player/scene.d.ts" */
 
 /**
- * A call of which no messages were recorded: who took part, and what it was. No packets are made up.
+ * A call without recorded messages: its ranks and its operation. No packets are invented.
  * @param {CanvasRenderingContext2D} ctx
  * @param {Scene} scene
  * @param {string} call

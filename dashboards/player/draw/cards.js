@@ -1,4 +1,4 @@
-// Rank cards: what each rank holds, a column for each unit, a band for each state. Drawn when a
+// Rank cards: the contents of each rank, one column per unit, one band per state. Drawn when a
 // step begins: of the cells only those that changed.
 
 import { palette, shardColour } from "#player/colours.js";
@@ -124,7 +124,7 @@ export class Cards {
 }
 
 /**
- * What stays: the cards and the names of ranks and states.
+ * The static part: the cards and the names of ranks and states.
  * @param {Layer} layer
  * @param {CardLayout} layout
  * @param {Scene} scene
@@ -215,7 +215,7 @@ function drawNodes(ctx, { nodes, nodeY, cards }, colours, fonts) {
 }
 
 /**
- * What a step changes beside the cells: bytes held, who does what, and the unit in question.
+ * A step's changes besides the cells: bytes, actions of ranks, and the active unit.
  * @param {Layer} layer
  * @param {CardLayout} layout
  * @param {Scene} scene

@@ -1,5 +1,5 @@
-// Draws what a rank has of a unit, shard by shard. The hue says which shard, the texture says how
-// it is held: solid kept, hatched gathered, dashed arriving, dotted not yet reduced.
+// Draws a rank's part of a unit, shard by shard. The hue identifies the shard, the texture its state: solid
+// kept, hatched gathered, dashed arriving, dotted not yet reduced.
 
 import { contrast, mix, shardColour, shardEdge } from "#player/colours.js";
 import { textures } from "#player/draw/textures.js";
@@ -17,7 +17,7 @@ export const CODE = /** @type {const} */ ({
   STALE: 7,
 });
 
-/** In fewer pixels runs would say more than is held. */
+/** In fewer pixels, runs would exaggerate. */
 const NARROWEST_RUNS = 4;
 const DASHES = [3, 2];
 /** @type {number[]} */
@@ -159,8 +159,8 @@ export function paintUnit(ctx, colours, scale, cells, first, numShards, hue, x, 
 }
 
 /**
- * The same where a shard has no room: shards that are held alike are one run, and what is kept
- * comes last, so that it is seen. A run of one shard has that shard's hue, and one of several none.
+ * The same if a shard has no room: shards in the same state are one run, and kept ones are drawn last, so
+ * that they are visible. A run of one shard has that shard's hue, and one of several none.
  * @param {CanvasRenderingContext2D} ctx
  * @param {Palette} colours
  * @param {number} scale
@@ -203,7 +203,7 @@ export function paintRuns(ctx, colours, scale, cells, first, numShards, hue, x, 
 }
 
 /**
- * A few pixels: the more shards are held, the darker.
+ * A few pixels: darker for more shards.
  * @param {CanvasRenderingContext2D} ctx
  * @param {Palette} colours
  * @param {Uint8Array} cells

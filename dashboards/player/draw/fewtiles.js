@@ -1,5 +1,5 @@
-// A rank's row of the magnifier where there are too many shards for letters: a strip of all of them, and
-// large those that it owns, sends and receives.
+// A rank's row of the magnifier with too many shards for letters: a strip of all of them, and in large those
+// that it owns, sends and receives.
 
 import { paintRuns } from "#player/draw/cells.js";
 
@@ -29,7 +29,7 @@ export function largeTiles(tiles, own, rank, packets, row) {
 }
 
 /**
- * All shards in a strip, those that are held alike as one run.
+ * All shards in a strip, with those in the same state as one run.
  * @param {CanvasRenderingContext2D} ctx
  * @param {Palette} colours
  * @param {number} scale

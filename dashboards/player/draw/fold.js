@@ -1,5 +1,5 @@
-// Where everything lies when many ranks are folded: a strip for each rank in one or two columns,
-// beside it a rail for packets. Pure.
+// The layout of many, folded ranks: a strip for each rank in one or two columns, beside it a rail for
+// packets. Pure.
 
 import { unitColumns } from "#player/draw/layout.js";
 

@@ -1,4 +1,4 @@
-// Rows of bars beside each other's scale: a name, what it is made of, where its law is, a number.
+// Rows of bars on a common scale: a name, its parts, the mark of its law, a number.
 
 import { palette } from "#player/colours.js";
 import { Layer, watch } from "#player/draw/layer.js";

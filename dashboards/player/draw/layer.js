@@ -1,5 +1,5 @@
-// Canvases on top of each other in one host. What changes seldom and what changes in every frame
-// lie on different ones, so that a frame clears and draws little.
+// Canvases on top of each other in one host. Rarely and frequently changing parts are on different ones, so
+// that a frame clears and draws little.
 
 import { say } from "#player/words.js";
 
@@ -11,7 +11,7 @@ import { say } from "#player/words.js";
  */
 
 /**
- * What the layers of a host are drawn on, where it is not the screen: a picture that is taken away.
+ * The target of a host's layers, if it is not the screen: an exported picture.
  * @typedef {object} Paper
  * @property {number} scale device pixels in a CSS pixel
  * @property {((canvas: HTMLCanvasElement) => CanvasRenderingContext2D) | null} pen in place of the
@@ -134,7 +134,7 @@ export function pointIn(event, host) {
 }
 
 /**
- * Which values decided how something was drawn; tells when one of them is another.
+ * Remembers the values behind a drawing; tells when one of them has changed.
  * @returns {(...values: unknown[]) => boolean}
  */
 export function watch() {

@@ -137,7 +137,7 @@ export function layoutCards({ width, height, numRanks, units, states, fonts, mea
     const widest = gutter ? "99.9 MB" : numSeams === 0 ? `${say("draw.cards.states_2")}99.9 MB` : `${say("draw.cards.states_device")}99.9 MB`;
     const twoLines = name + 10 + measure(widest, fonts.mono) > inner;
     const header = twoLines ? 2 * size + 18 : size + 17;
-    // where nothing is known of units, a bar of what memory holds and a line below it
+    // without known units, a bar of the memory and a line below it
     const footer = fonts.smallSize + 12 + (states.length === 0 ? 1.6 * size : 0);
     const above = gutter ? 0 : size + 6;
     const seam = gutter && height < leastHeight(states, nodes.length, fonts) + numSeams * seamHeight(size) ? SHORT_SEAM : seamHeight(size);
@@ -235,7 +235,7 @@ function heightOfBand({ bytes_per_parameter: bytes }, perByte) {
 }
 
 const NODE_GAP = 22;
-/** Between tiers whose names stand in the labels of their states. */
+/** Between tiers with names in the labels of their states. */
 const SHORT_SEAM = 6;
 
 /**

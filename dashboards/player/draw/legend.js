@@ -1,4 +1,4 @@
-// What the textures of the stage mean, with swatches for the page to draw.
+// The meaning of the stage's textures, with swatches for the page to draw.
 
 import { palette, shardColour, shardEdge } from "#player/colours.js";
 import { CODE, paintSlice } from "#player/draw/cells.js";

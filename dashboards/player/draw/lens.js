@@ -1,4 +1,4 @@
-// One rank's part of the magnifier: its name and what it does, its rows of tiles, a line of words.
+// One rank's part of the magnifier: its name and action, its rows of tiles, a line of words.
 
 import { shardColour } from "#player/colours.js";
 import { CODE } from "#player/draw/cells.js";

@@ -1,5 +1,5 @@
-// The magnifier: the active unit on every rank, large, with what travels between them. What a step
-// changes is drawn when it begins, what moves in every frame while it plays.
+// The magnifier: the active unit on every rank, large, with the packets between them. Changes of a step are
+// drawn when it begins, moving parts in every frame while it plays.
 
 import { palette } from "#player/colours.js";
 import { drawCall } from "#player/draw/calls.js";
@@ -97,7 +97,7 @@ export class Magnifier {
       const crosses = from >= 0 && to >= 0 && linkBetween(doc.run, doc.ranks[from], doc.ranks[to]) === "between nodes";
       const nth = before.get(from) ?? 0;
       before.set(from, nth + 1);
-      // What goes both ways between the same ranks rests nearer to its sender.
+      // Packets in both directions between the same ranks rest nearer to their senders.
       const rest = visible.length > model.numRanks ? Math.min(0.44, 0.16 + 0.08 * nth) : 0.5;
       const signs = signWidth(packet.shards, share, fonts);
       /** @param {string} words */

@@ -1,4 +1,4 @@
-// Where everything of the magnifier lies: a lens for each rank, its rows of tiles, the ring around
+// The layout of the magnifier: a lens for each rank, its rows of tiles, the ring around
 // them. Up to four ranks stand in a line, more go there and back, so that neighbours stay neighbours.
 // Of more than eight, the ranks around the selected one are shown, each with a strip of all shards. Pure.
 

@@ -1,5 +1,5 @@
-// The state map of one rank: a column for each unit, a band for each state. What a rank's card in
-// Replay and a run's card in Compare have in common.
+// The state map of one rank: a column for each unit, a band for each state. Common to a rank's card in Replay
+// and a run's card in Compare.
 
 import { paintUnit } from "#player/draw/cells.js";
 import { isTogether } from "#player/draw/layout.js";
@@ -137,7 +137,7 @@ export function drawTierLines(ctx, { left, bands }, width, colours, fonts) {
  * Names of the tiers below the device, each above its first state.
  * @param {CanvasRenderingContext2D} ctx
  * @param {MapPlace} place
- * @param {readonly State[]} states those whose tiers are named
+ * @param {readonly State[]} states those with named tiers
  * @param {Palette} colours
  * @param {Fonts} fonts
  */
@@ -171,7 +171,7 @@ export function drawUnitNames(ctx, { left, unitsY }, labels, active, colours, fo
 }
 
 /**
- * A line around a unit in some bands: what a step is about.
+ * A line around a unit in some bands: the subject of a step.
  * @param {CanvasRenderingContext2D} ctx
  * @param {MapPlace} place
  * @param {number} unit
@@ -190,7 +190,7 @@ export function outlineUnit(ctx, { left, columns, bands }, unit, states, colours
 }
 
 /**
- * A cross over a unit in a band: what was gathered of it is given back.
+ * A cross over a unit in a band: its gathered shards are freed.
  * @param {CanvasRenderingContext2D} ctx
  * @param {MapPlace} place
  * @param {number} unit

@@ -22,7 +22,7 @@ import { named, say } from "#player/words.js";
 /** @import { Memory, RankMemory, Tier } from "#player/types.d.ts" */
 
 /**
- * What lies in one tier.
+ * The contents of one tier.
  * @typedef {object} Strip
  * @property {Tier} tier
  * @property {string[]} roles
@@ -58,7 +58,7 @@ export function stripsOf({ roles, tiers, laws, law, law_bytes: bytes }, own) {
 }
 
 /**
- * What a strip is: its tier, and what the law says of that.
+ * The label of a strip: its tier, and its law.
  * @param {CanvasRenderingContext2D} ctx
  * @param {Strip} strip
  * @param {Plot} plot

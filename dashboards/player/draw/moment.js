@@ -1,5 +1,4 @@
-// What a step means for the stage: which unit and bands it concerns, who computes or waits, what a
-// rank holds. Pure.
+// A step on the stage: its unit and bands, computing and waiting ranks, the contents of a rank. Pure.
 
 import { waitedIn } from "#player/frames.js";
 
@@ -44,8 +43,7 @@ function roleOfCopy({ purpose }) {
 }
 
 /**
- * What a rank does in a step; "" if nothing is to be said. One that computes may wait as well: that
- * is told beside it.
+ * The action of a rank in a step; "" for none. A computing rank may wait as well: that is shown beside it.
  * @param {Step} step
  * @param {number} rank
  * @returns {"" | "computes" | "updates" | "waits"}
@@ -58,7 +56,7 @@ export function doing(step, rank) {
 }
 
 /**
- * Bytes of model states that a rank holds in a tier. What has not arrived does not count.
+ * Bytes of model states that a rank holds in a tier. Shards in flight do not count.
  * @param {Model} model
  * @param {Uint8Array} cells
  * @param {number} rank

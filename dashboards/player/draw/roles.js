@@ -1,4 +1,4 @@
-// What a rank holds where it is not known of which unit: a bar of bytes by role.
+// The contents of a rank with unknown units: a bar of bytes by role.
 
 import { roleColour } from "#player/colours.js";
 import { localTime } from "#player/draw/moment.js";

@@ -1,4 +1,4 @@
-// Memory as stacked areas: sums by role, thinned to what a screen can show. Pure.
+// Memory as stacked areas: sums by role, thinned to the resolution of a screen. Pure.
 
 import { named } from "#player/words.js";
 
@@ -16,7 +16,7 @@ export function shortRole(role) {
   return named(brief(role));
 }
 
-/** What a band of a card is called. @param {Pick<import("#player/types.d.ts").State, "name" | "role">} state */
+/** The name of a card's band. @param {Pick<import("#player/types.d.ts").State, "name" | "role">} state */
 export function bandName({ name, role }) {
   return name || shortRole(role);
 }
@@ -36,7 +36,7 @@ const SHORT = new Map([
   ["library workspaces", "workspaces"],
 ]);
 
-/** What the optimizer keeps: one entry of a legend where three have no room. */
+/** Optimizer states: one entry of a legend if three have no room. */
 const OPTIMIZER = ["master", "momentum", "variance"];
 
 /** @typedef {{label: string, roles: string[]}} Entry */

@@ -93,13 +93,13 @@ export class Stage {
     return Math.round(Math.min(tallest, Math.max(least, wanted)));
   }
 
-  /** What the magnifier holds, and where. */
+  /** The contents and layout of the magnifier. */
   shown() {
     const { magnified, layout } = this.magnifier ?? { magnified: null, layout: null };
     return { magnified, layout };
   }
 
-  /** What is there: in the magnifier, or in the whole model below it. @param {number} x @param {number} y
+  /** The region there: in the magnifier, or in the whole model below it. @param {number} x @param {number} y
    *  @returns {Region | null} */
   find(x, y) {
     const { scene } = this;

@@ -1,5 +1,5 @@
-// More than eight ranks: a heat strip for each. What changed is drawn when a step begins; packets
-// move on a rail beside the strips.
+// More than eight ranks: a heat strip for each. Changes are drawn when a step begins; packets move on a rail
+// beside the strips.
 
 import { inkOn, palette, shardColour } from "#player/colours.js";
 import { cellAt } from "#player/naming/find.js";
@@ -120,7 +120,7 @@ export class Strips {
       const side = sideOf(layout, edge.from);
       const { ctx } = this.rails[side];
       const from = rowY(layout, edge.from) + middle;
-      // What goes to the other column leaves this one at its end.
+      // Packets to the other column leave this one at its end.
       const sameSide = sideOf(layout, edge.to) === side;
       const end = layout.top + layout.rows * layout.rowHeight;
       const to = sameSide ? rowY(layout, edge.to) + middle : edge.to > edge.from ? end : layout.top;
@@ -216,7 +216,7 @@ function drawHeader(ctx, layout, { document: doc }, colours, fonts, measure) {
 }
 
 /**
- * Names of ranks, who does what, the selected row, and the unit in question.
+ * Names and actions of ranks, the selected row, and the active unit.
  * @param {Layer} layer
  * @param {FoldLayout} layout
  * @param {Scene} scene

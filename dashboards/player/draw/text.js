@@ -28,7 +28,8 @@ const fonts = (size, smallSize) => ({
 });
 
 const DESK = fonts(15, 13);
-/** By the width of the window: who projects it larger sits further away. @type {Map<number, Fonts>} */
+/** By the width of the window: the audience of a larger projection sits further away. @type {Map<number,
+ *  Fonts>} */
 const lastRow = new Map();
 
 /** @param {boolean} present @returns {Fonts} */
@@ -158,7 +159,7 @@ export function niceStep(range, count) {
 }
 
 /**
- * A text on so many lines; what has no room in the last is cut.
+ * A text on so many lines; the excess in the last one is cut.
  * @param {string} text
  * @param {number} room
  * @param {number} most lines

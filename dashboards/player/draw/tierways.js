@@ -1,4 +1,4 @@
-// What a rank copies between its tiers, in the magnifier: down or up from the row of one tier to that of
+// A rank's copies between its tiers, in the magnifier: down or up from the row of one tier to that of
 // the other. Pure.
 
 import { tileBox } from "#player/draw/magnifierlayout.js";

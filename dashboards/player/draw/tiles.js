@@ -1,4 +1,4 @@
-// A shard in the magnifier: its hue says which, its texture how it is held, its letter both aloud.
+// A shard in the magnifier: its hue identifies it, its texture shows its state, its letter both.
 
 import { inkOn, mix, shardColour, shardEdge } from "#player/colours.js";
 import { CODE, paintSlice } from "#player/draw/cells.js";
@@ -10,11 +10,11 @@ import { letterOf } from "#player/lens/letters.js";
 /** @import { Tile } from "#player/lens/magnify.js" */
 
 const RADIUS = 6;
-/** What is not quite kept: its ground is the card's or pale, so its letter needs no plate. */
+/** States other than kept: their ground is the card's or pale, so their letter needs no plate. */
 const PALE = new Set(/** @type {number[]} */ ([CODE.ABSENT, CODE.STALE]));
 
 /**
- * A tile without what is on its way: that is drawn while it comes.
+ * A tile without shards in flight: these are drawn as they arrive.
  * @param {CanvasRenderingContext2D} ctx
  * @param {Palette} colours
  * @param {number} scale device pixels in a CSS pixel
@@ -70,7 +70,7 @@ export function drawFrame(ctx, colours, { x, y, w, h }, { edge, isAbsent, isComi
 }
 
 /**
- * What is on its way, and its letter.
+ * A shard in flight, and its letter.
  * @param {CanvasRenderingContext2D} ctx
  * @param {Palette} colours
  * @param {number} scale
@@ -93,7 +93,7 @@ export function drawArriving(ctx, colours, scale, tile, box, part, fonts, measur
 }
 
 /**
- * A letter in the middle, on a plate where the tile is no plain colour; below it whose sum it is.
+ * A letter in the middle, on a plate if the tile is not a plain colour; below it the ranks in its sum.
  * @param {CanvasRenderingContext2D} ctx
  * @param {Palette} colours
  * @param {Tile} tile

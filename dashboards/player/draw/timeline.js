@@ -1,5 +1,5 @@
-// The timeline: who was busy with what, and when. Click seeks, wheel and drag zoom, double click
-// shows all of it.
+// The timeline: the activity of ranks over time. A click seeks, wheel and drag zoom, a double click shows all
+// of it.
 
 import { mix, palette } from "#player/colours.js";
 import { drawAxis, drawBars, drawNames, drawPath } from "#player/draw/bars.js";
@@ -89,7 +89,7 @@ export class TimelineView {
     host.addEventListener("wheel", (event) => this.wheel(event), { signal, passive: false });
   }
 
-  /** A drag is over: it zooms; what hardly moved seeks, or selects the rank whose name it is on.
+  /** A drag ended: it zooms; one that hardly moved seeks, or selects the rank by its name.
    *  @param {number} x @param {number} y */
   drop(x, y) {
     const from = this.dragFrom;
@@ -132,7 +132,7 @@ export class TimelineView {
     this.again();
   }
 
-  /** Draw what is shown of the time now. */
+  /** Draw the displayed interval. */
   again() {
     if (this.scene) {
       this.render(this.scene);
@@ -181,7 +181,7 @@ export class TimelineView {
     drawAxis(layer.ctx, lanes, shown, colours, fonts);
   }
 
-  /** What a drag would zoom to. */
+  /** The interval of a drag's zoom. */
   drawPicked() {
     const { picked, lanes, scene, dragFrom, dragTo } = this;
     picked.clear();

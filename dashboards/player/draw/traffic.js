@@ -30,7 +30,7 @@ import { say } from "#player/words.js";
  * @property {number} linkMost bytes at the right end of their scale
  */
 
-/** What a link is called where there is little room. @type {Readonly<Record<Link, string>>} */
+/** The short name of a link. @type {Readonly<Record<Link, string>>} */
 export const LINK_NAMES = {
   "within a node": say("draw.traffic.in_node"),
   "between nodes": say("draw.traffic.across_nodes"),
@@ -200,7 +200,7 @@ export class TrafficView {
     this.drawMoved(scene, layout, colours, fonts);
   }
 
-  /** What went over each link of the selected rank. @param {Scene} scene @param {TrafficLayout} layout
+  /** Traffic over each link of the selected rank. @param {Scene} scene @param {TrafficLayout} layout
    *  @param {Palette} colours @param {Fonts} fonts */
   drawMoved({ model, now: { position, tween }, rank }, { linkTop, linkRow, linkLeft, linkMost }, colours, fonts) {
     const { ctx } = this.bars;

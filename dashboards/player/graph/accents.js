@@ -1,4 +1,4 @@
-// Colours that only the Graph page needs; what time went to stands in its style sheet.
+// Colours that only the Graph page needs; those of time by cause are in its style sheet.
 
 /** @import { Theme } from "#player/colours.js" */
 

@@ -1,4 +1,4 @@
-// What keys and buttons of the Graph page do.
+// The actions of the Graph page's keys and buttons.
 
 import { openDialog } from "#player/dialogs.js";
 import { switchLanguage } from "#player/language.js";

@@ -1,5 +1,5 @@
-// The page's state in the URL's fragment: a link reproduces the screen. What is not understood is
-// ignored, what is out of range is left out.
+// The page's state in the URL's fragment: a link reproduces the screen. Unknown parts and values out of range
+// are ignored.
 
 import { ALL, edgeKindsIn, kindsIn, phasesIn, unitsIn } from "#player/graph/filter.js";
 
@@ -21,7 +21,7 @@ export const TABLES = /** @type {const} */ (["path", "ranks", "exposed", "waited
  */
 
 /**
- * Read a fragment; what it does not say is as usual.
+ * Parse a fragment; missing parts have their defaults.
  * @param {string} hash with or without the "#"
  * @param {GraphModel} model
  * @param {Theme | null} theme as it was chosen last
@@ -58,7 +58,7 @@ export function parseGraphPlace(hash, model, theme) {
 }
 
 /**
- * Write a fragment; what is as usual is left out.
+ * Write a fragment; defaults are omitted.
  * @param {GraphPlace} place
  * @param {GraphModel} model
  * @returns {string} with the "#"; "" if all is as usual

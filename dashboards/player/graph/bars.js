@@ -1,5 +1,5 @@
-// Draws the lanes of the graph: what is in sight, and of what is thinner than a pixel only as much
-// as the pixels show.
+// Draws the lanes of the graph: the visible part, and of bars thinner than a pixel only as many as there are
+// pixels.
 
 import { mix, inkOn, shardColour } from "#player/colours.js";
 import { numberOf, unitLabel } from "#player/draw/text.js";
@@ -15,12 +15,12 @@ import { COLLECTIVES, DISK, MESSAGES, PROGRAM, TRACKS, firstIn, unitOf } from "#
 /** @import { GraphLanes } from "#player/graph/layout.js" */
 /** @import { GraphModel } from "#player/graph/model.js" */
 
-/** How much of its colour something keeps: what decides the end, what has slack, what is filtered. */
+/** Opacity: of the critical path, of events with slack, of filtered ones. */
 const FULL = 1;
 const PALE = 0.5;
 const GHOST = 0.1;
 const STRENGTHS = [FULL, PALE, GHOST];
-/** What a bar can be; of a call, until the last rank arrives and from then on. */
+/** The kinds of bars; for a call, before and after the last rank's arrival. */
 const SORTS = ["compute", "wait", "arrived", "moves", "send", "receive", "copy", "mark"];
 
 /**
@@ -155,7 +155,7 @@ class Brush {
     }
   }
 
-  /** What a bar is, where it has room. @param {number} node @param {number} start @param {number} end
+  /** The label of a bar, if there is room. @param {number} node @param {number} start @param {number} end
    *  @param {number} y @param {number} h */
   label(node, start, end, y, h) {
     const { lanes, shown, model, passed, fonts, measure } = this.picture;
@@ -188,7 +188,7 @@ class Brush {
     return !this.hasPath || model.onPath[node] || this.isOfPath(node) ? FULL : PALE;
   }
 
-  /** Whether a node is a call whose collective is on the path. @param {number} node */
+  /** Whether a node is a call of a collective on the path. @param {number} node */
   isOfPath(node) {
     const { model } = this.picture;
     return model.kinds[node] === "call" && model.pathCollectives.has(model.doc.nodes.collective[node]);

@@ -1,4 +1,4 @@
-// The filters above the graph: what is looked at, and which sorts of edges are drawn.
+// The filters above the graph: the highlighted nodes, and the sorts of edges to draw.
 
 import { fillSelect, find, make } from "#player/dom.js";
 import { TABLES } from "#player/graph/address.js";

@@ -1,5 +1,5 @@
-// The selected event: what it is, what bound it and why, its neighbours to walk to. Without one,
-// what the critical path consists of.
+// The selected event: its description, the edge that bound it, its neighbours to walk to. Without one, the
+// parts of the critical path.
 
 import { find, make, write } from "#player/dom.js";
 import { formatDuration, formatExact, formatTime, joinDots } from "#player/format.js";
@@ -130,7 +130,7 @@ export function slackOf({ doc, onPath }, node) {
 }
 
 /**
- * What an event was ready for last, and why, in a sentence.
+ * The last dependency of an event, and its reason, in a sentence.
  * @param {GraphModel} model
  * @param {number} node
  */

@@ -1,4 +1,4 @@
-// Checks a graph document before anything is drawn. What the fields mean stands in types.d.ts.
+// Checks a graph document before anything is drawn. types.d.ts has the meaning of the fields.
 
 import {
   atLeast, finite, flag, index, indexOrNone, list, nullable, oneOf, record, rows, text, whole,
@@ -19,7 +19,7 @@ const PHASES = ["forward", "backward", "update", "setup", "outside"];
  * Check a parsed document.
  * @param {unknown} value
  * @returns {GraphDocument}
- * @throws {DocumentError} naming the first field that is wrong, and what was expected
+ * @throws {DocumentError} naming the first invalid field, and the expected value
  */
 export function checkGraph(value) {
   record({ schema: oneOf([1]) })(value, "");
@@ -89,7 +89,7 @@ const rankTime = record({
   copying_overlap: nullable(atLeast(0)),
 });
 
-/** What can be checked without knowing how long the lists are. */
+/** Checks that do not need the lengths of the lists. */
 const outline = record({
   name: text,
   iteration: whole(-1),

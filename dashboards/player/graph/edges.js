@@ -1,4 +1,4 @@
-// Draws edges, the critical path and what is selected.
+// Draws edges, the critical path and the selection.
 
 import { mix } from "#player/colours.js";
 import { NUMBERS_PER_PIECE } from "#player/graph/document.js";
@@ -76,7 +76,7 @@ export function drawEdges(ctx, picture, edges) {
 }
 
 /**
- * What is selected: a frame around it, its edges with arrows, the one that bound it thicker.
+ * The selection: a frame around it, its edges with arrows, the binding one thicker.
  * @param {CanvasRenderingContext2D} ctx
  * @param {Picture} picture
  * @param {number} node
@@ -153,8 +153,8 @@ function arrow(ctx, x, y, angle) {
 }
 
 /**
- * The critical path: a line between what a rank computes and what it communicates, from rank to
- * rank; what another one did while it ran has slack.
+ * The critical path: a line between a rank's computation and its communication, from rank to rank; concurrent
+ * events of other ranks have slack.
  * @param {CanvasRenderingContext2D} ctx
  * @param {Picture} picture
  */

@@ -1,4 +1,4 @@
-// What is looked at: which nodes and which sorts of edges. Pure.
+// The filter: which nodes and which sorts of edges. Pure.
 
 import { EDGE_KINDS } from "#player/graph/document.js";
 import { unitOf } from "#player/graph/model.js";
@@ -13,8 +13,8 @@ import { unitOf } from "#player/graph/model.js";
  * @property {string} phase
  * @property {string} unit
  * @property {number} rank a position in `ranks`
- * @property {boolean} critical only what is on the critical path
- * @property {boolean} waits only what waits
+ * @property {boolean} critical only nodes on the critical path
+ * @property {boolean} waits only waits
  * @property {readonly EdgeKind[]} edges sorts that are drawn
  */
 

@@ -1,4 +1,4 @@
-// Which key does what on the Graph page; its help lists the same table.
+// The keys of the Graph page; its help lists the same table.
 
 import { focusOf } from "#player/keys.js";
 import { say } from "#player/words.js";

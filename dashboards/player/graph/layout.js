@@ -123,7 +123,7 @@ export function laneAt(lanes, y) {
 }
 
 /**
- * Both ends of an edge: from where what it brings was there, to where it was needed. A collective
+ * Both ends of an edge: from the availability of its data, to their use. A collective
  * is left on each rank at that rank's own time.
  * @param {GraphModel} model
  * @param {GraphLanes} lanes

@@ -1,4 +1,4 @@
-// What the bars of the graph mean, drawn as they are drawn there.
+// The meaning of the graph's bars, drawn as in the graph.
 
 import { make } from "#player/dom.js";
 import { palette } from "#player/colours.js";

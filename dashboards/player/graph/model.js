@@ -1,12 +1,12 @@
-// Reads a graph document into what is asked for again and again: typed arrays, lanes in the order
-// of time, and the edges of each node.
+// Reads a graph document into frequently used forms: typed arrays, lanes in the order of time, and the edges
+// of each node.
 
 import { NUMBERS_PER_PIECE, checkGraph } from "#player/graph/document.js";
 import { say } from "#player/words.js";
 
 /** @import { EdgeKind, GraphDocument, NodeKind } from "#player/graph/types.d.ts" */
 
-/** What a rank does in parallel: its program, its collectives, their messages, its copies. */
+/** The parallel activities of a rank: its program, its collectives, their messages, its copies. */
 export const TRACKS = 5;
 export const [PROGRAM, COLLECTIVES, MESSAGES, BUS, DISK] = [0, 1, 2, 3, 4];
 

@@ -1,5 +1,5 @@
-// Puts the Graph page together: one place, one frame. Whatever happens changes the place and asks
-// for a frame; the frame draws the graph and writes all that stands around it.
+// Puts the Graph page together: one place, one frame. Every event changes the place and requests a frame; the
+// frame draws the graph and updates everything around it.
 
 import { DocumentError } from "#player/checks.js";
 import { fillSelect, find, make, offer, write } from "#player/dom.js";
@@ -63,7 +63,7 @@ function asShown(loaded) {
   return "embed" in document.documentElement.dataset && isPlain ? { ...loaded, path: null } : loaded;
 }
 
-/** Who waited for whom, and beside it the rest. @param {readonly string[]} clauses */
+/** The waits between ranks, and beside them the rest. @param {readonly string[]} clauses */
 export function sentences(clauses) {
   const last = clauses[clauses.length - 1] ?? "";
   const rest = clauses.slice(0, -1).join(say("graph.words.clause"));
@@ -145,7 +145,7 @@ export class GraphPage {
     find(this.root, "#iteration-label", HTMLElement).hidden = iterations.length < 2;
   }
 
-  /** Show what the address says. */
+  /** Go to the place in the address. */
   follow() {
     const place = parseGraphPlace(this.fragment.read(), this.model, storedTheme());
     this.view.shown.show(place.from, place.to);

@@ -1,4 +1,4 @@
-// What each rank's time went to: a bar for each, and the largest cause of its exposed communication.
+// Each rank's time by cause: a bar for each, and the largest cause of its exposed communication.
 
 import { find, make, write } from "#player/dom.js";
 import { formatDuration, formatTime } from "#player/format.js";

@@ -1,5 +1,5 @@
-// The tables below the graph: the critical path event by event, each rank's time, what was exposed,
-// who waited for whom. The way through for a screen reader, and the numbers of `zerosim graph`.
+// The tables below the graph: the critical path event by event, each rank's time, exposed communication,
+// waits between ranks. Accessible to screen readers, with the numbers of `zerosim graph`.
 
 import { find, make } from "#player/dom.js";
 import { formatDecimal, formatExact } from "#player/format.js";
@@ -12,7 +12,7 @@ import { named, say } from "#player/words.js";
 
 /** Rows that a table shows. */
 const MOST_ROWS = 500;
-/** Columns that are words and stand to the left. */
+/** Columns with words, aligned to the left. */
 const WORDS = new Set(["what", "cause", "phase", "purpose"].map((name) => say(`graph.words.${name}`)));
 
 /**

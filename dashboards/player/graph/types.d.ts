@@ -2,7 +2,7 @@
  * A graph document: the event graph of one iteration, as `zerosim.view.replay.graphview` writes it and
  * the Graph page reads it. Nodes and edges are columns: entry k of each list belongs to node (edge)
  * k. Ranks are positions in `ranks`, texts positions in `texts`; times are nanoseconds since the
- * iteration began; "-1" stands for what there is not.
+ * iteration began; "-1" means missing.
  */
 
 import type { Phase } from "#player/types.d.ts";
@@ -20,18 +20,18 @@ export interface GraphDocument {
   /** -1 for a program without iterations. */
   iteration: number;
   iterations: number[];
-  /** What `zerosim graph` says first, in parts: how long it took, why, who waited for whom. */
+  /** The first sentence of `zerosim graph`, in parts: the duration, its causes, the waits between ranks. */
   clauses: string[];
   /** All its times are predicted: it was simulated, or placed anew. */
   is_predicted: boolean;
-  /** Whether the graph is one of a run that went well; if not, `violations` says why. */
+  /** Whether the graph passes all checks; if not, `violations` has the reasons. */
   holds: boolean;
   violations: string[];
   notes: string[];
   /** Global ranks that the trace holds, ascending. */
   ranks: number[];
   duration_ns: number;
-  /** What the codes in `nodes` and `path` mean. */
+  /** The meaning of the codes in `nodes` and `path`. */
   kinds: NodeKind[];
   phases: Phase[];
   /** "copying" only where there is time of it. */
@@ -89,7 +89,7 @@ export interface Time {
   /** False: `ranks` and `exposed` are empty, and `waited` compares arrivals only. */
   waits_recorded: boolean;
   ranks: RankTime[];
-  /** Three numbers each, the longest first: who waited, for whom, ns. */
+  /** Three numbers each, the longest first: waiting rank, awaited rank, ns. */
   waited: number[];
   exposed: Exposed[];
 }

@@ -1,4 +1,4 @@
-// The graph on its canvas: what part of the time is shown, and what a pointer does to it.
+// The graph on its canvas: the displayed interval, and the pointer's actions.
 
 import { palette } from "#player/colours.js";
 import { drawAxis, drawNames } from "#player/draw/bars.js";
@@ -25,7 +25,7 @@ const CLICK = 5;
 const NEAR = 4;
 
 /**
- * What is drawn.
+ * The scene to draw.
  * @typedef {object} GraphScene
  * @property {Filter} filter
  * @property {Uint8Array} passed

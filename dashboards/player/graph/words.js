@@ -1,4 +1,4 @@
-// All that the Graph page says, in one place. What a trace says (labels, reasons, notes) is not here.
+// The texts of the Graph page, in one place. Texts of a trace (labels, reasons, notes) are not here.
 
 import { formatExact } from "#player/format.js";
 import { say } from "#player/words.js";
@@ -43,7 +43,7 @@ export const CAUSE_WORDS = {
   copying: say("graph.words.bytes_moving_between_device_host_and"),
 };
 
-/** What a rank's time went to, in the order in which it is shown. */
+/** Causes of a rank's time, in display order. */
 const TIMES = /** @type {const} */ ([
   { field: "compute_ns", name: say("graph.words.compute"), sort: "compute" },
   { field: "exposed_ns", name: say("graph.words.exposed"), sort: "still" },
@@ -130,5 +130,5 @@ export const CAPTIONS = {
   waited: say("graph.words.who_waited_for_whom_to_arrive"),
 };
 
-/** Of a program whose waits were not recorded. */
+/** For a program without recorded waits. */
 export const ARRIVALS = say("graph.words.whose_collectives_waited_for_whose_arrival");

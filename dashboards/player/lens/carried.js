@@ -1,5 +1,5 @@
-// What packets carry: which shards, and of partial sums, whose gradients are in them. All of it
-// follows from the messages and frames of a document. Pure.
+// The contents of packets: their shards, and for partial sums, the ranks in them. Derived from the messages
+// and frames of a document. Pure.
 
 import { NUMBERS_PER_PACKET } from "#player/document.js";
 import { edgesOf } from "#player/draw/ring.js";
@@ -15,7 +15,7 @@ const MOST_NAMED = 4;
 
 /** @typedef {Edge & {shards: number[]}} CarryingEdge what one rank sends to another, and what it carries */
 
-/** Operations whose messages name no shard: what they bring is what arrives, as the frames have it. */
+/** Operations with messages without a shard: they bring the shards that arrive in the frames. */
 const UNNAMED = ["all-to-all", "broadcast", "reduce"];
 
 /**
@@ -40,7 +40,7 @@ export function carriedIn(step, call, arriving) {
 }
 
 /**
- * Whose gradients are in what each rank has of each shard, once the messages before a step have come.
+ * The ranks whose gradients are in each rank's copy of each shard, after the messages before a step.
  */
 export class Sums {
   /**
@@ -70,7 +70,8 @@ export class Sums {
     }
   }
 
-  /** All messages of a step at once: what is sent is what was there before it. @param {Model} model @param {number} k */
+  /** All messages of a step at once: they send the contents from before it. @param {Model} model @param
+   *  {number} k */
   add(model, k) {
     const { packets, op } = model.doc.steps[k];
     const [low, high] = [this.low.slice(), this.high.slice()];
@@ -127,7 +128,7 @@ function arrivalsAt({ changeStart, changeCell, changeAfter, numShards, numUnits,
 }
 
 /**
- * Whose gradients are in a sum: "0+1", "5 ranks", "all".
+ * The ranks in a sum: "0+1", "5 ranks", "all".
  * @param {readonly number[]} places of ranks
  * @param {readonly number[]} ranks global
  * @param {number} numRanks

@@ -1,5 +1,5 @@
-// Pipelines in the magnifier: which micro-batches each stage has, and which are on their way. What a
-// rank has follows from the messages of the micro-batches, up to a step. Pure.
+// Pipelines in the magnifier: the micro-batches of each stage, and those in flight. The contents of a rank
+// follow from the messages of the micro-batches, up to a step. Pure.
 
 import { formatRanks, joinDots } from "#player/format.js";
 import { edgesOf } from "#player/draw/ring.js";
@@ -13,7 +13,7 @@ import { say } from "#player/words.js";
 
 const FORWARD = "send activations";
 const BACKWARD = "send gradients of activations";
-/** What a stage has of a micro-batch. */
+/** The state of a micro-batch on a stage. */
 export const FLIGHT = /** @type {const} */ ({ NONE: 0, COMES: 1, HERE: 2, DONE: 3 });
 
 /** Whether micro-batches go from rank to rank. @param {Model} model */

@@ -1,4 +1,4 @@
-// What shards are called: a, b, c, d ... z, aa, ab. A lesson speaks of piece a, and so does a picture.
+// The labels of shards: a, b, c, d ... z, aa, ab. Lessons and pictures refer to the same piece a.
 
 /** @param {number} shard from 0 @returns {string} */
 export function letterOf(shard) {

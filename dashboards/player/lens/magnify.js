@@ -1,5 +1,5 @@
-// What the magnifier holds at a step: of the active unit every shard on every rank, with its letter,
-// what travels between the ranks, and a line on each rank. A function of (model, cells, position). Pure.
+// The contents of the magnifier at a step: every shard of the active unit on every rank, with its letter, the
+// packets between the ranks, and a line on each rank. A function of (model, cells, position). Pure.
 
 import { formatBytes, formatExact, joinDots } from "#player/format.js";
 import { freedCells } from "#player/frames.js";
@@ -144,7 +144,7 @@ function cellOf({ numStates, numUnits, numShards }, rank, state, unit, shard) {
 }
 
 /**
- * What becomes of a cell after a step, as the frames have it; a copy where they end before.
+ * A cell's state after a step, from the frames; a copy if they end before.
  * @param {Model} model
  * @param {number} position
  * @returns {(cell: number) => CellCode}
@@ -188,7 +188,7 @@ function together(model, cells, rank, row, units, shard) {
   if (isAll || code !== ABSENT) {
     return { code: /** @type {CellCode} */ (code), isAll };
   }
-  counts[ABSENT] = 0; // what some units have is more than nothing
+  counts[ABSENT] = 0; // present in some units outweighs absent
   return { code: /** @type {CellCode} */ (counts.indexOf(Math.max(...counts))), isAll };
 }
 
@@ -217,7 +217,7 @@ function captionOf({ doc, numShards }, units, rows, call) {
   ]);
 }
 
-/** What a beat goes through, tile by tile. @param {Model} model @param {number} position */
+/** The tiles of a beat. @param {Model} model @param {number} position */
 function tilesCaption({ doc, beatOf }, position) {
   const { within, units } = doc.beats[beatOf[position]];
   const padded = units.reduce((sum, unit) => sum + doc.units[unit].padded_elements, 0);

@@ -1,4 +1,4 @@
-// What the magnifier is about at a step: some units, and the states of them that change. Pure.
+// The subject of the magnifier at a step: some units, and their changing states. Pure.
 
 import { activeStates } from "#player/draw/moment.js";
 import { named, say } from "#player/words.js";

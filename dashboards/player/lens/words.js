@@ -1,4 +1,4 @@
-// What the magnifier says of each rank. Pure.
+// The magnifier's words for each rank. Pure.
 
 import { doing } from "#player/draw/moment.js";
 import { formatBytes, formatWait } from "#player/format.js";
@@ -48,7 +48,7 @@ function waitWords(model, position, rank, hops) {
 }
 
 /**
- * What each rank puts into a call and gets out of it; of the hops in between nothing is known.
+ * Each rank's input and output of a call; the hops in between are unknown.
  * @param {Collective} call
  * @param {number} count of ranks
  */
@@ -115,7 +115,7 @@ function copyWords({ doc }, position, rank) {
   return bytes > 0 ? say("lens.words.from_to", { bytes: formatBytes(bytes), origin: named(origin), target: named(target) }) : say("lens.words.copies_nothing");
 }
 
-/** What a rank has, where nothing moves. @param {Model} model @param {number} rank
+/** The contents of a rank, if nothing moves. @param {Model} model @param {number} rank
  *  @param {Omit<Magnified, "words">} magnified */
 function heldWords({ numShards }, rank, { tiles }) {
   const own = tiles[rank][0] ?? [];

@@ -1,4 +1,4 @@
-// A question's form: what is answered in it, and what is said of that.
+// A question's form: its answer, and the feedback.
 
 import { find, make } from "#player/dom.js";
 import { arrange, keysOf, mark } from "#player/lesson/order.js";
@@ -68,7 +68,7 @@ function optionAt(form) {
 }
 
 /**
- * Say what is known of an answer.
+ * Show the feedback on an answer.
  * @param {HTMLFormElement} form
  * @param {"right" | "wrong" | "shown"} how
  * @param {string} headline
@@ -86,19 +86,19 @@ export function sayHeld(form, words) {
   find(form, ".feedback", HTMLElement).replaceChildren(box);
 }
 
-/** So that what was said is read. @param {HTMLFormElement} form */
+/** So that a screen reader reads the feedback. @param {HTMLFormElement} form */
 export function bringIntoView(form) {
   find(form, ".feedback", HTMLElement).scrollIntoView({ block: "nearest" });
 }
 
-/** Say in one line what went wrong. @param {HTMLFormElement} form @param {string} line */
+/** Show an error in one line. @param {HTMLFormElement} form @param {string} line */
 export function sayProblem(form, line) {
   const box = make("p", "said problem", line);
   find(form, ".feedback", HTMLElement).replaceChildren(box);
 }
 
 /**
- * After a wrong answer: what to do next.
+ * After a wrong answer: the next options.
  * @param {HTMLFormElement} form
  * @param {Told} told
  * @param {Words} words

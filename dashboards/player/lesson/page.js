@@ -1,4 +1,4 @@
-// A lesson in its page: one step at a time, predictions, and what they uncover.
+// A lesson in its page: one step at a time, predictions, and the parts that they uncover.
 
 import { find, write } from "#player/dom.js";
 import { focusOf } from "#player/keys.js";

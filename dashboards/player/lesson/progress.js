@@ -1,11 +1,11 @@
-// What a reader has done of the lessons.
+// A reader's progress in the lessons.
 
 import { isObject, keptUnder } from "#player/kept.js";
 
 /** @typedef {"number" | "choice" | "order" | "click" | "mark"} Kind */
 
 /**
- * What became of a question.
+ * The state of a question.
  * @typedef {object} Told
  * @property {string | string[]} given the latest answer
  * @property {number} wrong how often it was wrong
@@ -46,7 +46,7 @@ function parseQuestions(plain) {
 }
 
 /**
- * What is known of a question after one more answer.
+ * The state of a question after one more answer.
  * @param {Told | undefined} told
  * @param {string | string[]} given
  * @param {boolean} right
@@ -62,7 +62,7 @@ export function answered(told, given, right) {
 }
 
 /**
- * The same after an answer of which nothing is said yet.
+ * The same after an answer without feedback so far.
  * @param {Told | undefined} told
  * @param {string | string[]} given
  * @returns {Told}
@@ -71,7 +71,7 @@ export function noted(told, given) {
   return { wrong: 0, right: false, shown: false, ...told, given, held: true };
 }
 
-/** What a question covers may be seen. @param {Told | undefined} told */
+/** Whether the parts after a question may be seen. @param {Told | undefined} told */
 export function isSettled(told) {
   return told !== undefined && (told.right || told.shown);
 }

@@ -1,4 +1,4 @@
-// The questions of a lesson: what is said of answers, and what comes into the page with them.
+// The questions of a lesson: feedback on answers, and the parts of the page that they uncover.
 
 import { find, write } from "#player/dom.js";
 import {
@@ -26,7 +26,7 @@ export class Questions {
     /** Of the runs that were recorded here; "" for the committed ones. */
     this.run = root.dataset.run ?? "";
     this.progress = loadAll()[this.id] ?? begin();
-    /** Says in which room the reader is, if in any. */
+    /** The reader's room, if any. */
     this.slot = find(document, "#room-slot", HTMLElement);
     /** Answers of the room that are just being judged. @type {Set<string>} */
     this.released = new Set();
@@ -69,7 +69,7 @@ export class Questions {
       } else if ("held" in said) {
         this.tell(question, noted(this.progress.questions[question], given));
         sayHeld(form, this.words);
-        this.release(); // the class may have been shown what is right while this was on its way
+        this.release(); // the class may have seen the right answer in the meantime
       } else {
         await this.take(form, given, said);
       }
@@ -107,7 +107,7 @@ export class Questions {
     }
   }
 
-  /** What is right was shown to the class, or the room is left: answers that were held are judged. */
+  /** The class has seen the right answer, or the room is left: held answers are judged. */
   async release() {
     const { place, told = "" } = this.slot.dataset;
     const shown = new Set(told.split(" "));
@@ -144,7 +144,7 @@ export class Questions {
     }
   }
 
-  /** Put what is known of questions back into their forms. @param {HTMLElement} where */
+  /** Restore the state of questions in their forms. @param {HTMLElement} where */
   restore(where) {
     for (const form of where.querySelectorAll("form.ask")) {
       if (form instanceof HTMLFormElement) {
@@ -162,7 +162,7 @@ export class Questions {
       return;
     }
     putAnswer(form, told.given);
-    if (this.run) { // what was right of another run may be wrong of this one
+    if (this.run) { // an answer that was right for another run may be wrong here
       if (isSettled(told) && !told.held) {
         const { words } = await this.explain(question);
         sayFeedback(form, "shown", fill(this.words.yours, { given: givenWords(form, told.given) }), words);
@@ -181,7 +181,7 @@ export class Questions {
   }
 
   /**
-   * What settled questions covered comes into the page; covers that stay say for how many.
+   * Insert the parts covered by settled questions; remaining covers show their number.
    * @param {boolean} isNew it was settled just now, and what comes is looked for
    */
   async uncover(isNew) {
@@ -235,7 +235,7 @@ export class Questions {
     }
   }
 
-  /** An answer whose place comes after it was known. @param {HTMLElement} where */
+  /** An answer known before its place exists. @param {HTMLElement} where */
   revealAgain(where) {
     for (const section of where.querySelectorAll("[data-reveal]")) {
       const question = section instanceof HTMLElement ? (section.dataset.reveal ?? "") : "";
@@ -274,7 +274,7 @@ export class Questions {
     sayProblem(form, error.message);
   }
 
-  /** Keep what is known of a question. @param {string} question @param {Told} told */
+  /** Store the state of a question. @param {string} question @param {Told} told */
   tell(question, told) {
     this.keep({ ...this.progress, questions: { ...this.progress.questions, [question]: told } });
   }
@@ -286,7 +286,7 @@ export class Questions {
   }
 }
 
-/** What must be settled before a place is uncovered. @param {HTMLElement} cover */
+/** The questions to settle before a place is uncovered. @param {HTMLElement} cover */
 function questionsOf(cover) {
   return (cover.dataset.after ?? "").split(" ");
 }

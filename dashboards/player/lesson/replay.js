@@ -26,7 +26,7 @@ export class Replay {
   /**
    * Show a place; "" shows nothing.
    * @param {string} address
-   * @param {string} title what it is, for those who do not see it
+   * @param {string} title its description, for screen readers
    * @param {boolean} [again] go there although it was shown last
    */
   show(address, title, again = false) {

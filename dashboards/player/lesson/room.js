@@ -1,9 +1,8 @@
 // A student's place in a room: join by code, leave, and see where the class is.
 //
-// What the lesson sends along with an answer stands at the slot as `data-room` and `data-who`; what
-// became of the answer there is told to the slot as an event "noted". Of which questions the class was
-// shown what is right stands there as `data-told`, once it is known that the page is in a room or in
-// none, `data-place`; an event "room" tells of changes.
+// The slot's `data-room` and `data-who` are sent along with an answer; an event "noted" at the slot reports
+// the outcome. `data-told` lists the questions whose right answers the class has seen; `data-place` is set
+// once it is known whether the page is in a room; an event "room" reports changes.
 
 import { find, make, write } from "#player/dom.js";
 import { withFields } from "#player/lesson/place.js";
@@ -28,7 +27,7 @@ const link = make("a", "class-at");
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let timer;
 let code = "";
-/** How often was asked where the class is, or left: only the last of it counts. */
+/** The number of polls or exits: only the last one counts. */
 let turns = 0;
 
 /** Random, so that a class's answers are told apart, and kept while this tab is open. */
@@ -80,7 +79,7 @@ async function join(wanted) {
   await look(typed);
 }
 
-/** Ask where the class is, and again in a while. @param {string} asked */
+/** Poll the position of the class, repeatedly. @param {string} asked */
 async function look(asked) {
   clearTimeout(timer);
   turns += 1;
@@ -183,7 +182,7 @@ function tell(words) {
   }
 }
 
-/** What became of an answer. @param {Event} event */
+/** The outcome of an answer. @param {Event} event */
 function noted(event) {
   const outcome = event instanceof CustomEvent ? event.detail : "";
   if (outcome === "no room") {

@@ -1,10 +1,10 @@
-// What the page asks the server for: JSON, or one line that says why there is none.
+// The page's requests to the server: JSON, or an error in one line.
 
 /** The server refuses, or does not answer. */
 export class NoAnswer extends Error {}
 
 /**
- * What is said of an answer: that it is none, that it is held back in a room, or if it is right.
+ * The feedback on an answer: that it is invalid, that it is held back in a room, or whether it is right.
  * @typedef {{problem: string} | {held: true, room: string} | Verdict} Said
  *
  * @typedef {object} Verdict
@@ -19,7 +19,7 @@ export class NoAnswer extends Error {}
 /** @typedef {{ticket: string, state: "waiting" | "running" | "done" | "failed", seconds: number,
  *  before: number, problem: string}} Recording */
 
-/** For a server that is busy; one that is not there says so at once. */
+/** For a busy server; a missing one fails at once. */
 const LONGEST_MS = 120_000;
 
 /**
@@ -58,7 +58,7 @@ export async function ask(address, silence, body) {
 }
 
 /**
- * What the server wrote of its own lessons, as elements. No script in it would run.
+ * The server's HTML of its own lessons, as elements. No script in it would run.
  * @param {string} html
  * @returns {Node[]}
  */

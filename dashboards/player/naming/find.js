@@ -1,4 +1,4 @@
-// What lies at a point of a drawing, by its layout. Pure.
+// The object at a point of a drawing, by its layout. Pure.
 
 import { laneHeight, laneY } from "#player/draw/lanes.js";
 

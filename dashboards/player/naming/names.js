@@ -1,4 +1,4 @@
-// What is said of a thing that is pointed at: a title, and lines of what is known of it. Pure.
+// The text for an object under the pointer: a title, and lines of known facts. Pure.
 
 import { formatBytes, formatExact, formatPsi, formatTime, joinDots } from "#player/format.js";
 import { sentInStep, waitedIn } from "#player/frames.js";
@@ -73,7 +73,7 @@ export function nameTile({ doc }, rank, label, units, { shard, code, isAll }) {
 }
 
 /**
- * What goes from a rank to another in a step.
+ * A packet from a rank to another in a step.
  * @param {Model} model
  * @param {number} position
  * @param {{from: number, to: number, shard: number, bytes: number, start_ns: number, end_ns: number}} edge
@@ -93,7 +93,7 @@ export function namePacket({ doc }, position, { from, to, shard, bytes, start_ns
 }
 
 /**
- * A rank, and how many did what it did where one stands for them.
+ * A rank, and the number of ranks that it represents.
  * @param {Model["doc"]} doc
  * @param {number} rank
  */
@@ -166,7 +166,7 @@ export function nameBar(model, at) {
 }
 
 /**
- * What a role has at a time, of a rank's memory.
+ * Bytes of a role at a time, in a rank's memory.
  * @param {Model} model
  * @param {number} rank
  * @param {number} series position in `memory.roles`
@@ -188,7 +188,7 @@ export function nameArea({ doc }, rank, series, sample) {
 }
 
 /**
- * What a rank has sent until now.
+ * Bytes that a rank has sent so far.
  * @param {Model} model
  * @param {Float64Array} sent by rank
  * @param {number} rank

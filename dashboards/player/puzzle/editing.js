@@ -1,5 +1,5 @@
-// What keys do in a program that is written: Tab indents, Enter begins below. No key is caught
-// that could not be let go: after Escape, Tab leaves.
+// Keys in the program's editor: Tab indents, Enter starts a line below. No key traps the user: after Escape,
+// Tab leaves.
 
 const INDENT = "    ";
 
@@ -71,7 +71,7 @@ function lineOf(text, place) {
 /**
  * Listen to a field in which a program is written.
  * @param {HTMLTextAreaElement} field
- * @param {() => void} check what Ctrl+Enter does
+ * @param {() => void} check the action of Ctrl+Enter
  */
 export function listenToEditor(field, check) {
   let lets = false; // Escape was pressed: Tab goes on to the next control

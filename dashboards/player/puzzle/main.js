@@ -40,7 +40,7 @@ function scrolled() {
   numbers.scrollTop = field.scrollTop;
 }
 
-/** What is written, as a file; the task's own from the server. */
+/** The program as a file; the original task from the server. */
 function offer() {
   if (download.href.startsWith("blob:")) {
     URL.revokeObjectURL(download.href);

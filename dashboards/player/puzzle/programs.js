@@ -1,4 +1,4 @@
-// What a reader has written, and which puzzles are solved.
+// A reader's programs, and the solved puzzles.
 
 import { attempt, keptUnder, parsed } from "#player/kept.js";
 
@@ -25,7 +25,7 @@ export function keep(name, change) {
 }
 
 /**
- * Keep what was said of a program while its tab is open: who follows it to Replay comes back to it.
+ * Keep the verdict on a program while its tab is open: it is still there on the way back from Replay.
  * @param {string} name
  * @param {string} program
  * @param {object} verdict
@@ -36,7 +36,7 @@ export function keepVerdict(name, program, verdict) {
 }
 
 /**
- * What was said of a program in this tab, in the language of the page; null if nothing was.
+ * The verdict on a program in this tab, in the language of the page; null if there is none.
  * @param {string} name
  * @param {string} program
  * @returns {any}

@@ -1,4 +1,4 @@
-// What is said of a program: a table of what was looked at, the reason, and where to see it.
+// The verdict on a program: a table of checks, the reason, and a link to the replay.
 
 import { make } from "#player/dom.js";
 import { fill } from "#player/lesson/words.js";

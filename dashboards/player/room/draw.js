@@ -1,4 +1,4 @@
-// Draws what a class answers. Whatever students wrote is text: never markup.
+// Draws the answers of a class. Students' input is text: never markup.
 
 import { find, make, write } from "#player/dom.js";
 import { say } from "#player/room/words.js";
@@ -46,7 +46,7 @@ function drawCounts(root, { num_students: students, num_answered: num, left_s: l
   progress.value = num;
 }
 
-/** What students choose from, as long as no bars say it. @param {HTMLElement} list @param {readonly string[]} choices */
+/** The options, while there are no bars. @param {HTMLElement} list @param {readonly string[]} choices */
 function drawChoices(list, choices) {
   const key = JSON.stringify(choices);
   list.hidden = choices.length === 0;
@@ -59,7 +59,7 @@ function drawChoices(list, choices) {
 /**
  * @param {HTMLElement} list
  * @param {readonly Bar[]} bars
- * @param {number} num who answered: the longest bar there can be
+ * @param {number} num number of answers: the length of the longest possible bar
  * @param {boolean} marked
  * @param {string} unit
  */

@@ -1,4 +1,4 @@
-// The lecturer's page of a room: open it, point the class at a question, show what it answers.
+// The lecturer's page of a room: open it, point the class at a question, show its answers.
 
 import { fillSelect, find, write } from "#player/dom.js";
 import { drawTally } from "#player/room/draw.js";
@@ -25,11 +25,11 @@ const picks = JSON.parse(find(document, "#picks", HTMLElement).textContent ?? "[
 let room = restored();
 /** @type {Tally | null} */
 let tally = null;
-/** Counts what was asked, so that an answer that comes late is not drawn over a newer one. */
+/** Counts requests, so that a late response does not replace a newer one. */
 let asked = 0;
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let timer;
-/** What the class is pointed at: one after the other, or the first could be done last. */
+/** Updates of the class's position: one after the other, or the first could be applied last. */
 let pointing = Promise.resolve();
 /** How many of them are not done: until then a tally may be older than what was chosen. */
 let numPointing = 0;

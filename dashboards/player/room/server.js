@@ -1,4 +1,4 @@
-// What a lecturer's page asks of the server, and what comes back.
+// The lecturer's requests to the server, and the responses.
 
 import { say } from "#player/room/words.js";
 
@@ -81,7 +81,7 @@ export function closeRoom({ code, key }) {
 }
 
 /**
- * Where the class is; who asks counts as being in the room.
+ * The position of the class; the requesting page counts as being in the room.
  * @param {string} code
  * @param {string} who
  * @returns {Promise<Pointed | {open: false}>}

@@ -1,4 +1,4 @@
-// What the pages of a room say: dashboards/words/rooms.toml, which the server puts into the page.
+// The texts of a room's pages: dashboards/words/rooms.toml, which the server puts into the page.
 
 import { find } from "#player/dom.js";
 

@@ -1,4 +1,4 @@
-// A stretch of beats as it plays: by frames that are asked for, or recorded while it plays.
+// An interval of beats as it plays: by requested frames, or recorded while it plays.
 
 import { sentenceOf } from "#player/beats.js";
 import { Clock } from "#player/clock.js";

@@ -1,4 +1,4 @@
-// An SVG as text. What it is told is text, never markup: names of a trace stay names.
+// An SVG as text. Its input is text, never markup: names of a trace stay names.
 
 /** What may not stand in an attribute or a text; XML knows no other control characters. */
 const ESCAPES = /** @type {Record<string, string>} */ ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" });

@@ -1,5 +1,5 @@
-// A drawing context that writes SVG: the calls that the player's drawings make, and no others. What
-// it does not know it refuses, so that no drawing loses a part without a word.
+// A drawing context that writes SVG: it has the calls of the player's drawings, and no others. Unknown calls
+// throw, so that no drawing silently loses a part.
 
 import { attributes } from "#player/take/markup.js";
 
@@ -14,7 +14,7 @@ const FONT = /^(?:(\d+|bold|normal) )?([\d.]+)px (.+)$/;
 /** An arc of this many radians is a whole circle; drawings write 7. */
 const WHOLE = 2 * Math.PI;
 
-/** What `save` keeps, beside the matrix and the clip. */
+/** The state kept by `save`, besides the matrix and the clip. */
 const STATE = /** @type {const} */ ([
   "fillStyle", "strokeStyle", "lineWidth", "lineCap", "lineJoin", "globalAlpha", "font", "textAlign",
 ]);
@@ -214,7 +214,7 @@ export class Pen {
     }) };
   }
 
-  /** What drawings draw on. */
+  /** The drawings' target. */
   get context() {
     return /** @type {CanvasRenderingContext2D} */ (/** @type {unknown} */ (this));
   }

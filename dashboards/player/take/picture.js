@@ -1,5 +1,5 @@
-// A picture to take away: a figure at a moment, with the words of that moment above it and what run
-// it is below. Drawn afresh at its own size, so that it is the same whatever window it is taken in.
+// An exported picture: a figure at a moment, with the words of that moment above it and the run's name below.
+// Drawn afresh at its own size, so that it is the same whatever window it is taken in.
 
 import { palette } from "#player/colours.js";
 import { make } from "#player/dom.js";
@@ -16,7 +16,7 @@ import { say } from "#player/words.js";
 /** @import { Line, Sheet } from "#player/take/sheet.js" */
 
 /**
- * What a picture is of, and how large it is.
+ * The subject and size of a picture.
  * @typedef {object} Format
  * @property {keyof Hosts} figure
  * @property {number} width CSS pixels
@@ -108,7 +108,7 @@ export class Picture {
     }
   }
 
-  /** What the figure's layers show, in their order. @param {Sheet} sheet */
+  /** The contents of the figure's layers, in order. @param {Sheet} sheet */
   placeFigure({ figure }) {
     const { ctx, pen, host } = this;
     const origin = host.getBoundingClientRect();

@@ -13,7 +13,7 @@ import { say } from "#player/words.js";
 /** @import { Hosts, Scene } from "#player/scene.d.ts" */
 
 /**
- * What a picture says.
+ * The texts of a picture.
  * @typedef {object} Caption
  * @property {string} title of the moment
  * @property {string} what happens
@@ -70,7 +70,7 @@ export function captionOf(scene, figure) {
  * @param {Caption} caption
  * @param {readonly string[]} labels of the legend
  * @param {{width: number, height: number, fonts: Fonts, measure: Measure, beside?: readonly string[]}} given
- *   `beside`: what other pictures of a film say, whose figures are to be in the same place
+ *   `beside`: the texts of a film's other pictures, with their figures in the same place
  * @returns {Sheet}
  */
 export function layoutSheet({ title, what, figure, run, where }, labels, { width, height, fonts, measure, beside = [] }) {

@@ -1,5 +1,4 @@
-// All that can be taken away of a replay: `window.__player.take` for the command line, and what the
-// page's menu calls.
+// The exports of a replay: `window.__player.take` for the command line, and for the page's menu.
 
 import { Scenes } from "#player/scenes.js";
 import { Film, Slides, record } from "#player/take/film.js";
@@ -9,8 +8,9 @@ import { Picture } from "#player/take/picture.js";
 /** @import { Seen } from "#player/scenes.js" */
 /** @import { Format } from "#player/take/picture.js" */
 
-/** What a picture shows. @typedef {Format & Seen & {position: number}} Wanted */
-/** What a film shows: beats from 0, or the tour. @typedef {Format & Seen & {first: number, last: number, speed: number, isTour: boolean}} WantedFilm */
+/** The contents of a picture. @typedef {Format & Seen & {position: number}} Wanted */
+/** The contents of a film: beats from 0, or the tour.
+ *  @typedef {Format & Seen & {first: number, last: number, speed: number, isTour: boolean}} WantedFilm */
 
 /** @import { Hosts } from "#player/scene.d.ts" */
 

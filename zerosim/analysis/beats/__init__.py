@@ -1,15 +1,15 @@
-"""The unit of watching: an iteration's steps cut into beats, what a class would call one thing.
+"""An iteration's steps grouped into beats, each of which a lecture would show as one action.
 
-    beat      the records: what is done, to which units, what goes on meanwhile
-    doing     what a single step does
-    part      a beat while it is made
+    beat      the records: the action, its units, concurrent actions
+    doing     the action of a single step
+    part      a beat under construction
     turns     in a pipeline, all ranks compute at once
-    fold      fewer of them, where there are very many
-    cut       the cut: each step in one beat, beats one after another
-    meanwhile what goes on during a beat beside what it is about
+    fold      reduces the number of beats, if there are very many
+    cut       the grouping: each step in one beat, beats one after another
+    meanwhile concurrent actions during a beat
 
-A beat is gathering a unit, computing it and freeing it, reducing its gradient, the update of all
-units. The order is that of the steps, which it never changes.
+A beat gathers, computes and frees a unit, reduces its gradient, or updates all units. The order is
+that of the steps, which it never changes.
 """
 
 from zerosim.analysis.beats.beat import Beat, Doing, Sign, Turn

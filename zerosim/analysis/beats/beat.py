@@ -1,4 +1,4 @@
-"""What a beat is."""
+"""The records of a beat."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from zerosim.schema.events import Phase
 
 
 class Sign(StrEnum):
-    """What is done in a beat."""
+    """The actions of a beat."""
 
     GATHER = "gather"
-    """Parameters of a unit: by all-gather, or by a broadcast of their owner."""
+    """Gather a unit's parameters: by all-gather, or by a broadcast of their owner."""
     COMPUTE = "compute"
     FREE = "free"
-    """What was gathered of a unit is given back: part of a beat, when its computation ends."""
+    """Free a unit's gathered parameters: part of the beat in which its computation ends."""
     REDUCE = "reduce"
     """Gradients: by reduce-scatter, all-reduce, all-to-all, or messages."""
     UPDATE = "update"
@@ -24,26 +24,26 @@ class Sign(StrEnum):
     COPY = "copy"
     """Between tiers."""
     SEND = "send"
-    """Activations, or their gradients, between the stages of a pipeline."""
+    """Send activations, or their gradients, between the stages of a pipeline."""
     COMBINE = "combine"
-    """What ranks that compute a layer together put together: tensor parallel."""
+    """Combine partial results of ranks that compute a layer together: tensor parallel."""
     AGREE = "agree"
-    """Numbers on which the ranks agree: losses, norms, flags; a barrier."""
+    """Agree on numbers: losses, norms, flags; a barrier."""
     EXCHANGE = "exchange"
-    """What else is communicated."""
+    """Other communication."""
     BEGIN = "begin"
-    """A phase in which nothing else is recorded."""
+    """A phase with no other recorded action."""
     END = "end"
-    """Of the iteration."""
+    """The end of the iteration."""
     STAND = "stand"
-    """The iteration is not over, as far as the trace goes: where the ranks are."""
+    """The trace ends within the iteration: the positions of the ranks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Doing:
     """One thing that ranks do.
 
-    Attributes:
+    unit: unit or bucket; "" if unknown.
         unit: or bucket; "" if nobody said.
     """
 
@@ -52,7 +52,7 @@ class Doing:
 
 
 class Turn(NamedTuple):
-    """What a rank of a pipeline computes: a micro-batch, forward or backward, in one stage."""
+    """The turn of a rank in a pipeline: a micro-batch, forward or backward, in one stage."""
 
     phase: Phase
     micro_batch: int
@@ -61,23 +61,23 @@ class Turn(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beat:
-    """Steps that follow each other, which a class would call one thing.
+    """Consecutive steps that a lecture would show as one action.
 
     Attributes:
-        first, last: positions of its steps; both belong to it.
-        main: the step that says what it is about.
-        signs: what is done, in this order.
-        units: which it is about, each once, in the order in which they come; without names empty.
-        turns: in a pipeline, by rank what it computes.
-        kept: likewise of how many micro-batches it keeps activations when the beat is over.
+        first, last: indices of its steps, inclusive.
+        main: its main step.
+        signs: its actions, in order.
+        units: its units, each once, in order; empty without names.
+        turns: in a pipeline, the turn of each rank.
+        kept: in a pipeline, the number of micro-batches with live activations at its end, by rank.
         phase, micro_step: of the main step.
-        freed: units whose gathered parameters are given back when a step of it is over, its own
-            or others.
-        meanwhile: what goes on beside it.
-        is_phase: it is a whole phase of a micro-step, as another micro-step shows it in many beats.
-        within: the module of which it goes through all units one after the other: the tiles of an
-            operator, or all that is in a block; "" for any other.
-        is_prefetch: it gathers what is computed later, while something else is computed.
+        freed: units whose gathered parameters are freed at the end of one of its steps, its own or
+            others.
+        meanwhile: concurrent actions.
+        is_phase: it is a whole phase of a micro-step that another micro-step shows in many beats.
+        within: the module whose units it processes one after another: the tiles of an operator, or
+            all units of a block; "" otherwise.
+        is_prefetch: it prefetches a unit during another computation.
     """
 
     first: int
@@ -97,5 +97,5 @@ class Beat:
 
     @property
     def sign(self) -> Sign:
-        """What it is about most of all: what is freed is so because of it."""
+        """The main action: frees are its consequence."""
         return self.signs[0]

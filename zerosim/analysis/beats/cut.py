@@ -1,10 +1,10 @@
-"""Cuts the steps of an iteration into beats.
+"""Groups the steps of an iteration into beats.
 
-Each computation, each copy, each collective makes a beat of its own: of a collective whose hops go
-on around a computation, the run of hops that is longest; its other hops fall into the beats of what
-is computed between them. Then what a class calls one thing becomes one: the updates of all units,
-the calls for one unit, copies that follow each other, numbers on which the ranks agree. The
-beginning of a phase belongs to the first beat after it.
+Each computation, copy and collective starts as a beat of its own; if a collective's hops continue
+around a computation, its longest run of hops; its other hops join the beats of the computations
+between them. Then beats that a lecture would show as one action are merged: the updates of all
+units, the calls for one unit, consecutive copies, numbers on which the ranks agree. The start of a
+phase belongs to the first beat after it.
 """
 
 from __future__ import annotations
@@ -39,10 +39,9 @@ def cut(
     """The beats of an iteration: every step in exactly one, in the order of the steps.
 
     Args:
-        steps: of one iteration, in order.
-        freed: by step, the units whose gathered parameters are given back when it is over; where
-            that is not known, nothing.
-        buckets: by name, the units of which they hold something.
+        steps: steps of one iteration, in order.
+        freed: by step, the units whose gathered parameters are freed at its end; empty if unknown.
+        buckets: by name, the units with elements in the bucket.
     """
     found: list[StepRange] = []
     for part in _parts(steps):
@@ -108,11 +107,12 @@ def _parts(steps: Sequence[Step]) -> Iterator[StepRange]:
 
 
 def _border(between: Sequence[_Run], after: _Run, longest: Mapping[int, _Run]) -> int:
-    """Where a part begins: with what leads to it, after what ends the part before.
+    """The start of a part: including the steps that lead to it, after those that end the previous
+    part.
 
     Args:
-        between: what stands between the two: hops of collectives, and the beginning of a phase,
-            to which belongs what comes after it.
+        between: steps between the two: hops of collectives, and the start of a phase, to which
+            later steps belong.
     """
     for run in between:
         if run.sign is Sign.BEGIN:
@@ -126,7 +126,7 @@ def _border(between: Sequence[_Run], after: _Run, longest: Mapping[int, _Run]) -
 
 
 def _goes_on(before: StepRange, part: StepRange, buckets: Units) -> bool:
-    """Whether a part goes on with what the one before it does."""
+    """Whether a part continues the previous one."""
     if part.begins:
         return False
     ours = before.signs[-1]
@@ -147,7 +147,7 @@ def _units(doings: Sequence[Doing], buckets: Units) -> tuple[str, ...]:
 
 
 class _BeatMaker:
-    """Says of each part what it is."""
+    """Assigns actions and units to each part."""
 
     def __init__(
         self, steps: Sequence[Step], freed: Mapping[int, tuple[str, ...]], buckets: Units

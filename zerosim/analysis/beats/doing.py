@@ -1,4 +1,4 @@
-"""What a single step does."""
+"""The action of a single step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OF_PURPOSE = {
 
 
 def doing_of(step: Step) -> Doing:
-    """What a step does, and to which unit."""
+    """The action of a step, and its unit."""
     event = step.event
     unit = "" if event is None else event.unit
     if step.kind is Kind.MARK:

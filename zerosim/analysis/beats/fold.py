@@ -1,9 +1,9 @@
-"""Fewer beats, where an iteration has more than a class would watch.
+"""Reduces the number of beats, if an iteration has more than a lecture would show.
 
-One way after the other, until there are few enough. Of several micro-steps the last one, at the end
-of which the ranks agree, is cut as it always is; of those before it, which do the same, each phase
-is one beat. Copies between tiers in forward and backward are told of in the beat during which they
-go on. The tiles of an operator are gone through in one beat, and last of all the units of a block.
+One measure after the other, until there are few enough. Among several micro-steps, the last one, at
+the end of which the ranks agree, is shown as usual; for the equal ones before it, each phase is one
+beat. Copies between tiers in forward and backward are listed in the concurrent beat. The tiles of
+an operator are one beat, and finally the units of a block.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _TILE = re.compile(r"(.+)\.tiles\.\d+")
 _IN_A_BLOCK = re.compile(r"((?:[^.]+\.)*?\d+)\..+")
 
 ModuleOf = Callable[[str], str]
-"""What a unit is a part of; "" for one that is gone through by itself."""
+"""The parent of a unit; "" for one without."""
 
 
 def folded(parts: list[StepRange], steps: Sequence[Step]) -> list[StepRange]:
-    """The parts of an iteration, of which too many are folded."""
+    """The parts of an iteration, folded if there are too many."""
     for fold in (_micro_steps, _copies, _tiles, _stores, _blocks):
         if len(parts) > MOST_BEATS:
             parts = fold(parts, steps)
@@ -39,13 +39,13 @@ def folded(parts: list[StepRange], steps: Sequence[Step]) -> list[StepRange]:
 
 
 def operator_of(unit: str) -> str:
-    """The operator of which a unit is a tile (memory-centric tiling); "" if it is none."""
+    """The operator of a tile (memory-centric tiling); "" if the unit is not a tile."""
     found = _TILE.fullmatch(unit)
     return "" if found is None else found[1]
 
 
 def _block_of(unit: str) -> str:
-    """The first module on the way to a unit that has a number: `blocks.0`; "" for none."""
+    """The first numbered module on the path to a unit: `blocks.0`; "" if there is none."""
     found = _IN_A_BLOCK.fullmatch(unit)
     return "" if found is None else found[1]
 
@@ -65,7 +65,7 @@ def _micro_steps(parts: Sequence[StepRange], steps: Sequence[Step]) -> list[Step
 
 
 def _copies(parts: Sequence[StepRange], steps: Sequence[Step]) -> list[StepRange]:
-    """Each copy goes on during the beat before it, or the one after it where a phase begins.
+    """Each copy is concurrent with the beat before it, or with the one after it if a phase begins.
 
     Those of the update stay: of them are those that it waits for.
     """
@@ -86,7 +86,7 @@ def _copies(parts: Sequence[StepRange], steps: Sequence[Step]) -> list[StepRange
 
 
 def _stores(parts: Sequence[StepRange], steps: Sequence[Step]) -> list[StepRange]:
-    """What only puts away what is updated goes on beside the update, which is one beat then."""
+    """Stores of updated parameters are concurrent with the update, which is then one beat."""
 
     def puts_away(part: StepRange) -> bool:
         own = steps[part.first : part.last + 1]
@@ -118,9 +118,9 @@ def _blocks(parts: Sequence[StepRange], steps: Sequence[Step]) -> list[StepRange
 def _modules(
     parts: Sequence[StepRange], steps: Sequence[Step], module_of: ModuleOf
 ) -> list[StepRange]:
-    """What a phase does with the parts of a module, one after the other, is one beat.
+    """The actions of a phase on the parts of a module, one after the other, are one beat.
 
-    What is gathered ahead for another module, or of another still reduced, goes on beside it.
+    Prefetches for another module, or pending reductions of another, are concurrent.
     """
     names = [_module(part, steps[part.main], module_of) for part in parts]
     found: list[StepRange] = []
@@ -149,14 +149,14 @@ def _modules(
 
 
 def _module(part: StepRange, step: Step, module_of: ModuleOf) -> str:
-    """Of what all units are parts that something is done with."""
+    """The common parent of all units concerned."""
     modules = {module_of(doing.unit) for doing in part.doings}
     is_of_units = step.phase in STEP_PHASES and {*part.signs} <= {*_OF_UNITS}
     return modules.pop() if is_of_units and len(modules) == 1 else ""
 
 
 def _end_of(first: int, parts: Sequence[StepRange], names: Sequence[str]) -> int:
-    """Behind the last part that goes on with the module of the first one."""
+    """The index after the last part of the first one's module."""
     end = first + 1
     for place in range(first + 1, len(parts)):
         part, name = parts[place], names[place]

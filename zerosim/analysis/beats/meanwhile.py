@@ -1,4 +1,4 @@
-"""What goes on during a beat beside what it is about; what is gathered ahead."""
+"""Concurrent actions during a beat; prefetches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SAID_BY_ITSELF = (Sign.BEGIN, Sign.END, Sign.STAND)
 
 
 class Beside:
-    """Which steps go on at the same time."""
+    """Knows the concurrent steps."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         """Prepare."""
@@ -31,10 +31,10 @@ class Beside:
                 going_on += (place,)
 
     def during(self, first: int, last: int, own: Collection[Doing]) -> tuple[Doing, ...]:
-        """What else is done from one step to another, each once, in the order in which it began.
+        """The concurrent actions from one step to another, each once, in order of start.
 
         Args:
-            own: what is not to be named.
+            own: actions to omit.
         """
         places = (*self._early[first], *range(first, last + 1))
         found = dict.fromkeys(self._doings[place] for place in places)

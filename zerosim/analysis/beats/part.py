@@ -13,11 +13,11 @@ class StepRange:
     """Steps that follow each other.
 
     Attributes:
-        main: the step that it is about.
-        doings: what it does, each once.
-        begins: a phase begins with it; is_phase: it is all of that phase, as of a beat.
-        within: as of a beat.
-        turns: by rank, what it computes in a pipeline; kept: as of a beat.
+        main: its main step.
+        doings: its actions, each once.
+        begins: a phase begins with it; is_phase: as in a beat.
+        within: as in a beat.
+        turns: by rank, its turn in a pipeline; kept: as in a beat.
     """
 
     first: int
@@ -32,11 +32,11 @@ class StepRange:
 
     @property
     def signs(self) -> tuple[Sign, ...]:
-        """What it does."""
+        """Its actions."""
         return tuple(dict.fromkeys(doing.sign for doing in self.doings))
 
     def tells_of(self, doing: Doing) -> bool:
-        """Whether something is done with a unit that the part goes through anyway."""
+        """Whether an action's unit is processed by the part anyway."""
         is_inside = bool(self.within) and doing.unit.startswith(f"{self.within}.")
         return is_inside and doing.sign in self.signs
 

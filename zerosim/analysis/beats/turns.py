@@ -1,8 +1,8 @@
-"""The beats of a pipeline: all ranks compute at once, each a micro-batch of its own.
+"""The beats of a pipeline: all ranks compute at once, each on its own micro-batch.
 
 A beat lasts until a rank would begin its second turn in it, so there are about as many as the
-drawing of a schedule has columns (Huang et al., "GPipe", arXiv 1811.06965, figure 2). What is sent
-meanwhile belongs to it.
+columns in the diagram of a schedule (Huang et al., "GPipe", arXiv 1811.06965, figure 2). Messages
+sent meanwhile belong to it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _IN_TURNS = (Sign.COMPUTE, Sign.SEND)
 
 
 def in_turns(parts: Sequence[StepRange], steps: Sequence[Step]) -> list[StepRange]:
-    """The parts of an iteration, those that compute or send at once as one."""
+    """The parts of an iteration, with concurrent computations and sends as one."""
     found: list[StepRange] = []
     for part in parts:
         own = replace(part, turns=_turns(part, steps[part.main]))
@@ -32,9 +32,9 @@ def in_turns(parts: Sequence[StepRange], steps: Sequence[Step]) -> list[StepRang
 
 
 def _with_kept(parts: Sequence[StepRange]) -> Iterator[StepRange]:
-    """Say how many micro-batches each rank keeps activations of when a part is over.
+    """Set the number of micro-batches with live activations on each rank at the end of a part.
 
-    Of a rank with several stages, each of them counts.
+    For a rank with several stages, each of them counts.
     """
     every = [(place, *one) for place, part in enumerate(parts) for one in part.turns.items()]
     last = {

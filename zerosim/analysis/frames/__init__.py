@@ -1,19 +1,19 @@
-"""An iteration, step by step, and what every rank holds at each of them: what a replay shows.
+"""An iteration, step by step, with the contents of every rank at each: the data of a replay.
 
 step        the records: steps, messages
 order       the order of steps over all ranks
-waiting     who waits during which step
-joined      which collectives of several groups are one step
+waiting     the waits during each step
+joined      collectives of several groups that are one step
 find        the steps of an iteration, from the event graph
-layout      what decides who holds what, and in which tier
-programs    what it is for a program, one reader for each system: data, layers, stages,
-deepspeed; cuts: its units; seats: where each rank stands among those that divide it
-holdings    what ranks hold on their devices, as sets of shards, and what may happen to them
-away        what they hold on the host and on the disk
-ledger      the cells, and which of them changed
-rules       what each stage does to them, step by step
-gathers     of these, what gathers do; reductions; copying
-frames      the steps played on the holdings
+layout      the inputs that decide which rank has which shards, in which tier
+programs    the layout of a program, one reader per system: data, layers, stages, deepspeed; cuts:
+            its units; seats: the position of each rank among those that share it
+holdings    contents of the ranks' devices, as sets of shards, and the legal operations
+away        contents of their hosts and disks
+ledger      the cells, and their changes
+rules       the effect of each step in each stage
+gathers     the part for gathers; reductions; copying
+frames      the steps applied to the holdings
 """
 
 from zerosim.analysis.frames.cuts import NotShown, ProgramUnits

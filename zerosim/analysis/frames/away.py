@@ -1,8 +1,8 @@
-"""What every rank holds beside its device: on the host and on the disk.
+"""The contents of every rank off the device: on the host and on the disk.
 
-What was updated is there with its new value; a copy of before the update is old, wherever it lies.
-Source of what is kept where: Rajbhandari et al., "ZeRO-Infinity" (arXiv 2104.07857), section 5, and
-Ren et al., "ZeRO-Offload" (arXiv 2101.06840), section 4.
+Updated shards are there with their new value; a copy from before the update is old, in any tier.
+Source for the tiers: Rajbhandari et al., "ZeRO-Infinity" (arXiv 2104.07857), section 5, and Ren et
+al., "ZeRO-Offload" (arXiv 2101.06840), section 4.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from zerosim.base.tiers import Tier
 from zerosim.schema.memory import OPTIMIZER_STATES, Role
 
 Spot = tuple[int, str, Role, Tier]
-"""A rank, a unit, a role, a tier beside the device."""
+"""A rank, a unit, a role, a tier off the device."""
 
 
 @dataclass(slots=True)
 class OffloadedShards:
-    """What lies on the host and on the disk.
+    """The contents of host and disk.
 
     Attributes:
         held: the shards with their present value.
-        old: those with a value of before.
+        old: those with a previous value.
     """
 
     layout: ShardLayout
@@ -55,7 +55,7 @@ class OffloadedShards:
         return tuple(role for role in OPTIMIZER_STATES if role in there)
 
     def made_states(self) -> tuple[Role, ...]:
-        """Those that there are before the update: on a disk all of them, as zeros at first."""
+        """Those that exist before the update: on a disk all of them, initially zero."""
         is_first = (
             self.layout.first_update and self.layout.config.offload_optimizer.tier is Tier.HOST
         )
@@ -66,17 +66,17 @@ class OffloadedShards:
         return set(shards) <= self.held.get(spot, set())
 
     def is_old(self, spot: Spot, shards: Iterable[int]) -> bool:
-        """Whether one of some shards is there as it was before."""
+        """Whether one of some shards is there with its previous value."""
         return bool(set(shards) & self.old.get(spot, set()))
 
     def put(self, spot: Spot, shards: Iterable[int]) -> None:
-        """Shards have come, with their present value."""
+        """Shards have arrived, with their present value."""
         came = set(shards)
         self.held.setdefault(spot, set()).update(came)
         self.old.setdefault(spot, set()).difference_update(came)
 
     def outdate(self, spot: Spot) -> None:
-        """What is there has been changed elsewhere, or was used up."""
+        """Its contents were changed elsewhere, or were used up."""
         gone = self.held.pop(spot, set())
         self.old.setdefault(spot, set()).update(gone)
 
@@ -86,7 +86,7 @@ class OffloadedShards:
         self.old.pop(spot, None)
 
     def stays(self, role: Role, tier: Tier) -> bool:
-        """Whether a role is kept in a tier, or only passes through it."""
+        """Whether a role is kept in a tier, not only passed through it."""
         layout = self.layout
         if role is Role.PARAMETERS:
             return tier is layout.config.offload_param.tier

@@ -1,4 +1,4 @@
-"""What a copy between tiers does to what a rank holds."""
+"""The effect of a copy between tiers on the contents of a rank."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PARAMETERS = (
 
 
 class Copying:
-    """Bytes on their way between the tiers of each rank."""
+    """Copies in progress between the tiers of each rank."""
 
     def __init__(self, ledger: Ledger) -> None:
         """Work on these holdings."""
@@ -29,7 +29,7 @@ class Copying:
         self._leaving: dict[tuple[int, int], Piece] = {}
 
     def begin(self, step: Step) -> None:
-        """Bytes leave; they are there, with their present value."""
+        """A copy begins; its source is present, with the present value."""
         for rank, event in step.events.items():
             if event.origin is None or event.target is None:
                 continue
@@ -41,7 +41,7 @@ class Copying:
                 self._ledger.announce(rank, event.unit, Band(role, event.target), shards)
 
     def end(self, step: Step) -> None:
-        """They are there; where they only passed through they are gone."""
+        """A copy ends; a tier that it only passed through is emptied."""
         holdings = self._ledger.holdings
         for rank, event in step.events.items():
             if event.origin is None or event.target is None:
@@ -59,7 +59,7 @@ class Copying:
                 self._left(rank, event)
 
     def _roles(self, event: Event) -> tuple[Role, ...]:
-        """What is copied, of the units that are shown."""
+        """The copied shards, for the displayed units."""
         if event.unit not in self._ledger.units:
             return ()
         if event.purpose in _STATES:
@@ -75,12 +75,12 @@ class Copying:
         return (rank,)
 
     def _require(self, rank: int, event: Event, role: Role, shards: tuple[int, ...]) -> None:
-        """What is copied is where it is copied from."""
+        """The copied shards are present at the source."""
         holdings, unit, origin = self._ledger.holdings, event.unit, event.origin
         if role is Role.GRADIENTS or event.purpose is Purpose.RETURN_PARAMETERS or origin is None:
-            return  # whether it is reduced has been asked; what returns has just been written
+            return  # the reduction was checked already; updated shards were just written
         if origin is Tier.DEVICE:
-            # what other ranks sent may have come before that was seen
+            # parts sent by other ranks may have arrived earlier than observed
             coming = holdings.arriving
             here = [s for s in shards if (rank, unit, role, s, origin) not in coming]
             holdings.require_parameters(rank, unit, here, "stores")
@@ -94,7 +94,7 @@ class Copying:
             )
 
     def _leave(self, rank: int, event: Event, role: Role) -> None:
-        """Where it came from it is still, or was only passing through."""
+        """The source keeps them, or was only passed through."""
         holdings, unit, origin = self._ledger.holdings, event.unit, event.origin
         if origin is None or role is Role.GRADIENTS:
             return

@@ -1,8 +1,8 @@
-"""Cuts the parameters of a program into units: what is computed, gathered and owned together.
+"""Divides the parameters of a program into units: computed, gathered and owned together.
 
-A unit is the coarsest division that a system's bundles and buckets, the modules whose computation
-is recorded and the owners of parameters all respect. So an event of any of them is about whole
-units, however a system cuts its model.
+A unit is the coarsest division that respects a system's bundles and buckets, the modules with
+recorded computations and the owners of parameters. Every event of any of them therefore concerns
+whole units, for every division by a system.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from zerosim.theory.programs import element_bytes_of
 from zerosim.theory.programs.options import parameters_of, text_map
 
 ROOT = "root"
-"""What FSDP's bundle of all that is in no other is called."""
+"""The name of FSDP's bundle of all parameters outside of the others."""
 OPTIMIZER = "optimizer"
-"""What the optimizer's step of a program is called, which updates all units."""
+"""The name of a program's optimizer step, which updates all units."""
 
 
 Key = tuple[str, str, int, str, bool]
 """A unit's module, bundle, owner and sort, and whether it is trained."""
 CUT, WHOLE, SUMMED_LATE, WHOLE_GRADIENT = "cut", "whole", "whole, summed late", "whole gradient"
-"""Sorts of parameters where ranks compute layers together."""
+"""Sorts of parameters if ranks compute layers together."""
 
 
 class NotShown(ValueError):
-    """What the ranks of a program hold is not known well enough to be shown; says why."""
+    """The contents of a program's ranks are not known well enough to be shown; with the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramUnits:
-    """What the strategies of a program say of its units.
+    """The units of a program, from its strategies.
 
     Attributes:
         units: in the order of forward.
-        buckets: what is reduced together.
-        computed, gathered: as `ShardLayout` has them.
-        dtype: in which parameters are kept, as PyTorch names it; element_bytes: of one.
+        buckets: units that are reduced together.
+        computed, gathered: as in `ShardLayout`.
+        dtype: dtype of the parameters, by PyTorch's name; element_bytes: bytes of an element.
         begins_with_states: the optimizer has its states before the first update.
     """
 
@@ -59,12 +59,12 @@ class ProgramUnits:
 
 @dataclass(slots=True)
 class ParameterInUnit:
-    """A parameter, and all that decides which unit it belongs to.
+    """A parameter, and all properties that determine its unit.
 
     Attributes:
-        bundle: that it is gathered with; owner: the rank that keeps its states, or None.
-        is_part: of a parameter that several own.
-        sort: what of it each rank has that computes its layer, where several do so together.
+        bundle: the bundle with which it is gathered; owner: the rank of its states, or None.
+        is_part: whether it is part of a parameter with several owners.
+        sort: its part on each rank that computes its layer, if several do so together.
     """
 
     parameter: Parameter
@@ -76,23 +76,23 @@ class ParameterInUnit:
 
     @property
     def key(self) -> Key:
-        """What it has in common with all others of its unit."""
+        """The key that it shares with all others of its unit."""
         owner = -1 if self.owner is None else self.owner
         return self.module, self.bundle, owner, self.sort, self.parameter.trainable
 
 
 def along(held: Mapping[str, Strategy], axis: Axis) -> list[Strategy]:
-    """Of a rank's strategies those that divide the training along an axis."""
+    """The strategies of a rank that divide the training along an axis."""
     return [one for name, one in held.items() if axis_of(name) is axis]
 
 
 @dataclass(slots=True)
 class Cutting:
-    """A program on its way to be cut into units.
+    """A program in the process of division into units.
 
     Attributes:
-        held: by rank, its strategies.
-        unit_of: by parameter, once they are cut; sorts: by unit.
+        held: strategies by rank.
+        unit_of: by parameter, after the division; sorts: by unit.
     """
 
     held: Mapping[int, Mapping[str, Strategy]]
@@ -113,7 +113,7 @@ class Cutting:
     def units(
         self, cuts: Sequence[ParameterInUnit], padded: Mapping[str, int]
     ) -> tuple[UnitLayout, ...]:
-        """The units, in the order in which they are computed.
+        """The units, in order of computation.
 
         Args:
             padded: by parameter, elements of it that all ranks keep together.
@@ -141,7 +141,7 @@ class Cutting:
         return tuple(found)
 
     def bucket(self, name: str, parameters: Iterable[str]) -> BucketLayout:
-        """What a bucket holds, unit by unit."""
+        """The contents of a bucket, unit by unit."""
         units = dict.fromkeys(self.unit_of[one] for one in parameters if one in self.unit_of)
         return BucketLayout(
             name=name, segments=tuple(Segment(unit=unit, start=0, stop=1) for unit in units)
@@ -190,7 +190,7 @@ def innermost(name: str, modules: Iterable[str]) -> str:
 def _names(
     groups: Mapping[Key, Sequence[ParameterInUnit]],
 ) -> dict[Key, str]:
-    """What units are called: their module, where it is one unit; else what they have in common."""
+    """The names of units: their module, if it is one unit; else their common properties."""
     num_of_module = Counter((module, trains) for module, *_, trains in groups)
     num_of_sort = Counter((module, sort, trains) for module, _, _, sort, trains in groups)
     found = {}
@@ -216,7 +216,7 @@ def _names(
 
 
 def _dtype(strategies: Iterable[Strategy]) -> str:
-    """In which all parameters are kept."""
+    """The dtype of all parameters."""
     dtypes = {one.dtype for strategy in strategies for one in parameters_of(strategy)}
     if len(dtypes) != 1:
         raise NotShown(f"parameters are kept in several dtypes: {', '.join(sorted(dtypes))}")
@@ -224,7 +224,7 @@ def _dtype(strategies: Iterable[Strategy]) -> str:
 
 
 def in_turn(units: Sequence[str]) -> Calls:
-    """A call for each parameter: of several of a unit the last one makes it whole."""
+    """One call per parameter: the last one of a unit completes it."""
     last = {unit: place for place, unit in enumerate(units)}
     return tuple((unit,) if last[unit] == place else () for place, unit in enumerate(units))
 

@@ -30,7 +30,7 @@ def steps(graph: EventGraph, iteration: int) -> Steps:
     """The steps of an iteration, in order.
 
     Args:
-        graph: of a whole trace.
+        graph: the graph of a whole trace.
         iteration: complete or not.
 
     Raises:
@@ -69,7 +69,7 @@ class _Finder:
         self.notes: list[str] = []
 
     def _name(self, event: Event) -> str:
-        """What the unit of an event is called: two stages of a pipeline have the same names."""
+        """The name of an event's unit: two stages of a pipeline have equal module names."""
         return within(self.stages[event.rank], event)
 
     def _named(self, event: Event) -> Event:
@@ -102,7 +102,7 @@ class _Finder:
                 )
                 part.span(rank.rank, border.time_ns, border.time_ns)
         self.end = marks.pop((Phase.OUTSIDE, 0), None)
-        if any(self.stages.values()):  # a stage goes back while another still goes forward
+        if any(self.stages.values()):  # one stage is in backward while another is still in forward
             marks = {(phase, n): part for (phase, n), part in marks.items() if _is_first(phase, n)}
         self.marks = [part for (phase, _), part in marks.items() if phase is not Phase.OUTSIDE]
 
@@ -138,7 +138,7 @@ class _Finder:
         self.parts += found.values()
 
     def _find_wait(self, rank: RankTrace, event: Event) -> None:
-        """Whose program was stalled, and for what; nothing without that."""
+        """The stalled ranks, and the cause; empty without stalls."""
         awaited = None if event.parent is None else rank.events.find(event.parent)
         if awaited is None or event.start_ns is None:
             return
@@ -259,8 +259,8 @@ class _Finder:
     def _find_unmet(self, index: int, unmet: dict[tuple[Phase, int], StepPart]) -> bool:
         """Whether a rank waits for a message that another one has not sent.
 
-        All who wait so at the end are one step: where they wait for each other none can go on. Such
-        a call is unfinished, or failed when a rank that had waited with it was ended.
+        All such waits at the end are one step: in a cycle of waits none can continue. Such a call
+        is unfinished, or failed when a waiting rank was killed.
         """
         matched = self.graph.matching.collectives[index]
         event = next(iter(matched.events.values()))
@@ -280,7 +280,7 @@ class _Finder:
         return True
 
     def _begin_when_called(self, matched: MatchedCollective, hops: dict[int, StepPart]) -> None:
-        """The hops of a chain that adds begin when all ranks have called, and have what is added.
+        """The hops of a reducing chain begin when all ranks have called, with the data to add.
 
         Two of them may be as far long before: in a ring each hop needs all of them.
         """
@@ -301,7 +301,7 @@ class _Finder:
         return next(one.unfinished for one in self.graph.trace.ranks if one.rank == rank)
 
     def _end_of(self, rank: int, event: Event, start: int) -> int:
-        """The end of a call; of one whose end was not seen, that of the wait for it."""
+        """The end of a call; if its end was not observed, that of the wait for it."""
         if event.end_ns is not None:
             return event.end_ns
         graph = self.graph
@@ -368,11 +368,11 @@ class _Finder:
 
 
 def _is_first(phase: Phase, number: int) -> bool:
-    """Whether a mark is one that all stages of a pipeline have in common."""
+    """Whether a mark is common to all stages of a pipeline."""
     return phase is not Phase.BACKWARD and (phase is not Phase.FORWARD or not number)
 
 
 def _of_copy(event: Event) -> tuple[object, ...]:
-    """What copies of several ranks have in common."""
+    """The key shared by copies of several ranks."""
     ways = (event.origin, event.target)
     return (event.purpose, *ways, event.phase, event.micro_step, event.unit)

@@ -1,8 +1,8 @@
-"""Plays the steps of an iteration on what the ranks hold: a frame for each position.
+"""Applies the steps of an iteration to the contents of the ranks: one frame per position.
 
-A frame is what every rank has of every shard when a step has begun and all that was over before it
-is done. That the rules of its stage are kept is checked as they are played, so a replay of a run
-that broke them ends at the step that did, with the reason.
+A frame has the shards of every rank when a step has begun and the effects of all completed steps
+are applied. The rules of the stage are checked on the way, so a replay of a run that broke them
+ends at the offending step, with the reason.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Broken:
     """The step that broke a law.
 
     Attributes:
-        step: its position; the frames end with the one before.
-        reason: which law, by whom.
+        step: its index; the frames end with the previous one.
+        reason: the broken law, and the rank that broke it.
     """
 
     step: int
@@ -34,14 +34,14 @@ class Broken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frames:
-    """What all ranks hold, position by position.
+    """The contents of all ranks, position by position.
 
     Attributes:
         initial: by cell, before the first step.
-        changes: by step, the cells that change as it begins.
-        freed: by step, the units whose gathered parameters are given back when it is over, because
-            their computation is; those cells change as the next step begins.
-        broken: None if all laws were kept.
+        changes: by step, the cells that change at its start.
+        freed: by step, the units whose gathered parameters are freed at its end, because their
+            computation ends; those cells change when the next step begins.
+        broken: None if all laws were obeyed.
     """
 
     layout: ShardLayout
@@ -63,8 +63,8 @@ def play(layout: ShardLayout, buckets: Sequence[BucketLayout], steps: Sequence[S
     """The frames of an iteration.
 
     Args:
-        layout: who holds what.
-        buckets: what is reduced together.
+        layout: the shards of each rank.
+        buckets: units that are reduced together.
         steps: in order.
     """
     player = Rules(layout, buckets, steps)

@@ -1,4 +1,4 @@
-"""Which rank holds what where all parameters are sharded and gathered module by module."""
+"""The shards of each rank if all parameters are sharded and gathered module by module."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zerosim.theory.programs.options import flag, text
 def fully_sharded(
     made: Cutting, strategy: Strategy, cuts: Sequence[ParameterInUnit], padded: dict[str, int]
 ) -> ProgramUnits:
-    """What each rank keeps of a bundle is gathered for its module, and freed after it."""
+    """Each rank's part of a bundle is gathered for its module, and freed after it."""
     bundle_of = {one.name: bundle.name for bundle in strategy.bundles for one in bundle.parameters}
     for bundle in strategy.bundles:
         _require_shards(bundle)

@@ -1,4 +1,4 @@
-"""What a gather of parameters does to what the ranks hold: by a ring, a broadcast, messages."""
+"""The effect of a gather of parameters on the contents of the ranks: ring, broadcast, messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PARAMETERS = Band(Role.PARAMETERS)
 
 @dataclass(frozen=True, slots=True)
 class _Arrival:
-    """Shards that come to a rank; the sender is None if every owner sends its own."""
+    """Shards arriving at a rank; the sender is None if every owner sends its own."""
 
     source: int | None
     target: int
@@ -24,16 +24,16 @@ class _Arrival:
 
 
 class Gathers:
-    """Parameters on their way from rank to rank."""
+    """Parameters in flight between ranks."""
 
     def __init__(self, ledger: Ledger) -> None:
         """Work on these holdings."""
         self._ledger = ledger
 
     def begin(self, step: Step, unit: str) -> None:
-        """Shards leave; who sends them holds them.
+        """Shards are sent; the sender has them.
 
-        What a rank has kept since forward is not on its way to it, though it is sent.
+        Parts that a rank has kept since forward do not arrive at it, although they are sent.
         """
         holdings = self._ledger.holdings
         self._take_from_secondary(step, unit)
@@ -52,16 +52,16 @@ class Gathers:
             self._ledger.announce(one.target, unit, _PARAMETERS, coming)
 
     def end(self, step: Step, unit: str) -> None:
-        """They are there."""
+        """They have arrived."""
         for one in self._arrivals(step, unit):
             self._ledger.arrive(one.target, unit, _PARAMETERS, one.shards)
             for shard in one.shards:
                 self._ledger.holdings.gathered(one.target, unit, shard)
 
     def _take_from_secondary(self, step: Step, unit: str) -> None:
-        """What a rank has kept since forward for the gather of backward it takes from itself.
+        """In backward, a rank takes parts kept since forward from itself.
 
-        Its neighbours send the rest: their parts whole, with what this rank owns (ZeRO++, 3.2).
+        Its neighbours send the rest: their whole parts, including those of this rank (ZeRO++, 3.2).
         """
         for rank in step.events if not step.hop else ():
             if self._is_secondary(step, rank, unit):
@@ -71,7 +71,7 @@ class Gathers:
                 self._ledger.touch(rank, Role.PARAMETERS, unit, kept)
 
     def _owner(self, step: Step, rank: int, unit: str, shard: int) -> int:
-        """Who of a rank's group has a shard of its own."""
+        """The rank of the group that owns each shard."""
         holdings, layout = self._ledger.holdings, self._ledger.layout
         group = self._ledger.group_of(step, rank)
         recorded = [one for one in group if one in self._ledger.places]
@@ -81,9 +81,9 @@ class Gathers:
         return next((one for one in recorded if shard in layout.own(one, unit)), -1)
 
     def _arrivals(self, step: Step, unit: str) -> Iterator[_Arrival]:
-        """What comes to ranks that are in the trace.
+        """The shards arriving at ranks in the trace.
 
-        Of a native call nothing is known but its result: each rank receives what it has not.
+        For a native call only the result is known: each rank receives the shards that it lacks.
         """
         ledger = self._ledger
         if step.kind is Kind.TRANSFER or is_message(step):
@@ -119,6 +119,6 @@ class Gathers:
         return tuple(layout.part(shard, len(self._ledger.group_of(step, source))))
 
     def _is_secondary(self, step: Step, rank: int, unit: str) -> bool:
-        """Whether a rank gathers from what neighbours keep, not from what every rank owns."""
+        """Whether a rank gathers from its neighbours' secondary copies, not from the owners."""
         is_backward = step.phase is Phase.BACKWARD
         return is_backward and bool(self._ledger.holdings.secondary.get((rank, unit)))

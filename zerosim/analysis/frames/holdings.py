@@ -1,11 +1,11 @@
-"""What every rank holds, as sets of shards; and what may happen to them.
+"""The contents of every rank, as sets of shards; and the legal operations on them.
 
-A unit has one shard for each rank of the run. Each method of `Holdings` is something that a ZeRO
-iteration does; what would be against its laws (using a shard that is not held, adding a gradient
-twice) is an `IllegalFrame` that says which rank, which shard, and why. A gradient is known by the
-set of ranks whose gradients have been added in it: reduced is what holds all of them.
+A unit has one shard per rank of the run. Each method of `Holdings` is an action of a ZeRO
+iteration; a violation of its laws (using a shard that is not present, adding a gradient twice) is
+an `IllegalFrame` that names the rank, the shard, and the reason. A gradient is identified by the
+set of ranks whose gradients are summed in it: it is reduced if it has all of them.
 
-Source of what each stage keeps: Rajbhandari et al., "ZeRO" (arXiv 1910.02054), section 5.
+Source for the states of each stage: Rajbhandari et al., "ZeRO" (arXiv 1910.02054), section 5.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from zerosim.base.tiers import Tier
 from zerosim.schema.memory import Role
 
 Summed = frozenset[int]
-"""The ranks whose gradients have been added up."""
+"""The ranks whose gradients have been summed."""
 
 
 class IllegalFrame(ValueError):
-    """The trace does what no iteration of its stage may do."""
+    """The trace has an action that is illegal in an iteration of its stage."""
 
 
 class ShardState(IntEnum):
-    """What a rank has of one shard."""
+    """The state of one shard on a rank."""
 
     ABSENT = 0
     KEPT = 1
@@ -36,20 +36,22 @@ class ShardState(IntEnum):
     GATHERED = 2
     """Another rank's, here only for now."""
     ARRIVING = 3
-    """On its way to this rank."""
+    """In flight to this rank."""
     PARTIAL = 4
     """This rank's local gradient, not yet reduced."""
     SUMMED = 5
-    """A sum of several ranks' gradients, not of all."""
+    """A sum of gradients of several ranks, not of all."""
     REDUCED = 6
     """The sum of all ranks."""
     STALE = 7
-    """Still there, but of before: a parameter that its owner has updated, a gradient applied."""
+    """Present with a previous value: a parameter that its owner has updated, an applied
+    gradient.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """What one bucket takes of a unit: the same columns of each shard.
+    """The part of a unit in one bucket: the same columns of each shard.
 
     Attributes:
         index: among the pieces of its unit.
@@ -61,22 +63,22 @@ class Piece:
 
 @dataclass(slots=True)
 class Holdings:
-    """What every rank holds at one moment.
+    """The contents of every rank at one moment.
 
     Attributes:
         parameters: by rank and unit, the shards on the device with their present value.
-        stale: likewise, those with the value of before the update.
-        gradients: by rank, unit and piece, for each shard which ranks are in the sum; the whole
-            gradient that backward made.
-        reduced: likewise, the shards of which this rank keeps the sum of all ranks.
+        stale: the same, with the value from before the update.
+        gradients: by rank, unit and piece, the ranks in the sum of each shard; the whole gradient
+            made by backward.
+        reduced: the same, the shards whose complete sum this rank keeps.
         moments: by rank and unit, the shards with momentum and variance.
-        applied: the ranks and units whose gradient has been applied and is of no use any more.
-        growing: the ranks and units to whose gradient, nobody else's, micro-steps are still to add.
-        unreduced: by rank and unit, the pieces of the whole gradient that are to be reduced.
+        applied: the ranks and units whose gradient has been applied and is not needed any more.
+        growing: the ranks and units with a private gradient that later micro-steps add to.
+        unreduced: by rank and unit, the pieces of the whole gradient that remain to be reduced.
         offloaded: by rank and unit, the pieces of the newest gradient that have left the device.
-        secondary: by rank and unit, the shards kept for backward beside the own one.
-        away: what lies on the host and on the disk.
-        arriving: shards on their way: rank, unit, role, shard, tier that they come to.
+        secondary: by rank and unit, the shards kept for backward besides its own.
+        away: the contents of host and disk.
+        arriving: shards in flight: rank, unit, role, shard, target tier.
     """
 
     layout: ShardLayout
@@ -130,7 +132,7 @@ class Holdings:
         self.stale[rank, unit].discard(shard)
 
     def free_parameters(self, rank: int, unit: str) -> bool:
-        """Give back what was gathered (stage 3); whether there was anything to give back."""
+        """Free gathered parameters (stage 3); returns whether there were any."""
         held, kept = self.parameters[rank, unit], set(self.layout.on_device(rank, unit))
         had_more = not held <= kept
         held &= kept
@@ -148,9 +150,9 @@ class Holdings:
             yield Piece(unit=unit, index=index)
 
     def make_gradient(self, rank: int, unit: str) -> None:
-        """Backward of a unit is over: this rank has its local gradient of it.
+        """Backward of a unit ended: this rank has its local gradient of it.
 
-        A gradient that is there already is added to: micro-steps, or a unit that is used twice.
+        An existing gradient is added to: micro-steps, or a unit that is used twice.
         """
         self.applied.discard((rank, unit))
         self.offloaded[rank, unit] = set()
@@ -161,12 +163,12 @@ class Holdings:
                 whole.setdefault(shard, frozenset([rank]))
 
     def is_reduced_in_part(self, rank: int, unit: str) -> bool:
-        """Whether a bucket has reduced a piece of a gradient, and another is still to come."""
+        """Whether a bucket has reduced a piece of a gradient, and another is pending."""
         left = self.unreduced.get((rank, unit))
         return bool(left) and left != set(self.pieces(unit))
 
     def summed(self, rank: int, piece: Piece, shard: int, why: str) -> Summed:
-        """Which ranks' gradients are in what a rank has of a shard."""
+        """The ranks whose gradients are in a rank's copy of a shard."""
         whole = self.gradients.get((rank, piece), {})
         if shard not in whole:
             raise IllegalFrame(
@@ -176,7 +178,7 @@ class Holdings:
         return whole[shard]
 
     def check_add(self, rank: int, piece: Piece, shard: int, arriving: Summed) -> None:
-        """Raise if a sum that arrives holds what is here already."""
+        """Raise if an arriving sum has a gradient that is here already."""
         twice = self.summed(rank, piece, shard, "adds to") & arriving
         if twice:
             raise IllegalFrame(
@@ -190,12 +192,14 @@ class Holdings:
         self.gradients[rank, piece][shard] |= arriving
 
     def keep_sum(self, rank: int, piece: Piece, shard: int, arriving: Summed) -> None:
-        """A finished sum has arrived and replaces the own one (the second half of all-reduce)."""
+        """A complete sum has arrived and replaces the own one (the second half of an
+        all-reduce).
+        """
         self.require_whole(rank, piece, shard, arriving, "keeps")
         self.gradients[rank, piece][shard] = arriving
 
     def require_whole(self, rank: int, piece: Piece, shard: int, sum_: Summed, why: str) -> None:
-        """Raise unless a sum is of all ranks that make it whole."""
+        """Raise unless a sum has all ranks that make it complete."""
         missing = set(self.layout.among(rank, piece.unit)) - sum_
         if missing:
             raise IllegalFrame(
@@ -243,7 +247,7 @@ class Holdings:
                     self.require_whole(rank, piece, shard, sum_, "applies")
 
     def updated(self, rank: int, unit: str) -> None:
-        """A unit is updated: the own rows are new; what others own is now of before."""
+        """A unit is updated: its own rows are new; copies of other owners' rows are stale."""
         own = set(self.layout.own(rank, unit))
         if self.layout.config.offloads_optimizer:
             self._updated_on_host(rank, unit, own)
@@ -277,7 +281,7 @@ class Holdings:
                 )
 
     def _updated_on_host(self, rank: int, unit: str, own: set[int]) -> None:
-        """What is on the host is new; the device and the disk have what was before."""
+        """The host has the new value; the device and the disk have the previous one."""
         layout, away = self.layout, self.away
         for role in away.states_there():
             if layout.config.offload_optimizer.tier is Tier.DISK:
@@ -305,7 +309,7 @@ class Holdings:
     # ------------------------------------------------------------------------------ cells
 
     def cell(self, rank: int, band: Band, unit: str, shard: int) -> ShardState:
-        """What a rank has of one shard of one unit in one role and tier."""
+        """The state of one shard of one unit in one role and tier on a rank."""
         if (rank, unit, band.role, shard, band.tier) in self.arriving:
             return ShardState.ARRIVING
         if band.tier is not Tier.DEVICE:

@@ -1,9 +1,9 @@
-"""Which collectives are one step of a replay: what several groups of ranks do alike.
+"""Collectives that are one step of a replay: equal actions of several groups of ranks.
 
-In a run of our engine the groups of ZeRO++ or of tensor parallelism do the same at the same place
+In a run of our engine, the groups of ZeRO++ or of tensor parallelism act equally at the same point
 of the program: all gathers of a unit within its nodes are one step, and so are the messages with
-which all ranks bring a unit to its owner. So it is in other programs with what they name: the
-gathers of a module within each replica, the sums of a layer in each of the groups that compute it.
+which all ranks send a unit to its owner. In other programs the names decide: the gathers of a
+module within each replica, the sums of a layer in each of the groups that compute it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _Alike = tuple[object, ...]
 def join(
     trace: Trace, matching: Matching, indices: Iterable[int], name: Callable[[Event], str]
 ) -> dict[int, tuple[int, ...]]:
-    """By the collective that stands for others, all that are one step with it, ascending.
+    """By representative collective, all collectives of its step, ascending.
 
     Args:
-        indices: positions in the matching of those that are shown, of one iteration.
-        name: what the unit of a call is called.
+        indices: indices in the matching of the displayed ones, of one iteration.
+        name: the name of a call's unit.
     """
     is_program = not trace.manifest.units
     seen: Counter[tuple[_Alike, tuple[int, ...]]] = Counter()
@@ -36,7 +36,7 @@ def join(
         of_all = len(matched.key.ranks) == trace.manifest.num_ranks and not matched.key.is_message
         unit = name(event)
         if is_program and (not unit or matched.key.is_message):
-            of_all = True  # who names no unit does not tell what others do alike
+            of_all = True  # a call without a unit cannot be matched with others
         what = (matched.op, event.purpose, unit, event.phase, event.micro_step)
         nth = seen[what, matched.key.ranks]
         seen[what, matched.key.ranks] += 1
@@ -45,7 +45,9 @@ def join(
 
 
 def _shape(matched: MatchedCollective) -> tuple[int, int]:
-    """How many ranks, and how far apart: neighbours, or ranks at the same place of their nodes."""
+    """Number of ranks, and their distance: neighbours, or ranks at the same index of their
+    nodes.
+    """
     ranks = matched.key.ranks
     if matched.key.is_message:
         return 2, 0
@@ -53,7 +55,7 @@ def _shape(matched: MatchedCollective) -> tuple[int, int]:
 
 
 def together(matching: Matching, members: tuple[int, ...]) -> MatchedCollective:
-    """Several collectives seen as one: the call of each rank, the first one of several."""
+    """Several collectives as one: the call of each rank, the first one of several."""
     first = matching.collectives[members[0]]
     if len(members) == 1:
         return first
@@ -68,7 +70,7 @@ def together(matching: Matching, members: tuple[int, ...]) -> MatchedCollective:
 def groups_of(
     matching: Matching, members: tuple[int, ...], num_ranks: int
 ) -> tuple[tuple[int, ...], ...]:
-    """The groups that communicate; empty where it is all ranks, or messages.
+    """The groups that communicate; empty if it is all ranks, or messages.
 
     Args:
         num_ranks: of the run.
@@ -80,5 +82,5 @@ def groups_of(
 
 
 def stand_in(joined: Mapping[int, tuple[int, ...]]) -> dict[int, int]:
-    """By collective, the one that stands for it."""
+    """By collective, its representative."""
     return {index: first for first, members in joined.items() for index in members}

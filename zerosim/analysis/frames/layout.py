@@ -1,4 +1,4 @@
-"""What decides who holds what, and where: what is divided, the tiers, the groups of ranks."""
+"""The inputs that decide which rank has which shards, and where: partitioning, tiers, groups."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zerosim.schema.events import Phase
 from zerosim.schema.memory import Role
 
 FROZEN = ".frozen"
-"""What is added to a module's name for its parameters that are not trained."""
+"""The suffix of a module's name for its frozen parameters."""
 
 
 class Band(NamedTuple):
@@ -28,14 +28,14 @@ Place = tuple[int, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardDuties:
-    """What one rank has to do with one unit, as shards of it.
+    """The relation of one rank to one unit, as shards of it.
 
     Attributes:
-        computes: those that it computes with; what it does not keep of them is gathered.
-        keeps: those of which it keeps the parameters.
-        updates: those of which it keeps the optimizer's states.
-        makes: those of which it makes a gradient.
-        among: the ranks whose gradients make a whole sum.
+        computes: those that it computes with; the ones that it does not keep are gathered.
+        keeps: those whose parameters it keeps.
+        updates: those whose optimizer states it keeps.
+        makes: those for which it computes a gradient.
+        among: the ranks whose gradients make up a complete sum.
     """
 
     computes: frozenset[int] = frozenset()
@@ -47,23 +47,23 @@ class ShardDuties:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Division:
-    """What is divided among ranks, and when what was gathered or reduced is freed.
+    """The partitioning among ranks, and when gathered or reduced data is freed.
 
     Attributes:
         parameters, gradients, states: whether a rank keeps only its own shards of them.
-        owners: by unit, the rank that keeps its states (and gradient) whole, where units and not
+        owners: by unit, the rank that keeps its states (and gradient) whole, if units instead of
             shards are divided.
         stays: units whose gathered parameters stay from forward to backward.
-        modules: by unit, the module that it is gathered for; itself where none is named.
-        calls_within: gathers and reductions are called from within computations: what is computed
-            with is there by its end, and its gradient when it is reduced.
-        frees_gradients: divided gradients are freed by the update, not by what follows it.
-        num_shards: of every unit; 0: as many as ranks.
-        parts: what each rank has to do with each unit, where shard r of all units is not simply
-            rank r's: some ranks keep copies of what others keep, or have nothing to do with a unit.
-        persists: units that are gathered from iteration to iteration.
-        frees_last: units whose gathered parameters backward frees after the last micro-step alone.
-        frees_for_next: what is gathered for a module is freed when that of the next one comes.
+        modules: by unit, the module for which it is gathered; by default itself.
+        calls_within: gathers and reductions are called within computations: parameters are present
+            by the end of one, and its gradient when it is reduced.
+        frees_gradients: partitioned gradients are freed by the update, not by the next step.
+        num_shards: shards of every unit; 0: as many as ranks.
+        parts: the relation of each rank to each unit, if shard r of every unit is not simply rank
+            r's: some ranks keep copies, or have no part of a unit.
+        persists: units that stay gathered between iterations.
+        frees_last: units whose gathered parameters backward frees only after the last micro-step.
+        frees_for_next: a module's gathered parameters are freed when those of the next one arrive.
         summed_late: units whose gradients are summed by the optimizer, for itself alone.
     """
 
@@ -91,26 +91,25 @@ _OF_STAGES = {
 }
 
 Calls = tuple[tuple[str, ...], ...]
-"""The units of the first call of a name, of the second; of later ones from the first on again."""
+"""The units of the first call of a name, of the second; later ones start over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardLayout:
-    """What decides who holds what.
+    """The inputs that decide which rank has which shards.
 
     Attributes:
-        config: of the engine; its defaults for a program, which adds nothing to its `division`.
-        ranks: those that are in the trace; the run may have more.
-        num_ranks: of the run, N.
+        config: the engine's; defaults for a program, whose `division` is complete.
+        ranks: those in the trace; the run may have more.
+        num_ranks: ranks of the run, N.
         trainable: by unit, in the order of forward.
-        num_pieces: by unit, into how many pieces the buckets cut it.
-        states: the states that there are, tier by tier, in order.
-        first_update: True in the iteration whose update makes momentum and variance.
-        keeps_gradients: True if gradient buffers are there from the iteration before.
-        division: of a program; None for the engine, whose stage says it.
-        computed: by the name of a computation, the units that it computes with; itself where none
-            is named.
-        gathered: by the name of a gather, the units of its calls; itself likewise.
+        num_pieces: by unit, the number of pieces into which buckets split it.
+        states: the states, tier by tier, in order.
+        first_update: True in the iteration whose update creates momentum and variance.
+        keeps_gradients: True if gradient buffers exist from the previous iteration.
+        division: for a program; None for the engine, where the stage decides.
+        computed: by the name of a computation, the units that it computes with; by default itself.
+        gathered: by the name of a gather, the units of its calls; by default itself.
     """
 
     config: EngineConfig = field(default_factory=EngineConfig)
@@ -127,17 +126,17 @@ class ShardLayout:
 
     @property
     def divided(self) -> Division:
-        """What is divided among ranks."""
+        """The partitioning among ranks."""
         return _OF_STAGES[self.config.stage] if self.division is None else self.division
 
     @property
     def shards(self) -> range:
-        """Of every unit."""
+        """Shards of every unit."""
         return range(self.divided.num_shards or self.num_ranks)
 
     @property
     def is_away(self) -> bool:
-        """Own parameters are kept beside the device."""
+        """The rank's own parameters are kept off the device."""
         return self.config.offload_param.tier is not Tier.DEVICE
 
     def computes(self, rank: int, unit: str) -> Collection[int]:
@@ -146,17 +145,17 @@ class ShardLayout:
         return parts[rank, unit].computes if parts else self.shards
 
     def makes(self, rank: int, unit: str) -> Collection[int]:
-        """The shards of a unit of which a rank makes a gradient."""
+        """The shards of a unit for which a rank computes a gradient."""
         parts = self.divided.parts
         return parts[rank, unit].makes if parts else self.shards
 
     def among(self, rank: int, unit: str) -> Collection[int]:
-        """The ranks whose gradients of a unit make a whole sum."""
+        """The ranks whose gradients of a unit make up a complete sum."""
         parts = self.divided.parts
         return parts[rank, unit].among if parts else range(self.num_ranks)
 
     def own(self, rank: int, unit: str) -> Collection[int]:
-        """The shards of a unit that a rank updates, and of which it keeps the states."""
+        """The shards of a unit that a rank updates, and whose states it keeps."""
         divided = self.divided
         if divided.parts:
             return divided.parts[rank, unit].updates
@@ -167,7 +166,7 @@ class ShardLayout:
         return range(rank, rank + 1) if divided.states else self.shards
 
     def kept(self, rank: int, unit: str) -> Collection[int]:
-        """The shards of a unit's parameters that a rank keeps, wherever that is."""
+        """The shards of a unit's parameters that a rank keeps, in any tier."""
         if self.config.has_owners:
             position = list(self.trainable).index(unit)
             return self.shards if position % self.num_ranks == rank else range(0)
@@ -176,29 +175,29 @@ class ShardLayout:
         return range(rank, rank + 1) if self.divided.parameters else self.shards
 
     def on_device(self, rank: int, unit: str) -> Collection[int]:
-        """Those of a unit that stay on the device from iteration to iteration."""
+        """The units that stay on the device between iterations."""
         return range(0) if self.is_away else self.kept(rank, unit)
 
     def frees(self, unit: str, phase: Phase) -> bool:
-        """Whether gathered parameters of a unit are freed when it has been computed in a phase."""
+        """Whether gathered parameters of a unit are freed after its computation in a phase."""
         divided = self.divided
         if unit in divided.persists:
             return False
         return divided.parameters and not (phase is Phase.FORWARD and unit in divided.stays)
 
     def ends_with(self, unit: str, computation: str) -> bool:
-        """Whether a unit is not needed any more when a computation is over."""
+        """Whether a unit is not needed any more after a computation."""
         module = self.divided.modules.get(unit, computation)
         return module == computation or module.startswith(f"{computation}.")
 
     def part(self, part: int, num_parts: int) -> range:
-        """The shards of one of several equal parts of a unit; none where a part cuts shards."""
+        """The shards of one of several equal parts of a unit; empty if a part splits shards."""
         if num_parts < 1 or self.num_ranks % num_parts:
             return range(0)
         size = self.num_ranks // num_parts
         return range(part * size, (part + 1) * size)
 
     def secondary_part(self, rank: int) -> range:
-        """The shards that a rank keeps beside its own for backward (ZeRO++, hpZ)."""
+        """The shards that a rank keeps besides its own for backward (ZeRO++, hpZ)."""
         num_parts = self.config.secondary_partition
         return self.part(rank % num_parts, num_parts)

@@ -1,4 +1,4 @@
-"""What the rules of all sorts share: the holdings, and which cells may have changed."""
+"""Shared by all rules: the holdings, and the cells that may have changed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zerosim.schema.events import Kind, Op
 from zerosim.schema.memory import Role
 
 Change = tuple[int, ShardState]
-"""A cell's number, and what it becomes."""
+"""A cell's number, and its new state."""
 Spot = tuple[int, Band, str, int]
 """A rank, a state in a tier, a unit, a shard."""
 
@@ -31,10 +31,10 @@ def cell_number(layout: ShardLayout, place: int, band: Band, unit: int, shard: i
 
 @dataclass(slots=True)
 class Ledger:
-    """The holdings, and what may have changed in them since it was last asked.
+    """The holdings, and the possible changes since the last query.
 
     Attributes:
-        cells: as they were when they were last asked for.
+        cells: their states at the last query.
     """
 
     layout: ShardLayout
@@ -64,7 +64,7 @@ class Ledger:
         )
 
     def changed(self) -> Iterator[Change]:
-        """The cells that are not what they were."""
+        """The cells that have changed."""
         numbers = sorted(
             (cell_number(self.layout, self.places[rank], band, self.units[unit], shard), spot)
             for spot in self.touched
@@ -90,13 +90,13 @@ class Ledger:
         )
 
     def announce(self, rank: int, unit: str, band: Band, shards: Iterable[int]) -> None:
-        """Shards are on their way."""
+        """Shards are in flight."""
         for shard in shards:
             self.holdings.arriving.add((rank, unit, band.role, shard, band.tier))
         self.touch(rank, band.role, unit, shards)
 
     def arrive(self, rank: int, unit: str, band: Band, shards: Iterable[int]) -> None:
-        """They are no longer on their way."""
+        """They are not in flight any more."""
         for shard in shards:
             self.holdings.arriving.discard((rank, unit, band.role, shard, band.tier))
         self.touch(rank, band.role, unit, shards)

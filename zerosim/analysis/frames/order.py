@@ -1,4 +1,4 @@
-"""The order of steps: by the last rank's begin, never against any rank's own order."""
+"""The order of steps: by the last rank's start, never against any rank's own order."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from zerosim.schema.events import Event, Kind, Phase, Purpose
 
 @dataclass(slots=True)
 class StepPart:
-    """A step while it is found: what each rank does for it.
+    """A step under construction: the part of each rank.
 
     Attributes:
-        ends: by rank, when it was over there.
-        units: that it is about.
+        ends: by rank, its end there.
+        units: its units.
         is_message: sent and received outside of any collective.
-        is_late: the update of the iteration before, on a thread of its own.
+        is_late: the update of the previous iteration, on a separate thread.
     """
 
     kind: Kind
@@ -41,45 +41,45 @@ class StepPart:
 
     @property
     def last_start(self) -> int:
-        """When the last rank began."""
+        """The start on the last rank."""
         return max(self.starts.values())
 
     @property
     def lane(self) -> str:
-        """Whose it is: the program's own thread, or the collectives'."""
+        """Its thread: the program's own, or that of the collectives."""
         if self.kind in (Kind.MARK, Kind.COMPUTE):
             return "late updates" if self.is_late else "program"
         return "collectives"
 
     def add(self, event: Event, start: int, end: int) -> None:
-        """What one rank does for it."""
+        """The part of one rank."""
         self.events.setdefault(event.rank, event)
         self.span(event.rank, start, end)
 
     def span(self, rank: int, start: int, end: int) -> None:
-        """When one rank does it."""
+        """The start on one rank."""
         self.starts[rank] = min(start, self.starts.get(rank, start))
         self.over(rank, max(start, end))
 
     def over_on(self, rank: int) -> int:
-        """When it is over on one rank; a message counts from its begin.
+        """The end on one rank; for a message, its start.
 
-        Who waits for one goes on before its end has been seen.
+        A rank that waits for one continues before its end has been observed.
         """
         return self.starts[rank] if self.is_message else self.ends[rank]
 
     def over(self, rank: int, end: int) -> None:
-        """When it is over on one rank, as far as is known."""
+        """The end on one rank, as far as known."""
         self.ends[rank] = max(end, self.ends.get(rank, end))
         self.end = max(self.end, end)
 
 
 def in_order(parts: list[StepPart]) -> list[StepPart]:
-    """By the last rank's begin, but never against the order of any rank's thread.
+    """Sorted by the last rank's start, but consistent with the order of every rank's thread.
 
-    Not all ranks take part in everything (a message is two ranks'), so the last begin alone could
-    turn two around. Copies have threads of their own, as many as there are workers:
-    a copy comes after what was done with its unit before it, and before what is done after it.
+    Not all ranks take part in every step (a message has two ranks), so the last begin alone could
+    swap two steps. Copies have threads of their own, as many as there are workers: a copy follows
+    earlier actions on its unit, and precedes later ones.
     """
     lanes: dict[tuple[int, str], list[int]] = defaultdict(list)
     for place, part in enumerate(parts):
@@ -113,9 +113,9 @@ def in_order(parts: list[StepPart]) -> list[StepPart]:
 
 
 def _one_by_one(parts: list[StepPart], places: list[int]) -> Iterator[tuple[int, int]]:
-    """What a thread does comes after what it did before; not after a message that was under way.
+    """A step of a thread follows the earlier ones; not a message in flight.
 
-    Who sends one, or is ready for it, goes on: it comes when the other is as far.
+    A sender, or a ready receiver, continues: the message comes when the other end is ready.
     """
     before = None
     for place in places:
@@ -126,7 +126,7 @@ def _one_by_one(parts: list[StepPart], places: list[int]) -> Iterator[tuple[int,
 
 
 def begin_when_gathered(parts: list[StepPart]) -> None:
-    """Let what is called before its parameters are there begin when they are.
+    """Let calls that precede the arrival of their parameters begin on arrival.
 
     PyTorch's FSDP gathers a module's parameters from within its call.
     """
@@ -145,9 +145,9 @@ def begin_when_gathered(parts: list[StepPart]) -> None:
 
 
 def _around_copies(parts: list[StepPart]) -> Iterator[tuple[int, int]]:
-    """What a copy follows and what follows it, by unit, where that is so on all ranks.
+    """Predecessors and successors of a copy, by unit, if they are such on all ranks.
 
-    What two ranks did in another order does not depend on each other.
+    Actions of two ranks in different orders do not depend on each other.
     """
     if not any(part.kind is Kind.COPY for part in parts):
         return
@@ -176,7 +176,7 @@ def _around_copies(parts: list[StepPart]) -> Iterator[tuple[int, int]]:
 
 
 def _is_before(first: StepPart, second: StepPart) -> bool:
-    """Whether one is over before the other begins, on every rank that does both."""
+    """Whether one ends before the other begins, on every rank that does both."""
     return all(
         first.over_on(rank) <= start
         for rank, start in second.starts.items()
@@ -185,7 +185,7 @@ def _is_before(first: StepPart, second: StepPart) -> bool:
 
 
 def _after_marks(parts: list[StepPart]) -> Iterator[tuple[int, int]]:
-    """What only some ranks do comes after the phase has begun, on all of them."""
+    """A step of some ranks follows the start of the phase on all of them."""
     marks: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for place, part in enumerate(parts):
         if part.kind is Kind.MARK:
@@ -217,11 +217,11 @@ _TURN = {
     Kind.COLLECTIVE: 3,
     Kind.TRANSFER: 4,
 }
-"""Of steps that begin at the same moment; hops count on from the last."""
+"""Order of steps that begin at the same moment; hops continue from the last."""
 
 
 def with_ends(found: list[Step], times: list[int]) -> Iterable[Step]:
-    """Say of each step how far it goes on; a hop ends when the next one of its ring begins."""
+    """Set the end of each step; a hop ends when the next one of its ring begins."""
     next_hop: dict[int, int] = {}
     ends = [0] * len(found)
     is_last = [False] * len(found)

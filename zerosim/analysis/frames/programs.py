@@ -1,4 +1,4 @@
-"""Which rank holds what in a program that zerosim's engine did not run, as its system reads it."""
+"""The shards of each rank in a program without zerosim's engine, as read by its system."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from zerosim.systems.registry import Axis, reader_of
 def program_of(
     held: Mapping[int, Sequence[Strategy]], num_ranks: int, computations: Sequence[str]
 ) -> ProgramUnits:
-    """The units of a program, and what is divided of them.
+    """The units of a program, and their partitioning.
 
     Args:
-        held: by rank, the strategies that are in force.
-        num_ranks: of the run.
-        computations: the names of those of forward, in their order.
+        held: by rank, the strategies in force.
+        num_ranks: ranks of the run.
+        computations: the names of forward computations, in order.
 
     Raises:
-        NotShown: what the ranks hold is not known.
+        NotShown: the contents of the ranks are unknown.
     """
     by_rank = {rank: {one.system: one for one in of_rank} for rank, of_rank in held.items()}
     systems = next(iter(by_rank.values()))
@@ -50,7 +50,7 @@ def _read(
 
 
 def one_program(micro_steps: Iterable[ProgramUnits]) -> ProgramUnits:
-    """What holds in all micro-steps of an iteration; what all but the last keep stays until that.
+    """Properties common to all micro-steps; units kept by all but the last stay until the last.
 
     Raises:
         NotShown: that is not the same.

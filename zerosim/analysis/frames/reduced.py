@@ -1,4 +1,4 @@
-"""Which rank holds what where each keeps everything: gradients all-reduced in buckets, or alone."""
+"""The shards of each rank under replication: gradients all-reduced in buckets, or not at all."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from zerosim.schema.strategies import Strategy
 from zerosim.theory.programs.options import flag, name_lists, text
 
 EVERYTHING = Division(parameters=False, gradients=False, states=False, calls_within=True)
-"""Of data parallelism that keeps all on each rank."""
+"""For data parallelism in which each rank keeps everything."""
 
 
 def reduced_buckets(made: Cutting, strategy: Strategy) -> Iterator[BucketLayout]:
-    """What is reduced together, as DDP tells of its buckets.
+    """The buckets of a reduction, as recorded for DDP.
 
     Raises:
-        NotShown: that is decided as it goes, or what becomes of it is not known.
+        NotShown: buckets are decided dynamically, or their result is unknown.
     """
     if flag(strategy, "finds_unused", default=False):
         raise NotShown("only the loss decides which parameters have gradients")
@@ -31,14 +31,14 @@ def reduced_buckets(made: Cutting, strategy: Strategy) -> Iterator[BucketLayout]
     if len(nameless) > 1:
         raise NotShown("parameters that DDP reduces have no names in the trace")
     named = {name for names in buckets for name in names}
-    for names in nameless:  # what tensor parallel has divided: it is in no other bucket
+    for names in nameless:  # sharded by tensor parallelism: in no other bucket
         names.extend(name for name in made.unit_of if name not in named)
     for place, names in enumerate(buckets):
         yield made.bucket(f"bucket {place}", names)
 
 
 def each_alone(ranks: Iterable[int], units: Sequence[UnitLayout]) -> Division:
-    """Of ranks that keep everything and add up no gradients with each other."""
+    """For ranks that keep everything and sum no gradients with each other."""
     one = frozenset({0})
     whole = ShardDuties(computes=one, keeps=one, updates=one, makes=one)
     return replace(

@@ -1,4 +1,4 @@
-"""What a reduction of gradients does to what the ranks hold: rings, native calls, all-to-alls."""
+"""The effect of a gradient reduction on the contents of the ranks: rings, native, all-to-all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GRADIENTS = Band(Role.GRADIENTS)
 
 @dataclass(slots=True)
 class _Flight:
-    """A shard of a gradient under way: what its sender had summed when it sent it."""
+    """A shard of a gradient in flight: the ranks in the sender's sum when it was sent."""
 
     target: int
     piece: Piece
@@ -29,7 +29,7 @@ class _Flight:
 
 
 class Reductions:
-    """Gradients on their way from rank to rank."""
+    """Gradients in flight between ranks."""
 
     def __init__(self, ledger: Ledger, buckets: Sequence[BucketLayout]) -> None:
         """Work on these holdings."""
@@ -42,11 +42,11 @@ class Reductions:
         return tuple(dict.fromkeys(piece.unit for piece in self._pieces.get(name, ())))
 
     def reduces(self, unit: str) -> bool:
-        """Whether something of a unit is in a bucket."""
+        """Whether a bucket has a part of a unit."""
         return any(piece.unit == unit for pieces in self._pieces.values() for piece in pieces)
 
     def begin(self, step: Step, event: Event) -> None:
-        """Sums leave; what they are added to holds none of the same ranks."""
+        """Sums are sent; the sums they are added to have none of the same ranks."""
         flights: list[_Flight] = []
         for piece in self._pieces.get(event.unit, ()):
             if step.kind is Kind.COLLECTIVE or event.op is Op.ALL_TO_ALL:
@@ -60,7 +60,7 @@ class Reductions:
         self._flights[id(step)] = flights
 
     def end(self, step: Step, event: Event) -> None:
-        """They are added, or kept as they came."""
+        """They are added, or kept as received."""
         holdings = self._ledger.holdings
         for one in self._flights.pop(id(step), ()):
             self._ledger.arrive(one.target, one.piece.unit, _GRADIENTS, [one.shard])
@@ -79,7 +79,7 @@ class Reductions:
                     self._ledger.touch(rank, Role.GRADIENTS, piece.unit)
 
     def _is_last(self, step: Step, rank: int, pieces: Iterable[Piece]) -> bool:
-        """Whether no ranks of other nodes, or of other replicas, are still to come."""
+        """Whether ranks of other nodes, or of other replicas, are still missing."""
         layout, group = self._ledger.layout, set(self._ledger.group_of(step, rank))
         for piece in pieces:
             among = set(layout.among(rank, piece.unit))
@@ -99,7 +99,7 @@ class Reductions:
             seen.add((target, shard))
             if source in self._ledger.places:
                 sum_ = holdings.summed(source, piece, shard, "sends")
-            else:  # a rank that is not in the trace: what a ring makes it send
+            else:  # a rank outside of the trace: the part that a ring sends
                 num_summed = size if is_finished else hop + 1
                 sum_ = frozenset((source - index) % size for index in range(num_summed))
             if is_finished:
@@ -107,7 +107,7 @@ class Reductions:
             yield _Flight(target, piece, shard, sum_, is_finished)
 
     def _carried(self, step: Step, event: Event) -> Iterator[tuple[int, int, int]]:
-        """Sender, receiver and shard; on the way to an owner a chunk is of all shards."""
+        """Sender, receiver and shard; on the way to an owner a chunk has all shards."""
         shards = self._ledger.layout.shards
         for one in step.messages:
             if event.op is Op.REDUCE:
@@ -116,7 +116,7 @@ class Reductions:
                 yield one.source, one.target, one.shard
 
     def _native(self, step: Step, event: Event, piece: Piece) -> Iterator[_Flight]:
-        """Each rank of a group gets the others' part of the shards that it goes on with."""
+        """Each rank of a group gets the others' part of the shards that it continues with."""
         holdings = self._ledger.holdings
         for rank in step.events:
             group = self._ledger.group_of(step, rank)
@@ -133,11 +133,11 @@ class Reductions:
     def _wanted(
         self, rank: int, piece: Piece, event: Event, group: tuple[int, ...]
     ) -> Iterable[int]:
-        """The shards that a rank goes on with after a call."""
+        """The shards that a rank continues with after a call."""
         if event.op is Op.ALL_TO_ALL:
             return self._goes_on_with(rank, group)
         if event.op is Op.ALL_REDUCE:
-            # what a reduction within other ranks has left to it
+            # the shards left to it by a reduction within other ranks
             whole = self._ledger.holdings.gradients.get((rank, piece), {})
             return tuple(whole) or self._ledger.layout.makes(rank, piece.unit)
         return self._ledger.layout.own(rank, piece.unit)
@@ -145,8 +145,8 @@ class Reductions:
     def _goes_on_with(self, rank: int, group: tuple[int, ...]) -> Iterator[int]:
         """The shards that a rank adds up.
 
-        Neighbours: those of all ranks at their place in the nodes; ranks at one place of all
-        nodes: each its own.
+        Neighbours: the shards of all ranks at their index in the nodes; ranks at one index of all
+            nodes: each its own.
         """
         is_node = group == tuple(range(group[0], group[0] + len(group)))
         for shard in self._ledger.layout.shards:

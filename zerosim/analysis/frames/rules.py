@@ -1,4 +1,4 @@
-"""The rules of each stage: how a step changes what the ranks hold as it begins and as it ends."""
+"""The rules of each stage: the effect of a step on the contents of ranks, at its start and end."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Rules:
     """Plays steps on the holdings, and keeps track of the cells that change.
 
     Attributes:
-        freed: units whose gathered parameters were given back after they had been computed, since
-            this was last emptied.
+        freed: units whose gathered parameters were freed after their computation, since this was
+            last emptied.
     """
 
     def __init__(
         self, layout: ShardLayout, buckets: Sequence[BucketLayout], steps: Sequence[Step]
     ) -> None:
-        """Begin with what the layout says."""
+        """Start with the contents defined by the layout."""
         self.layout = layout
         self.holdings = Holdings(layout)
         self.ledger = Ledger(layout, self.holdings)
@@ -108,8 +108,8 @@ class Rules:
                 self.reductions.end(step, event)
 
     def _computed_with(self, name: str) -> tuple[str, ...]:
-        """The units of a computation: of the engine a module's frozen parameters, too, which no
-        event of their own computes.
+        """The units of a computation: for the engine including a module's frozen parameters, which
+        have no computation of their own.
         """
         units = self.layout.computed.get(name, (name,))
         beside = [self.beside[unit] for unit in units if unit in self.beside]
@@ -122,7 +122,7 @@ class Rules:
         )
 
     def _begin_phase(self, phase: Phase) -> None:
-        """What was gathered and not used is dropped; after the update the gradients are."""
+        """Unused gathered parameters are dropped; after the update gradients are."""
         before = Phase.FORWARD if phase is Phase.BACKWARD else Phase.BACKWARD
         for rank in self.layout.ranks:
             for unit in self.ledger.units:
@@ -140,7 +140,9 @@ class Rules:
                 self.holdings.end_update(rank)
 
     def _make_others(self, rank: int) -> None:
-        """Backward is over: there are gradients of what no event computes, if nobody reduces it."""
+        """Backward ended: gradients of units without a computation exist, unless reduced
+        elsewhere.
+        """
         for unit in self.ledger.units if self.layout.divided.calls_within else ():
             if unit not in self.computed and not self.reductions.reduces(unit):
                 self._make_gradient(rank, unit)
@@ -173,7 +175,7 @@ class Rules:
                     self._end_of_unit(rank, unit, step, makes_gradient=makes_gradient)
 
     def _grow(self, rank: int, unit: str, step: Step) -> None:
-        """Whether micro-steps are still to add to a gradient that is this rank's alone."""
+        """Whether later micro-steps add to a gradient that is private to this rank."""
         if step.phase is Phase.BACKWARD:
             is_alone = len(self.layout.among(rank, unit)) == 1
             grows = is_alone and self._last_backward.get((rank, unit)) is not step
@@ -197,9 +199,9 @@ class Rules:
             self._free(rank, unit, event.phase)
 
     def _leave_computation(self, step: Step, event: Event) -> None:
-        """A gradient is reduced from within its computation, which is over by then.
+        """A gradient is reduced within its computation, which has then ended.
 
-        Autograd's hooks reduce it as soon as it is there; that of what no event computes, too, as
+        Autograd's hooks reduce it once complete; that of a unit without a computation, too, such as
         an engine's unit that spans the whole model.
         """
         within = self.layout.divided.calls_within
@@ -220,7 +222,7 @@ class Rules:
                 self._free(rank, unit, step.phase)
 
     def _leave_modules(self, step: Step, coming: Sequence[str]) -> None:
-        """What comes next is gathered: what modules before it were computed with is freed."""
+        """The next unit is gathered: the parameters of previous modules are freed."""
         divided = self.layout.divided
         if not divided.frees_for_next or step.phase is Phase.UPDATE:
             return
@@ -237,14 +239,14 @@ class Rules:
                         self._free(rank, unit, step.phase)
 
     def _leave_update(self, step: Step) -> None:
-        """What an optimizer sends from within its step has been updated by then."""
+        """Parameters that an optimizer sends within its step have been updated by then."""
         if self.layout.divided.calls_within:
             for rank, unit in tuple(self.updating):
                 if rank in step.events:
                     self._end_update(rank, unit)
 
     def _leave(self, rank: int, unit: str, *, makes_gradient: bool) -> None:
-        """What a rank computed with is there, or has come since it began."""
+        """The parameters of a computation are present, or have arrived since its start."""
         self.under_way.discard((rank, unit))
         self.holdings.compute(rank, unit)
         if makes_gradient:
@@ -256,7 +258,7 @@ class Rules:
             self.ledger.touch(rank, Role.GRADIENTS, unit)
 
     def _free(self, rank: int, unit: str, phase: Phase) -> None:
-        """What was gathered of a unit is given back, if it is then."""
+        """Free the gathered parameters of a unit, if they are freed at this point."""
         if self.layout.frees(unit, phase):
             if self.holdings.free_parameters(rank, unit):
                 self.freed[unit] = None
@@ -272,7 +274,7 @@ class Rules:
 
 
 def _units_of_gathers(layout: ShardLayout, steps: Sequence[Step]) -> dict[int, tuple[str, ...]]:
-    """By collective, the units that it gathers, where calls of a name gather several in turn."""
+    """By collective, the units that it gathers, if calls of a name gather several in turn."""
     seen: Counter[str] = Counter()
     found: dict[int, tuple[str, ...]] = {}
     named = {

@@ -1,7 +1,7 @@
-"""Where each rank stands among those that divide a training, and what it has of a unit there.
+"""The position of each rank among those that share a training, and its part of a unit.
 
-Ranks that share parameters out (FSDP) are rows, ranks that compute layers together (tensor
-parallel) are columns: a shard is where a row and a column meet. Replicas have the same shards.
+Ranks that shard parameters (FSDP) are rows, ranks that compute layers together (tensor parallel)
+are columns: a shard is the intersection of a row and a column. Replicas have the same shards.
 Source: S. Li et al., "PyTorch FSDP" (arXiv 2304.11277), section 3.2.2; M. Shoeybi et al.,
 "Megatron-LM" (arXiv 1909.08053), section 3.
 """
@@ -33,13 +33,13 @@ _NOT_ALIKE = "what ranks hold is shown where all of them divide the training ali
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
-    """Where one rank stands.
+    """The position of one rank.
 
     Attributes:
-        row, num_rows: among the ranks that share parameters out.
+        row, num_rows: among the ranks that shard parameters.
         columns: the ranks that compute layers together.
-        column: its place among them.
-        among: the ranks whose gradients are added up for the same shards.
+        column: its index among them.
+        among: the ranks whose gradients are summed for the same shards.
     """
 
     rank: int
@@ -50,11 +50,11 @@ class Seat:
 
     @property
     def num_shards(self) -> int:
-        """Of every unit."""
+        """Shards of every unit."""
         return self.num_rows * len(self.columns)
 
     def part(self, sort: str) -> ShardDuties:
-        """What the rank has of a unit whose parameters are of this sort."""
+        """The rank's part of a unit with parameters of this sort."""
         count = len(self.columns)
         everywhere = frozenset(range(self.num_shards))
         column = self.columns.index(self.rank)
@@ -74,7 +74,7 @@ def _of(column: int, num_columns: int, shards: frozenset[int]) -> frozenset[int]
 
 
 def seats_of(made: Cutting) -> dict[int, Seat]:
-    """By rank, where it stands.
+    """The position of each rank.
 
     Raises:
         NotShown: shards are not divided evenly, or not in all bundles among the same ranks.
@@ -103,7 +103,7 @@ def _seat(rank: int, held: Mapping[str, Strategy]) -> Seat:
 
 
 def _rows(strategy: Strategy, rank: int) -> tuple[int, ...]:
-    """The ranks among which parameters are shared out; replicas have all of them."""
+    """The ranks that shard parameters; replicas have all of them."""
     system = find(strategy.system)
     if system is not None and Role.PARAMETERS in system.replicates:
         return (rank,)
@@ -114,7 +114,7 @@ def _rows(strategy: Strategy, rank: int) -> tuple[int, ...]:
 
 
 def divided(made: Cutting, division: Division, seats: Mapping[int, Seat]) -> Division:
-    """A division with the parts of each rank, where shard r is not simply that of rank r."""
+    """A division with the parts of each rank, if shard r is not simply that of rank r."""
     one = next(iter(seats.values()))
     is_plain = len(one.columns) == 1 and len(one.among) == made.num_ranks
     if is_plain and one.num_rows == (made.num_ranks if division.parameters else 1):
@@ -144,7 +144,7 @@ def require_seats_of_all(made: Cutting) -> None:
 
 
 def sorts_of(tensor: Strategy) -> dict[str, str]:
-    """By parameter that tensor parallel divides or knows of, what of it each rank has.
+    """By parameter under tensor parallelism, each rank's part of it.
 
     Raises:
         NotShown: the parts are not equal.

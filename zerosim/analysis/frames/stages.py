@@ -1,10 +1,10 @@
-"""Who holds what in a pipeline: each rank the layers of its stage, which others may divide again.
+"""The shards of a pipeline: each rank has the layers of its stage, which may be sharded further.
 
-Names of modules are those within a stage, so two stages have modules of one name. Here, and in the
-steps, a unit is called after its stage as well: "stage 1.blocks.0". Of a rank with several stages
-(Narayanan et al., arXiv 2104.04473, section 2.2) the tracer tells their modules apart by a label
-before the name, and the strategy which label is which stage. Source: Y. Huang et al., "GPipe"
-(arXiv 1811.06965), section 2.
+Names of modules are those within a stage, so two stages have equal names. Here, and in the steps,
+the name of a unit includes its stage: "stage 1.blocks.0". For a rank with several stages (Narayanan
+et al., arXiv 2104.04473, section 2.2) the tracer distinguishes their modules by a label in front of
+the name, and the strategy maps labels to stages. Source: Y. Huang et al., "GPipe" (arXiv
+1811.06965), section 2.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Held = Mapping[int, Mapping[str, Strategy]]
 Reader = Callable[[Held, int, Sequence[str]], ProgramUnits]
 
 Stages = Mapping[str, str]
-"""The stages of a rank: by the label that tells their modules apart; that of one alone is ""."""
+"""The stages of a rank by the label of their modules; a single one has the label ""."""
 
 LABELLED = ": "
 """Between a label and a module's name."""
@@ -33,7 +33,7 @@ _BETWEEN = (Purpose.SEND_ACTIVATIONS, Purpose.SEND_GRADIENTS)
 
 
 def stages_of(strategies: Iterable[Strategy]) -> Stages:
-    """The stages of a rank; none if it has none, or several that nobody can tell apart."""
+    """The stages of a rank; none if it has none, or several that cannot be distinguished."""
     bundles = {
         bundle.name: bundle
         for one in strategies
@@ -47,7 +47,7 @@ def stages_of(strategies: Iterable[Strategy]) -> Stages:
 
 
 def within(stages: Stages, event: Event) -> str:
-    """What the unit of an event is called; what goes between stages says so itself."""
+    """The name of an event's unit; messages between stages name it themselves."""
     if not event.unit or event.unit == OPTIMIZER or event.purpose in _BETWEEN or not stages:
         return event.unit
     label, separator, name = event.unit.partition(LABELLED) if len(stages) > 1 else ("", "", "")
@@ -60,7 +60,7 @@ def require_stages(held: Held) -> dict[int, tuple[str, ...]]:
     """By rank, its stages.
 
     Raises:
-        NotShown: one has several, and which of them it computes is not told.
+        NotShown: a rank has several, and the computing one is unknown.
     """
     found = {rank: tuple(stages_of(of_rank.values()).values()) for rank, of_rank in held.items()}
     for rank, stages in found.items():
@@ -72,7 +72,7 @@ def require_stages(held: Held) -> dict[int, tuple[str, ...]]:
 def read_stages(
     held: Held, stages: Mapping[int, Collection[str]], computations: Sequence[str], read: Reader
 ) -> ProgramUnits:
-    """A pipeline: what each stage is, as what divides it beside says, or whole on its rank."""
+    """A pipeline: each stage as its own system shards it, or whole on its rank."""
     programs: dict[str, ProgramUnits] = {}
     for stage in sorted({stage for own in stages.values() for stage in own}, key=_number):
         own = {rank: held[rank] for rank in held if stage in stages[rank]}
@@ -95,7 +95,7 @@ def _beside(held: Mapping[str, Strategy]) -> Mapping[str, Strategy]:
 
 
 def _part_of(pipeline: Strategy, stage: str) -> Strategy:
-    """What a pipeline says of one stage, with the names of modules within it."""
+    """A pipeline's description of one stage, with the names of modules within it."""
     bundles = tuple(one for one in pipeline.bundles if one.name == stage)
     classes = text_map(pipeline, "classes")
     if len(pipeline.bundles) > 1:
@@ -106,7 +106,7 @@ def _part_of(pipeline: Strategy, stage: str) -> Strategy:
 
 
 def _whole(stage: str, held: Held, computations: Sequence[str]) -> ProgramUnits:
-    """A stage that nobody divides."""
+    """A stage that is not sharded."""
     own = {
         rank: {
             name: _part_of(one, stage)
@@ -126,7 +126,7 @@ def _whole(stage: str, held: Held, computations: Sequence[str]) -> ProgramUnits:
 
 
 def _with_parts(program: ProgramUnits, ranks: tuple[int, ...]) -> ProgramUnits:
-    """A program that says what each rank has of each unit."""
+    """A program with each rank's part of each unit."""
     division, count = program.division, len(ranks)
     if division.parts:
         return program
@@ -147,7 +147,7 @@ def _with_parts(program: ProgramUnits, ranks: tuple[int, ...]) -> ProgramUnits:
 
 
 def _named(stage: str, program: ProgramUnits) -> ProgramUnits:
-    """A program whose units are called after their stage as well."""
+    """A program whose unit names include their stage."""
 
     def all_of(names: Iterable[str]) -> tuple[str, ...]:
         return tuple(f"{stage}.{name}" for name in names)
@@ -175,7 +175,7 @@ def _named(stage: str, program: ProgramUnits) -> ProgramUnits:
             division,
             stays=frozenset(all_of(division.stays)),
             frees_last=frozenset(all_of(division.frees_last)),
-            # the root of a stage is no module that is computed
+            # the root of a stage is not a computing module
             modules={
                 f"{stage}.{unit}": module and f"{stage}.{module}"
                 for unit, module in division.modules.items()
@@ -190,7 +190,7 @@ def _joined(programs: Mapping[str, ProgramUnits], ranks: tuple[int, ...]) -> Pro
     """The stages one after another; a rank has nothing to do with the units of others.
 
     Raises:
-        NotShown: what divides one stage does not divide another alike.
+        NotShown: stages are sharded in different ways.
     """
     every = list(programs.values())
     first = every[0]

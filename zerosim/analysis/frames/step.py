@@ -1,4 +1,4 @@
-"""What a replay consists of: steps, each the same thing done by all ranks."""
+"""The components of a replay: steps, each an equal action of all its ranks."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Message:
 
     Attributes:
         source, target: global ranks.
-        shard: which one it carries; None if unknown.
-        payload_bytes: 0 of one that is waited for and was not sent.
-        start_ns: when it was sent; end_ns: when it had arrived.
+        shard: the shard that it carries; None if unknown.
+        payload_bytes: 0 for one that is awaited and was not sent.
+        start_ns: time of its send; end_ns: time of its arrival.
     """
 
     source: int
@@ -45,25 +45,24 @@ class Wait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What the ranks do alike.
+    """An equal action of all its ranks.
 
     Attributes:
-        kind: a mark is the beginning of a phase, or the end of the iteration.
-        phase: `Phase.OUTSIDE` of the last mark.
-        events: by rank; of a hop, the collective that it belongs to; empty for a mark.
-        collective: position in the graph's matching, of a hop or a collective; None otherwise.
-        hop: of a transfer; None otherwise.
-        groups: the ranks that communicate with each other, where those are several groups; of all
-            other steps empty.
+        kind: a mark is the start of a phase, or the end of the iteration.
+        phase: `Phase.OUTSIDE` for the last mark.
+        events: by rank; for a hop, its collective; empty for a mark.
+        collective: index in the graph's matching, for a hop or a collective; else None.
+        hop: for a transfer; else None.
+        groups: the ranks that communicate with each other, if those are several groups; else empty.
         messages: of this hop.
-        waits: who waits meanwhile, and for what: parts of waits, none of them after what it waits
-            for is over.
-        time_ns: when the last rank began.
-        start_ns, end_ns: first begin and last end of all ranks.
-        starts: by rank, when it began, for those that take part.
-        until: the last step during which this one goes on; its own position at least.
-        is_last_hop: of its collective, or a collective without hops.
-        is_over: False if it was still going on when the trace ended; of the last mark, if the
+        waits: waits during it, with their causes: parts of waits, none of them after the end of its
+            cause.
+        time_ns: the start on the last rank.
+        start_ns, end_ns: first start and last end over all ranks.
+        starts: by rank, its start, for those that take part.
+        until: index of the last step during which it continues; at least its own.
+        is_last_hop: the last hop of its collective, or a collective without hops.
+        is_over: False if it was in progress when the trace ended; for the last mark, if the
             iteration was.
     """
 
@@ -91,7 +90,7 @@ class Step:
 
     @property
     def is_circle(self) -> bool:
-        """Whether ranks wait for each other in a circle, so that none can go on."""
+        """Whether ranks wait for each other in a cycle, so that none can continue."""
         waits_for = {one.target: one.source for one in self.messages} if self.is_unmet else {}
         rank = next(iter(waits_for), -1)
         for _ in waits_for:
@@ -109,12 +108,12 @@ class Steps:
     """All steps of one iteration.
 
     Attributes:
-        zero_ns: when the first rank began the iteration, on the graph's clock; the times of
-            steps are counted from there.
-        joined: by collective that stands for several, all of them: what groups of ranks do alike at
-            the same time.
-        num_hops: by collective, how many steps its hops are; 0 for one that is not shown by hop.
-        notes: what is left out, and why.
+        zero_ns: the start of the iteration on the first rank, on the graph's clock; times of steps
+            are relative to it.
+        joined: by representative collective, all of them: equal simultaneous actions of groups of
+            ranks.
+        num_hops: by collective, the number of its hop steps; 0 for one that is not shown by hop.
+        notes: omissions, with reasons.
     """
 
     iteration: int
@@ -125,5 +124,5 @@ class Steps:
     notes: tuple[str, ...]
 
     def local_times(self, rank: int) -> list[int]:
-        """How far a rank was at each step, in ns since the iteration began."""
+        """The progress of a rank at each step, in ns since the start of the iteration."""
         return list(accumulate((step.starts.get(rank, 0) for step in self.steps), max))

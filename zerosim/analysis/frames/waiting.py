@@ -1,8 +1,8 @@
-"""Who waits during which step: a wait belongs to the steps during which it happened.
+"""The waits during each step: a wait belongs to the steps during which it happened.
 
-A rank's own time goes through the steps as `Steps.local_times` says, so a wait is cut where the
-rank comes to its next step. It is never told of a step in which what it waits for is over
-everywhere: when a thread notices that a moment late, it still is the last hop that it waited for.
+A rank's own time passes through the steps as in `Steps.local_times`, so a wait is split where the
+rank reaches its next step. It is never assigned to a step in which its cause has ended everywhere:
+if a thread notices that a moment late, the wait was still for the last hop.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from zerosim.analysis.frames.step import Step, Wait
 from zerosim.schema.events import Event
 
 SHORTEST_WAIT_NS = 50_000
-"""A wait that is shorter is not reported: nobody was stalled."""
+"""Shorter waits are not reported: they are not stalls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,11 @@ class Stood:
 
 
 def with_waits(found: tuple[Step, ...], stood: Iterable[Stood], zero_ns: int) -> tuple[Step, ...]:
-    """The steps, with who waits in each.
+    """The steps, with the waits in each.
 
     Args:
-        found: in order, with their ends.
-        zero_ns: from which the times of steps are counted.
+        found: steps in order, with their ends.
+        zero_ns: the origin of the times of steps.
     """
     over = _last_steps(found)
     local: dict[int, list[int]] = {}
@@ -76,7 +76,7 @@ _What = int | tuple[int, int]
 
 
 def _last_steps(found: Sequence[Step]) -> dict[_What, int]:
-    """By what can be waited for, the last step during which it goes on."""
+    """By cause of a wait, the last step during which it continues."""
     over: dict[_What, int] = {}
     for step in found:
         if step.collective is not None:
@@ -87,10 +87,10 @@ def _last_steps(found: Sequence[Step]) -> dict[_What, int]:
 
 
 def _cut(local: Sequence[int], begin: int, end: int, last: int) -> Iterable[tuple[int, int, int]]:
-    """The steps during which a rank waits, and from when to when in each.
+    """The steps during which a rank waits, with start and end in each.
 
     Args:
-        local: when the rank comes to each step, ascending.
+        local: the times at which the rank reaches each step, ascending.
         last: no step after this one.
     """
     place = min(last, max(0, bisect_right(local, begin) - 1))

@@ -1,16 +1,16 @@
 """The event graph: one directed graph over all ranks, built and checked in linear time.
 
-kinds       what a node and an edge can be, and the words for an edge's reason
+kinds       kinds of nodes and edges, and words for an edge's reason
 table       the events of all ranks as arrays
-hops        which message is received as which, and which one it is passed on as
-clocks      clocks of several hosts brought to one
-lanes       what one rank's main thread did, piece after piece
-lifetimes   which tensor goes from whom to whom
+hops        matching of sends and receives, and of receives with the sends that forward them
+clocks      alignment of the clocks of several hosts
+lanes       the activities of one rank's main thread, in order
+lifetimes   data flow of tensors between events
 collectives the calls and the matched collectives as arrays
-build       all of it together
-model       `EventGraph`: arrays inside, `networkx` as the face
-order       a topological order, or the cycle that forbids one
-check       what must hold in a graph of a run that went well
+build       builds the graph from these
+model       `EventGraph`: arrays inside, a `networkx` interface
+order       a topological order, or a cycle
+check       the invariants of a successful run
 """
 
 from zerosim.analysis.graph.build import build_graph

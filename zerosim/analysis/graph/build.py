@@ -12,8 +12,8 @@
 
     its copies             copy -> copy -> ...           (one thread for the bus, one for the disk)
 
-The collective is one node over all ranks, from the last arrival on, so what a rank waited for
-another is in no node: it shows as the time between a rank's own arrival and the collective's start.
+The collective is one node over all ranks, from the last arrival on, so a wait for another rank is
+in no node: it shows as the time between a rank's own arrival and the collective's start.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _shifted(trace: Trace, table: EventTable, clocks: Clocks) -> EventTable:
 
 
 def _require_span(trace: Trace, table: EventTable) -> None:
-    """Whoever adds up times of this graph has room for the sum."""
+    """Sums of times over this graph cannot overflow."""
     span = int(table.end.max(initial=0)) - int(table.issue.min(initial=MOST_OF_A_COUNTER))
     if span > LONGEST_NS:
         raise TraceError(
@@ -109,9 +109,9 @@ class _Builder:
     """Collects nodes and edges.
 
     Attributes:
-        brings: by row of a call, the node that brings its result to its rank.
-        last_piece: by row of a computation, the node at which it is over.
-        late: by row, whether it is an update of the iteration before.
+        brings: by row of a call, the node that delivers its result to its rank.
+        last_piece: by row of a computation, the node of its end.
+        late: by row, whether it is an update of the previous iteration.
     """
 
     def __init__(self, trace: Trace, table: EventTable, clocks: Clocks) -> None:
@@ -136,20 +136,20 @@ class _Builder:
             self.table.iteration[row] = iteration
 
     def add_collectives(self, matching: Matching, calls: Ints, of_call: Ints) -> None:
-        """The events, the collectives, and who arrives at them."""
+        """The events, the collectives, and the arrivals at them."""
         table = self.table
         collectives = describe_collectives(matching, table, calls, of_call)
         self.nodes.add_events(table, collectives)
         first = self.nodes.add_collectives(table, collectives)
         self.edges.add(calls, first + of_call, Reason.ARRIVES, table.start[calls])
-        # a rank that was done before the last one arrived, as the root of a broadcast can be, did
-        # not need it: there the call itself brings the result
+        # a rank that ended before the last arrival, as the root of a broadcast can, did not need
+        # it: there the call itself delivers the result
         waited = table.end[calls] >= collectives.arrival[of_call]
         waited |= collectives.needs_all[of_call]
         self.brings[calls[waited]] = first + of_call[waited]
 
     def add_rank(self, place: int) -> None:
-        """One rank's main thread, what it asks for, and its collectives in order."""
+        """One rank's main thread, its requests, and its collectives in order."""
         table, rank = self.table, self.trace.ranks[place]
         low, high = int(table.base[place]), int(table.base[place + 1])
         kind = table.kind[low:high]
@@ -169,7 +169,7 @@ class _Builder:
         pieces = self.nodes.add_pieces(items, lane.start, lane.end, moments)
         of_event = items < len(table.id)
         self.last_piece[items[of_event]] = pieces[of_event]
-        # to a wait the program comes when the wait begins
+        # the program reaches a wait at its start
         before, waits = lane.end[:-1], (moments & of_event)[1:]
         ready = np.where(waits, np.maximum(before, since[lane.item[1:]]), before)
         self.edges.add(pieces[:-1], pieces[1:], Reason.NEXT, ready)
@@ -186,19 +186,21 @@ class _Builder:
         self._add_waits(on_lane[is_wait])
 
     def _add_askers(self, calls: Ints, pieces: Ints, begin: Ints, lasts: Mask) -> None:
-        """Who asked for a call or a copy: what the main thread did at that time, or last before."""
+        """The issuer of a call or copy: the main thread's activity at that time, or the last one
+        before.
+        """
         if not len(pieces):
             return
         issue = self.table.issue[calls]
         asker = np.searchsorted(begin, issue, side="right") - 1
-        # a computation that begins at the very moment did not ask
+        # a computation that begins at that moment is not the issuer
         while np.any(too_late := (asker >= 0) & lasts[asker] & (begin[asker] == issue)):
             asker[too_late] -= 1
         asked = asker >= 0
         self.edges.add(pieces[asker[asked]], calls[asked], Reason.ASKED, issue[asked])
 
     def _add_thread(self, calls: Ints, reason: Reason) -> None:
-        """One call or copy after another, where the one before was over when the next began."""
+        """Consecutive calls or copies, if the previous one ended before the next began."""
         table = self.table
         order = calls[np.lexsort((calls, table.start[calls]))]
         before, after = order[:-1], order[1:]
@@ -206,7 +208,7 @@ class _Builder:
         self._add_followers(before[over], after[over], reason)
 
     def _add_waits(self, waits: Ints) -> None:
-        """A wait ends when what it waits for is over on its rank."""
+        """A wait ends when its cause ends on its rank."""
         parent = self.table.parent[waits]
         awaited = np.isin(
             self.table.kind[parent], [NODE_CODES[NodeKind.CALL], NODE_CODES[NodeKind.COPY]]
@@ -219,7 +221,7 @@ class _Builder:
         self.edges.follow(calls, followers)
 
     def add_hops(self, hops: Hops) -> None:
-        """Messages, what they are passed on as, and what follows the last one of each call."""
+        """Messages, the sends that forward them, and the successors of each call's last message."""
         table, edges = self.table, self.edges
         edges.add(hops.sends, hops.receives, Reason.MESSAGE, table.start[hops.sends])
         edges.add(hops.received, hops.passed_on, Reason.PASSED_ON, table.end[hops.received])

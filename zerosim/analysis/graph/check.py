@@ -1,7 +1,7 @@
-"""What must hold in the graph of a run that went well; each violation names ranks, units and lines.
+"""Invariants of the graph of a successful run; each violation names ranks, units and lines.
 
-What the ranks' calls contradict each other in is found by `record.match_collectives`; here it is
-joined by what only the graph shows.
+`record.match_collectives` finds contradictions between the ranks' calls; here are those that only
+the graph shows.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from zerosim.schema.manifest import Source
 
 
 class ViolationKind(StrEnum):
-    """What is wrong."""
+    """The kinds of violations."""
 
     CYCLE = "cycle"
     """Events that wait for each other in a cycle: with these calls the run cannot go on."""
     INCOMPLETE = "incomplete"
-    """A collective that not all ranks called, or called twice, or that has no place."""
+    """A collective that some ranks did not call, or called twice, or without a position."""
     NEVER_ENDED = "never ended"
     """A call that failed, or that a rank was in when it stopped."""
     NOT_RECEIVED = "not received"
@@ -57,10 +57,10 @@ class Check:
     """One thing that must hold.
 
     Attributes:
-        title: what, in words.
-        counted: how much was looked at, in words.
-        violations: empty if it holds.
-        unknown: what of it an imported run does not tell; "" if it tells all.
+        title: the check, in words.
+        counted: the number of checked items, in words.
+        violations: empty if the check passes.
+        unknown: information that an imported run lacks for it; "" if none.
     """
 
     title: str
@@ -78,7 +78,7 @@ _DIFFERENT = (MismatchKind.OP, MismatchKind.DTYPE, MismatchKind.PAYLOAD)
 
 
 def check_graph(graph: EventGraph) -> tuple[Check, ...]:
-    """Hold all checks against the graph of a whole trace."""
+    """Run all checks on the graph of a whole trace."""
     num_collectives = len(graph.matching.collectives)
     collectives = counted("collectives", num_collectives)
     unknown = _unknown(graph)
@@ -124,7 +124,7 @@ def _cycles(graph: EventGraph) -> Iterator[Violation]:
     for node in calls:
         event = graph.event_of(node)
         assert event is not None
-        # the collective before this call in the circle is what its rank must end first
+        # the collective before this call in the cycle must end first on its rank
         before = circle[circle.index(node) - 1]
         first = graph.event_on(before, event.rank)
         if first is None or first is event:
@@ -137,7 +137,7 @@ def _cycles(graph: EventGraph) -> Iterator[Violation]:
 
 
 def _untold_messages(graph: EventGraph) -> str:
-    """Why an imported run has no message to be looked at; "" of a run that was traced."""
+    """Why an imported run has no messages to check; "" for a traced run."""
     if graph.trace.manifest.source is not Source.IMPORTED:
         return ""
     calls = sum(
@@ -151,7 +151,7 @@ def _untold_messages(graph: EventGraph) -> str:
 
 
 def _unknown(graph: EventGraph) -> str:
-    """What an imported run does not tell of its collectives."""
+    """Information on its collectives that an imported run lacks."""
     trace = graph.trace
     if trace.manifest.source is not Source.IMPORTED:
         return ""
@@ -168,7 +168,7 @@ def _mismatches(graph: EventGraph, *, different: bool) -> Iterator[Violation]:
     for mismatch in graph.matching.mismatches:
         if (mismatch.kind in _DIFFERENT) is not different:
             continue
-        if mismatch.kind is MismatchKind.UNKNOWN and is_imported:  # nobody's fault: not recorded
+        if mismatch.kind is MismatchKind.UNKNOWN and is_imported:  # not recorded
             continue
         matched = None if mismatch.key is None else by_key.get(mismatch.key)
         units = () if matched is None else (event.unit for event in matched.events.values())
@@ -196,13 +196,13 @@ def _never_ended(graph: EventGraph) -> Iterator[Violation]:
 
 
 def _crossed(graph: EventGraph) -> Iterator[Violation]:
-    """Ranks whose calls fit in all but the unit: they took turns in another order."""
+    """Ranks whose calls match in all but the unit: they called in another order."""
     different = {one.key for one in graph.matching.mismatches if one.kind in _DIFFERENT}
     for collective in graph.matching.collectives:
         if collective.key.is_message or collective.key in different:
             continue
         events = list(collective.events.values())
-        # who does not say for what it calls, as a rank that only joins in, contradicts nobody
+        # a call without a unit, as of a rank that only joins in, contradicts nothing
         if len({event.unit for event in events if event.unit}) > 1:
             sides = clauses(
                 said("violations.side", rank=event.rank, call=_call(event)) for event in events

@@ -1,13 +1,13 @@
-"""The clocks of several hosts brought to one, by what cannot have happened in another order.
+"""Alignment of the clocks of several hosts, from causality.
 
-Ranks of one host share a monotonic clock; two hosts' clocks differ by an offset. Between them only
-this is certain: no message arrives before it was sent, and no rank ends an all-reduce, an
+Ranks of one host share a monotonic clock; two hosts' clocks differ by an offset. Only this is
+certain between them: no message arrives before it was sent, and no rank ends an all-reduce, an
 all-gather, a reduce-scatter, an all-to-all or a barrier before every rank has begun it. Each such
 exchange bounds the offset from one side. The bounds leave an interval: its middle is the estimate,
 half of its width the uncertainty. An empty interval means that the offset was not constant: a clock
-drifted or was set. Hosts that exchanged nothing are aligned by their wall clocks, unproved. Lamport
-1978 gives the relation; the intervals are those of Cristian 1989, from traffic that was sent
-anyway.
+drifted or was set. Hosts without an exchange are aligned by their wall clocks, without proof.
+Lamport 1978 gives the relation; the intervals are those of Cristian 1989, from the program's own
+traffic.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class Clocks:
     hosts: tuple[HostClock, ...]
 
     def offset_ns(self, rank: int) -> int:
-        """What is added to the times of a rank."""
+        """The offset to add to the times of a rank."""
         return next((clock.offset_ns for clock in self.hosts if rank in clock.ranks), 0)
 
 
 @dataclass(slots=True)
 class _Bounds:
-    """What is known of the offset of one host against another."""
+    """The known offset of one host relative to another."""
 
     low: int | None = None
     high: int | None = None
@@ -82,7 +82,7 @@ class _Bounds:
 
 
 def align(trace: Trace, matching: Matching, table: EventTable, hops: Hops) -> Clocks:
-    """Find the offset of each host's clock against that of the first rank.
+    """Find the offset of each host's clock relative to that of the first rank.
 
     The hosts are joined by the pairs that bound each other best, as a tree; along it offsets and
     uncertainties add up.
@@ -118,7 +118,9 @@ def align(trace: Trace, matching: Matching, table: EventTable, hops: Hops) -> Cl
 
 
 def _wall_offset(trace: Trace, rank: int) -> int:
-    """What the rank's clock lags behind its wall clock: hosts whose walls agree differ by this."""
+    """The lag of the rank's clock behind its wall clock: hosts with equal wall clocks differ by
+    this.
+    """
     header = next(one.header for one in trace.ranks if one.rank == rank)
     return header.clock_ns - header.wall_ns
 
@@ -126,7 +128,7 @@ def _wall_offset(trace: Trace, rank: int) -> int:
 def _bounds(
     matching: Matching, table: EventTable, hops: Hops, host_of: Mapping[int, int]
 ) -> dict[tuple[int, int], _Bounds]:
-    """By pair of hosts (a, b), a below b: bounds of what is added to b's times."""
+    """By pair of hosts (a, b), a before b: bounds of the offset added to b's times."""
     bounds: dict[tuple[int, int], _Bounds] = {}
     for collective in matching.collectives:
         if not collective.complete or collective.op not in SYMMETRIC:
@@ -157,7 +159,7 @@ def _add_messages(
     """Each hop between two hosts bounds their offset from one side."""
     hosts = np.array([host_of.get(rank, -1) for rank in range(max(host_of) + 1)], np.int64)
     source, target = hosts[table.rank[hops.sends]], hosts[table.rank[hops.receives]]
-    # both clocks: sent - arrived is what is added at least to the receiver's times
+    # both clocks: sent - arrived is the least offset to add to the receiver's times
     least: Ints = table.start[hops.sends] - table.end[hops.receives]
     seen = table.ended[hops.receives] & (source != target)
     num_hosts = len(set(host_of.values()))
@@ -190,7 +192,7 @@ def _tightness(between: _Bounds) -> tuple[bool, int, int]:
 
 
 def _estimate(between: _Bounds, wall_ns: int) -> HostClock:
-    """The offset in the middle of its bounds; the wall clocks' where nothing bounds it."""
+    """The offset in the middle of its bounds; that of the wall clocks without bounds."""
     low, high = between.low, between.high
     clock = HostClock(
         host="",

@@ -1,4 +1,4 @@
-"""The calls and the matched collectives as arrays: who arrived when, and who arrived last."""
+"""The calls and the matched collectives as arrays, with arrivals and the last rank to arrive."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class MatchedCollectives:
     """Matched collectives, by their position in `Matching.collectives`.
 
     Attributes:
-        calls: rows of the table, of all ranks.
+        calls: rows of the table, over all ranks.
         of_call: for each of them, its collective.
-        of_row: by row of the table, the collective of a call; `NONE` for all else.
-        first: the call of the rank that is named first.
+        of_row: by row of the table, the collective of a call; `NONE` for others.
+        first: the call of the first named rank.
         arrival: ns, the last start.
-        last: the rank whose start that is; the lowest of several.
+        last: the rank of that start; the lowest of several.
         end: ns, the last end.
-        needs_all: whether no rank can be done before all have arrived.
+        needs_all: whether no rank can end before all have arrived.
     """
 
     calls: Ints
@@ -61,7 +61,7 @@ SYMMETRIC = (Op.ALL_REDUCE, Op.ALL_GATHER, Op.REDUCE_SCATTER, Op.ALL_TO_ALL, Op.
 def describe_collectives(
     matching: Matching, table: EventTable, calls: Ints, of_call: Ints
 ) -> MatchedCollectives:
-    """When the ranks arrived, on one clock; `calls` are those of one collective after another."""
+    """The arrivals of the ranks, on one clock; `calls` are grouped by collective."""
     count = len(matching.collectives)
     needs_all = np.array([one.op in SYMMETRIC for one in matching.collectives], np.bool_)
     of_row = np.full(len(table.id), NONE, np.int64)

@@ -1,7 +1,8 @@
-"""The messages of collectives: which is received as which, and which one it is passed on as.
+"""The messages of collectives: matching of sends and receives, and of receives with forwards.
 
-Within one hop of a matched collective the n-th message from a to b is the n-th that b receives from
-a. What a rank of a ring receives at hop h it sends on at hop h + 1: the n-th piece of that shard.
+Within one hop of a matched collective, the n-th message from a to b is the n-th that b receives
+from a. A rank of a ring forwards at hop h + 1 the data received at hop h: the n-th piece of that
+shard.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ class Hops:
     """Messages as rows of the table.
 
     Attributes:
-        sends, receives: the messages that are one, at the same position of both.
-        different: positions of those whose two ends do not say the same size and shard.
-        lost: sends that nobody received.
-        unsent: receives that nobody sent.
-        received, passed_on: a receive, and the send that passes it on.
-        first: messages that follow nothing but their call: all receives, sends of the first hop.
+        sends, receives: matched messages, at the same index of both.
+        different: indices of those whose two ends differ in size or shard.
+        lost: sends without a receive.
+        unsent: receives without a send.
+        received, passed_on: a receive, and the send that forwards it.
+        first: messages that only depend on their call: all receives, sends of the first hop.
     """
 
     sends: Ints
@@ -85,7 +86,7 @@ def _within(table: EventTable, rows: Ints, collective: Ints) -> Ints:
 
 
 def _pair(left: _Keys, right: _Keys) -> tuple[Ints, Ints]:
-    """Positions on both sides whose keys are equal, the n-th of a key with the n-th.
+    """Indices on both sides with equal keys, the n-th of a key with the n-th.
 
     Keys whose first part is `NONE` have no partner.
     """
@@ -119,7 +120,7 @@ _LARGEST = 2**40
 
 
 def _ordinal(numbers: Ints) -> Ints:
-    """How many equal ones stand before each."""
+    """The number of equal ones before each."""
     order = np.argsort(numbers, kind="stable")
     ranked = numbers[order]
     begins = np.flatnonzero(np.concatenate([[True], ranked[1:] != ranked[:-1]]))

@@ -1,4 +1,4 @@
-"""What a node and an edge of the event graph can be, and the words for an edge's reason."""
+"""The kinds of nodes and edges of the event graph, and words for an edge's reason."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zerosim.schema.events import Phase
 
 
 class NodeKind(StrEnum):
-    """What a node stands for."""
+    """The kind of a node."""
 
     PHASE = "phase"
     """A phase begins on a rank; the last one of an iteration is its end."""
@@ -20,15 +20,15 @@ class NodeKind(StrEnum):
     CALL = "call"
     """A rank's arrival at a collective."""
     MATCH = "collective"
-    """The collective of all its ranks: from the last arrival to the last end."""
+    """The collective over all its ranks: from the last arrival to the last end."""
     SEND = "send"
-    """A message of a collective leaves a rank."""
+    """A message of a collective is sent by a rank."""
     RECEIVE = "receive"
     """It has arrived at another."""
     COPY = "copy"
-    """Bytes of a rank on their way from one of its tiers to another."""
+    """A copy between the tiers of a rank."""
     MARK = "mark"
-    """What takes part in no path: a mark, a call inside of a collective."""
+    """Events on no path: a mark, a call within a collective."""
 
 
 class EdgeKind(StrEnum):

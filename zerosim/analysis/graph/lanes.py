@@ -1,8 +1,8 @@
-"""What one rank's main thread did, piece after piece.
+"""The activities of one rank's main thread, piece by piece.
 
-A computation that was interrupted, by a wait inside of it or by another computation, becomes
-several pieces: what began last is what runs. A wait is the moment at which the program went on; a
-border is the moment at which a phase began.
+A computation that was interrupted, by a wait within it or by another computation, becomes several
+pieces: the one that began last runs. A wait is the moment at which the program continued; a border
+is the moment at which a phase began.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class Lane:
     """Pieces in the order of time.
 
     Attributes:
-        item: position among what was given.
-        start, end: ns; of a moment they are equal.
+        item: index in the input.
+        start, end: ns; equal for a moment.
     """
 
     item: Ints
@@ -29,11 +29,11 @@ class Lane:
 
 
 def main_lane(start: Ints, end: Ints, is_moment: Mask) -> Lane:
-    """Lay out what may interrupt each other.
+    """Lay out activities that may interrupt each other.
 
     Args:
-        start, end: ns, in the order in which they began where times are equal.
-        is_moment: true for what counts at its end only.
+        start, end: ns, in order of start for equal times.
+        is_moment: True for those that count at their end only.
     """
     order = np.lexsort((np.arange(len(start)), end, start))
     first, last = start[order], end[order]
@@ -44,7 +44,7 @@ def main_lane(start: Ints, end: Ints, is_moment: Mask) -> Lane:
 
 
 def _cut(start: Ints, end: Ints, is_moment: Mask) -> Lane:
-    """The same where something is interrupted; linear after sorting."""
+    """The same with interruptions; linear after sorting."""
     # of two that begin together the longer one is around the other
     order = np.lexsort((np.arange(len(start)), -end, start))
     sweep = _Sweep(end.tolist(), is_moment.tolist())
@@ -56,7 +56,7 @@ def _cut(start: Ints, end: Ints, is_moment: Mask) -> Lane:
 
 
 class _Sweep:
-    """Goes through time once; what began last is what runs."""
+    """A sweep over time; the activity that began last runs."""
 
     def __init__(self, ends: list[int], moments: list[bool]) -> None:
         self.ends = ends
@@ -88,7 +88,7 @@ class _Sweep:
         self.now = over
 
     def _interrupt(self, until: int) -> None:
-        """What runs is over, or stops for a while."""
+        """The running activity ends, or pauses."""
         item = self.running[-1]
         if not self.moments[item] and (until > self.now or item not in self.shown):
             self.pieces.append((item, self.now, until))

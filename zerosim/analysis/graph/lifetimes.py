@@ -1,7 +1,7 @@
-"""Which tensor goes from whom to whom: gathered, computed, reduced, updated, copied; and by whom.
+"""Data flow of tensors between events: gathered, computed, reduced, updated, copied.
 
-Read from the labels alone, in the order in which one rank's events began. A trace without units has
-no such edges, and needs none: program order and matches hold it together.
+Derived from the labels alone, in the order in which one rank's events began. A trace without units
+has no such edges, and needs none: program order and matches connect it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from zerosim.schema.manifest import Manifest
 
 
 class Life(NamedTuple):
-    """A tensor goes from one event of a rank to another, both by position among its events.
+    """A tensor passes from one event of a rank to another, both by index among its events.
 
     Attributes:
-        ready_ns: when it is there, on the rank's own clock.
+        ready_ns: the time of its availability, on the rank's own clock.
     """
 
     source: int
@@ -31,12 +31,12 @@ class Life(NamedTuple):
 
 
 Made = tuple[int, int]
-"""A position, and the time at which what it made is there."""
+"""An index, and the time at which its result is available."""
 
 
 @dataclass(slots=True)
 class _Latest:
-    """What made a unit's tensors most recently, by unit; reductions by bucket and iteration.
+    """The last producers of a unit's tensors, by unit; reductions by bucket and iteration.
 
     Attributes:
         offloaded: gradients that left the device, by unit or bucket and iteration.
@@ -64,7 +64,7 @@ class Lifetimes:
     """Finds the tensors' ways through one trace."""
 
     def __init__(self, manifest: Manifest) -> None:
-        """Learn which unit is in which bucket."""
+        """Record the buckets of units."""
         self._units_in: Mapping[str, tuple[str, ...]] = {
             bucket.name: tuple(dict.fromkeys(segment.unit for segment in bucket.segments))
             for bucket in manifest.buckets
@@ -114,10 +114,10 @@ class Lifetimes:
             made[unit] = (place, event.end_ns)
 
     def _used_by_update(self, latest: _Latest, place: int, event: Event) -> Iterator[Life]:
-        """Gradients and, where the optimizer's states lie on a disk, those."""
+        """Gradients and, if the optimizer's states are on a disk, those."""
         unit, begin = event.unit, _begin(event)
         names = [unit, *self._buckets_of.get(unit, [])]
-        # a delayed update applies what left the device in the iteration before
+        # a delayed update applies gradients that left the device in the previous iteration
         for iteration in (event.iteration, event.iteration - 1):
             offloaded = [
                 life
@@ -194,7 +194,7 @@ class Lifetimes:
             latest.saved[unit, event.micro_step] = made
 
     def _leaving_gradients(self, latest: _Latest, place: int, event: Event) -> Iterator[Life]:
-        """The last reduction of each bucket that a unit is in; with one rank nothing is reduced."""
+        """The last reduction of each bucket of a unit; one rank alone reduces nothing."""
         unit, begin = event.unit, _begin(event)
         found = False
         for bucket in dict.fromkeys((unit, *self._buckets_of.get(unit, ()))):
@@ -218,7 +218,7 @@ def _newest(
     place: int,
     used_ns: int,
 ) -> Iterator[Life]:
-    """The edge from what was begun last of some, unless that came too late."""
+    """The edge from the most recent of several producers, unless it was too late."""
     known = [(one, reason) for one, reason in made if one is not None]
     newest, reason = max(known, key=lambda one: one[0][0], default=otherwise)
     yield from _way(newest, place, reason, used_ns)
@@ -229,6 +229,6 @@ def _begin(event: Event) -> int:
 
 
 def _way(made: Made | None, place: int, reason: Reason, used_ns: int) -> Iterator[Life]:
-    """One edge, unless what was made came too late to be what was used."""
+    """One edge, unless the result came too late to be the one used."""
     if made is not None and made[1] <= used_ns:
         yield Life(made[0], place, reason, made[1])

@@ -1,7 +1,7 @@
 """The event graph: arrays inside, `networkx` as the face.
 
-Times are nanoseconds on the clock of the first rank's host. A node follows another by an edge that
-says when (`ready`) what it brings was there; no edge is ready after its target is.
+Times are nanoseconds on the clock of the first rank's host. An edge between two nodes has the time
+(`ready`) at which its source's result was available; no edge is ready after its target's time.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from zerosim.schema.events import Event, Kind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventGraph:
-    """All events of all ranks, and what made each of them happen when it did.
+    """All events of all ranks, and the causes of their times.
 
     Attributes:
-        kind: by node, codes of `NodeKind` (position in `NODE_KINDS`).
-        rank: by node, global rank; of a matched collective, the one that arrived last.
-        place: by node, the rank's position in `trace.ranks`.
-        event: by node, position among the rank's events; `NONE` for a phase. Of a matched
-            collective, the call of the rank that is named first.
-        collective: by node, position in `matching.collectives` of a matched collective, of its
-            calls and of the waits for it; else `NONE`.
-        iteration, phase: by node; phases as positions in `PHASES`.
+        kind: by node, codes of `NodeKind` (index in `NODE_KINDS`).
+        rank: by node, global rank; for a matched collective, the one that arrived last.
+        place: by node, the rank's index in `trace.ranks`.
+        event: by node, index among the rank's events; `NONE` for a phase. For a matched collective,
+            the call of the first named rank.
+        collective: by node, index in `matching.collectives`, for a matched collective, its calls
+            and the waits for it; else `NONE`.
+        iteration, phase: by node; phases as indices in `PHASES`.
         start, end: by node, ns; a matched collective starts when the last rank has arrived.
-        at: by node, ns: when it can follow what brings it there: the start, but the end of a
+        at: by node, ns: the time that its predecessors must not exceed: its start, but the end of a
             wait and of a receive.
         source, target: by edge, nodes.
         reason: by edge, codes of `Reason`.
@@ -73,16 +73,16 @@ class EventGraph:
 
     @property
     def num_nodes(self) -> int:
-        """How many nodes there are."""
+        """The number of nodes."""
         return len(self.kind)
 
     @property
     def num_edges(self) -> int:
-        """How many edges there are."""
+        """The number of edges."""
         return len(self.source)
 
     def is_kind(self, *kinds: NodeKind) -> Mask:
-        """By node, whether it is one of these kinds."""
+        """By node, whether it has one of these kinds."""
         return np.isin(self.kind, [NODE_CODES[kind] for kind in kinds])
 
     def select(self, nodes: Mask) -> EventGraph:
@@ -104,7 +104,7 @@ class EventGraph:
         return self.select(self.iteration == iteration)
 
     def kind_of(self, node: int) -> NodeKind:
-        """What a node stands for."""
+        """The kind of a node."""
         return NODE_KINDS[int(self.kind[node])]
 
     def event_of(self, node: int) -> Event | None:
@@ -120,14 +120,14 @@ class EventGraph:
         return self.matching.collectives[int(self.collective[node])]
 
     def event_on(self, node: int, rank: int) -> Event | None:
-        """What a node is on one rank: of a matched collective, that rank's call."""
+        """A node on one rank: for a matched collective, that rank's call."""
         if self.kind_of(node) is NodeKind.MATCH:
             matched = self.collective_of(node)
             return None if matched is None else matched.events.get(rank)
         return self.event_of(node)
 
     def awaited_of(self, node: int) -> Event | None:
-        """What a wait waits for: a collective's first call, or a copy; None if it is not known."""
+        """The cause of a wait: a collective's first call, or a copy; None if unknown."""
         matched = self.collective_of(node)
         if matched is not None:
             return next(iter(matched.events.values()))
@@ -141,11 +141,11 @@ class EventGraph:
         return REASONS[int(self.reason[edge])]
 
     def kind_of_edge(self, edge: int) -> EdgeKind:
-        """Which sort of reason that is."""
+        """The kind of that reason."""
         return EDGE_KINDS[self.reason_of(edge)]
 
     def label(self, node: int) -> str:
-        """What a node is, in words."""
+        """A node, in words."""
         kind, event = self.kind_of(node), self.event_of(node)
         phase = PHASES[self.phase[node]].value
         if event is None:
@@ -177,12 +177,12 @@ class EventGraph:
         )
 
     def to_networkx(self) -> Any:
-        """The graph with everything written out, a `networkx.DiGraph`: what the exports write.
+        """The graph with all attributes, as a `networkx.DiGraph`: the input of the exports.
 
         Nodes carry kind, rank, ranks, iteration, phase, unit, op, purpose, payload_bytes,
         start_ns, end_ns, source and label; edges carry kind, reason and ready_ns.
         """
-        from networkx import DiGraph  # a tenth of a second, for the few who ask for this
+        from networkx import DiGraph  # a tenth of a second, for rare use
 
         manifest = self.trace.manifest
         times = "predicted" if manifest.is_predicted else "recorded"
@@ -238,7 +238,7 @@ _BY_NODE = (
 
 
 def _named(event: Event) -> str:
-    """A call or a copy in words: what was asked for, and why; what was copied, and where."""
+    """A call or copy in words: operation and purpose; contents and direction."""
     if event.kind is Kind.COPY:
         return said(
             "nodes.copy_of" if event.unit else "nodes.copy",

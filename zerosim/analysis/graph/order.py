@@ -1,8 +1,8 @@
-"""An order of the nodes in which every edge goes forward, or the cycle that forbids one.
+"""A topological order of the nodes, or a cycle that forbids one.
 
-Time gives the order: of two nodes the earlier one is first, and of a collective and the arrivals at
-it the collective is last. That every edge then goes forward is seen in one pass over arrays; only
-where one does not, the edges themselves are followed (Kahn 1962).
+Time gives the order: of two nodes the earlier one is first, and a collective comes after the
+arrivals at it. One pass over arrays checks that every edge then goes forward; only if one does not,
+the edges themselves are followed (Kahn 1962).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from zerosim.analysis.graph.table import Ints
 
 _TURN = {
     NodeKind.RECEIVE: 2,
-    NodeKind.SEND: 3,  # what was received is passed on at once
+    NodeKind.SEND: 3,  # received data is forwarded at once
     NodeKind.WAIT: 4,
     NodeKind.PHASE: 5,
     NodeKind.COMPUTE: 6,
@@ -26,11 +26,11 @@ _TURN = {
     NodeKind.COPY: 7,
     NodeKind.MARK: 8,
 }
-"""Who is first at one time."""
+"""Order of kinds at equal times."""
 
 
 def positions(graph: EventGraph) -> Ints | None:
-    """The place of each node in an order in which all edges go forward; None if there is none."""
+    """The index of each node in a topological order; None if there is none."""
     turns = np.zeros(len(NODE_CODES), np.int8)
     for kind, turn in _TURN.items():
         turns[NODE_CODES[kind]] = turn
@@ -44,16 +44,16 @@ def positions(graph: EventGraph) -> Ints | None:
 
 
 def find_cycle(graph: EventGraph) -> list[int]:
-    """Nodes that follow each other in a circle; empty if there are none.
+    """Nodes of a cycle; empty if there is none.
 
-    The circle is one of those that can be reached; others may be there.
+    The cycle is one of possibly several.
     """
     if positions(graph) is not None:
         return []
     _, left = _follow(graph)
     inside = np.zeros(graph.num_nodes, np.bool_)
     inside[list(left)] = True
-    # every node that is left follows another one that is left: go back until one comes again
+    # every remaining node has a remaining predecessor: go back until one recurs
     kept = inside[graph.source] & inside[graph.target]
     before = dict(zip(graph.target[kept].tolist(), graph.source[kept].tolist(), strict=True))
     node, seen = min(left), dict[int, int]()

@@ -1,4 +1,4 @@
-"""The arrays of a graph while it is being built."""
+"""The arrays of a graph under construction."""
 
 from __future__ import annotations
 
@@ -81,10 +81,10 @@ class Nodes:
         )
 
     def add_pieces(self, nodes: Ints, start: Ints, end: Ints, is_moment: Mask) -> Ints:
-        """Give what was interrupted a node for each piece.
+        """Create a node for each piece of an interrupted computation.
 
         Args:
-            nodes: in the order of time; a computation stands there once for each of its pieces.
+            nodes: in order of time; a computation occurs once per piece.
 
         Returns:
             The nodes of the pieces.
@@ -124,11 +124,11 @@ class Edges:
         self._parts.append((source, target, code, ready))
 
     def follow(self, calls: Ints, followers: Ints) -> None:
-        """Remember what follows a call's end, for its last message."""
+        """Remember the successors of a call's end, for its last message."""
         self._follows.append((calls, followers))
 
     def followers(self) -> tuple[Ints, Ints]:
-        """What was remembered: calls, and what follows each."""
+        """The remembered calls, with their successors."""
         calls = np.concatenate([one for one, _ in self._follows])
         return calls, np.concatenate([other for _, other in self._follows])
 

@@ -1,7 +1,7 @@
-"""When a rank's phases began, and when its iterations were over.
+"""The starts of a rank's phases, and the ends of its iterations.
 
-The kernel's counters and the memory are read whenever a phase begins, and those rows carry the
-time. A trace without them has the phases of its events, in the order in which they were asked for.
+The kernel's counters and the memory are sampled whenever a phase begins, and those rows have the
+time. A trace without them has the phases of its events, in order of issue.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class Border:
 
 
 def borders(rank: RankTrace, offset_ns: int) -> list[Border]:
-    """The borders of one rank's iterations in order; of a trace without iterations, its begin.
+    """The borders of one rank's iterations in order; for a trace without iterations, its start.
 
     Args:
         offset_ns: added to the rank's times.
     """
     has_device = any(time is not None for time in rank.events.column("device_end_ns"))
     if has_device and any(_is_on_device(one) for _, one in rank.events.of_kind(Kind.COMPUTE)):
-        # the counters and the memory were read when the host came to a phase
+        # the counters and the memory were sampled when the host reached a phase
         found = list(_on_device(rank.events))
         return [Border(one.iteration, one.phase, one.time_ns + offset_ns) for one in found]
     seen = [(one.time_ns, one.iteration, one.micro_step, one.phase) for one in rank.wire_samples]
@@ -65,7 +65,7 @@ def _iterations(seen: Iterable[tuple[int, int, int, Phase]]) -> Iterator[Border]
 
 
 def _from_events(events: Events) -> Iterator[Border]:
-    """What events say of their phases; the end of the last one in an iteration is its end."""
+    """The phases of events; the end of the last one in an iteration is its end."""
     others = (kind for kind in Kind if kind is not Kind.TRANSFER)
     own = sorted((event for _, event in events.of_kind(*others)), key=_issue)
     inside: tuple[int, int, Phase] | None = None
@@ -83,7 +83,7 @@ def _from_events(events: Events) -> Iterator[Border]:
 
 
 def _on_device(events: Events) -> Iterator[Border]:
-    """Phases of what a device computes; collectives may go on beside the next one.
+    """Phases of a device's computations; collectives may overlap with the next one.
 
     One begins with the first of its collectives, if nothing of the one before was computed then.
     """
@@ -110,8 +110,8 @@ def _on_device(events: Events) -> Iterator[Border]:
 def late_updates(trace: Trace, rank: RankTrace) -> dict[int, int]:
     """Updates that were computed during the next iteration, by event id: that iteration.
 
-    A delayed update (ZeRO-Offload) has the label of the iteration whose gradients it applies, and
-    a thread of its own, which may begin before that iteration's end. Nothing without one.
+    A delayed update (ZeRO-Offload) has the label of the iteration whose gradients it applies, and a
+    thread of its own, which may begin before that iteration's end. Empty without one.
     """
     if not trace.manifest.config.get("delayed_update"):
         return {}
@@ -123,7 +123,7 @@ def late_updates(trace: Trace, rank: RankTrace) -> dict[int, int]:
 
 
 def _is_on_device(event: Event) -> bool:
-    """Whether it is a computation that stands at its device's time."""
+    """Whether it is a computation with device times."""
     is_seen = event.device_end_ns is not None and event.end_ns == event.device_end_ns
     return event.kind is Kind.COMPUTE and is_seen
 

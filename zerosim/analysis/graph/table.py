@@ -1,4 +1,4 @@
-"""The events of all ranks as arrays, one row an event, rank after rank in the order of ids.
+"""The events of all ranks as arrays, one row per event, rank after rank in order of ids.
 
 A row's number is also the number of the event's node. Times are shifted to one clock later.
 """
@@ -23,7 +23,7 @@ Codes = NDArray[np.int8]
 Mask = NDArray[np.bool_]
 
 NONE = -1
-"""In an array, in place of what there is not."""
+"""Marks a missing value in an array."""
 LINKS = (Link.BUS, Link.STORAGE)
 """Links of copies; each has a thread of its own."""
 
@@ -33,21 +33,21 @@ class EventTable:
     """Events as arrays.
 
     Attributes:
-        base: by position in `trace.ranks`, the row of its first event; one more than ranks.
-        place: position in `trace.ranks`.
+        base: by index in `trace.ranks`, the row of its first event; one more than ranks.
+        place: index in `trace.ranks`.
         rank: global rank.
         kind: codes of `NodeKind`.
-        id: of the event on its rank.
-        parent: row of the collective that a message belongs to, or of the collective or the copy
-            that a wait waits for; or `NONE`.
+        id: id of the event on its rank.
+        parent: row of the collective of a message, or of the collective or copy that is the cause
+            of a wait; or `NONE`.
         phase: codes of `Phase`.
-        issue: ns; start: ns, the issue if it never began; end: ns, that of the wait for it if it
-            was not seen, the start if there is none.
-        ended: False where no end was recorded.
+        issue: ns; start: ns, the issue if it never began; end: ns, that of the wait for it if not
+            observed, the start if there is none.
+        ended: False if no end was recorded.
         peer: global rank at the other end of a message; `NONE` for others.
-        hop, shard: of a message; `NONE` if unknown.
+        hop, shard: those of a message; `NONE` if unknown.
         payload: bytes.
-        link: of a copy, position in `LINKS` of the link that it takes; `NONE` for others.
+        link: index in `LINKS` of a copy's link; `NONE` for others.
     """
 
     base: Ints
@@ -90,14 +90,14 @@ def make_table(trace: Trace) -> EventTable:
 
 
 def _end_with_waits(kind: Codes, parent: Ints, ended: Mask, end: Ints) -> None:
-    """A call whose end was not seen, as on a GPU, was over when the wait for it was."""
+    """A call without an observed end, as on a GPU, ended with the wait for it."""
     waits = np.flatnonzero((kind == NODE_CODES[NodeKind.WAIT]) & (parent != NONE))
     waits = waits[~ended[parent[waits]]]
     np.maximum.at(end, parent[waits], end[waits])
 
 
 def _rows_of(ids: Ints, wanted: Ints, base: int) -> Ints:
-    """Rows of the events with the wanted ids, which ascend; `NONE` where there is none."""
+    """Rows of the events with the given ids, which ascend; `NONE` for missing ones."""
     if not len(ids):
         return wanted
     found = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
@@ -129,7 +129,7 @@ def _columns(place: int, rank: RankTrace, base: int) -> dict[str, Any]:
 
 
 def _read(some: Columns) -> dict[str, Any]:
-    """What messages and other events say themselves."""
+    """Fields that messages and other events have themselves."""
     kind = _codes(some, "kind", {kind: NODE_CODES[node] for kind, node in _NODES.items()})
     send = Op.SEND
     is_sent = np.fromiter((op is send for op in some.read("op")), np.bool_)
@@ -160,14 +160,14 @@ def _integers(some: Columns, name: str) -> Ints:
 
 
 def _codes(some: Columns, name: str, known: Mapping[Any, int]) -> Codes:
-    # a member of an enum is one object, and its address is hashed faster than its name
+    # an enum member is a single object, and its address is hashed faster than its name
     of_address = {id(value): code for value, code in known.items()}
     codes = map(of_address.__getitem__, map(id, some.read(name)))
     return np.fromiter(codes, np.int8, len(some.rows))
 
 
 def copy_link(event: Event) -> int:
-    """Position in `LINKS` of the link that a copy takes; `NONE` for what is no copy."""
+    """Index in `LINKS` of a copy's link; `NONE` for other events."""
     if event.kind is not Kind.COPY or event.origin is None or event.target is None:
         return NONE
     return LINKS.index(link_of_copy(event.origin, event.target))

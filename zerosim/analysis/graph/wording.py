@@ -1,4 +1,4 @@
-"""What the event graph says, in the language that is spoken."""
+"""The words of the event graph, in the current language."""
 
 from __future__ import annotations
 

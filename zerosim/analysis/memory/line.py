@@ -1,10 +1,10 @@
 """The memory of one rank in one tier over time: bytes by role at each sample, as arrays.
 
-A sample says what changed, so the state at a sample is the last word on each (role, unit).
-`timeline` turns a rank's samples into arrays, one column a sample, in linear time. Beside the roles
-of the device stands what PyTorch's allocator counted; what the roles do not explain of it is
-`other`. On a machine without a GPU that count is of the whole process: what is known to lie on the
-host is taken off it, and `other` may be on either. No torch.
+A sample has the changes, so the state at a sample is the last value of each (role, unit).
+`timeline` converts a rank's samples to arrays, one column per sample, in linear time. Besides the
+roles of the device there is the count of PyTorch's allocator; its part that the roles do not
+explain is `other`. On a machine without a GPU that count covers the whole process: known host
+memory is subtracted, and `other` may be on either. No torch.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ Holders = dict[tuple[Role, str], int]
 Changes = dict[tuple[Role, str], tuple[Bytes, Bytes]]
 
 ROLES = tuple(role for role in Role if role is not Role.OTHER)
-"""The roles that are recorded, in the order in which they are shown."""
+"""The recorded roles, in display order."""
 NOT_MEASURED = -1
-"""In an array, in place of what the allocator did not count."""
+"""Marks a missing allocator count in an array."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """What one rank held in one tier, at each of its samples.
+    """The memory of one rank in one tier, at each of its samples.
 
     Attributes:
-        samples: by number; of all tiers.
-        events: that samples belong to, by id.
+        samples: by number; over all tiers.
+        events: the events of samples, by id.
         by_role: shape (number of `ROLES`, number of samples).
         known: all roles together at each sample.
         allocated: what the allocator says is alive, with what existed before it was watched, and
@@ -65,7 +65,7 @@ class Timeline:
     was_asked: bool
 
     def at(self, position: int) -> Holders:
-        """What is alive at a sample, by role and unit; nothing before the first one.
+        """Live bytes at a sample, by role and unit; empty before the first one.
 
         Args:
             position: number of the sample; -1 for before all of them.
@@ -77,18 +77,18 @@ class Timeline:
         return {kind: size for (_, kind), size in _state_at(self.roleless, position).items()}
 
     def roles_at(self, position: int) -> dict[Role, int]:
-        """What each recorded role has at a sample."""
+        """Bytes of each recorded role at a sample."""
         return {role: int(self.by_role[row, position]) for row, role in enumerate(ROLES)}
 
     def event_of(self, position: int) -> Event | None:
-        """The event at whose beginning or end a sample was taken."""
+        """The event of a sample, at its start or end."""
         number = self.samples[position].event
         return None if number is None else self.events[number]
 
     def is_beside(self, position: int) -> bool:
-        """True if the thread of the collectives took this sample, beside the computation.
+        """True if the thread of the collectives took this sample, concurrently with computation.
 
-        Such a sample may show two moments at once: what was freed and what came instead.
+        Such a sample may mix two moments: freed memory and its replacement.
         """
         event = self.event_of(position)
         return event is not None and event.kind is not Kind.COMPUTE
@@ -99,17 +99,17 @@ class Timeline:
         return self.was_asked
 
     def other(self, position: int) -> int | None:
-        """What the roles do not explain at a sample; None if it was not measured.
+        """The unexplained bytes at a sample; None if not measured.
 
-        Less than nothing where another thread allocated what the allocator's record leaves out.
+        Negative if another thread allocated memory outside of the allocator's record.
         """
         allocated = int(self.allocated[position])
         return None if allocated == NOT_MEASURED else allocated - int(self.known[position])
 
     def alive(self) -> Bytes:
-        """All that is alive at each sample: the roles, and what the allocator counted beside them.
+        """All live bytes at each sample: the roles, and the allocator's further bytes.
 
-        It is asked on the thread that computes only; elsewhere the roles are what is known.
+        It is queried on the computing thread only; elsewhere only the roles are known.
         """
         return np.maximum(self.known, self.allocated)
 
@@ -129,7 +129,7 @@ def _state_at(changes: Changes, position: int) -> Holders:
 
 
 def tiers_of(rank: RankTrace) -> tuple[Tier, ...]:
-    """The tiers in which a rank had anything, the device first; it is always there."""
+    """The tiers in which a rank had anything, the device first; it is always present."""
     found = {holding.tier for sample in rank.memory_samples for holding in sample.changes}
     return tuple(tier for tier in Tier if tier is Tier.DEVICE or tier in found)
 
@@ -205,11 +205,11 @@ def _not_measured(samples: tuple[MemorySample, ...]) -> Bytes:
 def _count(
     rank: RankTrace, allocated: Bytes, between: Bytes, beside: Bytes, on_host: Bytes
 ) -> None:
-    """Fill in what the allocator counted: the device's own, or PyTorch's record on the CPU.
+    """Fill in the allocator's counts: the device's own, or PyTorch's record on the CPU.
 
     Args:
         allocated, between, beside: see `Timeline`; not measured, and 0, so far.
-        on_host: what roles have on the host, at each sample.
+        on_host: bytes of roles on the host, at each sample.
     """
     unrecorded = _array([sample.unrecorded_bytes for sample in rank.memory_samples])
     most = 0
@@ -237,7 +237,7 @@ def _add_roleless(allocated: Bytes, known: Bytes, roleless: Changes) -> None:
 
 
 def _go_on(allocated: Bytes, known: Bytes) -> None:
-    """Between borders, what roles have changes as their storages say, and the rest stays."""
+    """Between borders, bytes of roles follow their storages, and the rest is constant."""
     asked = np.flatnonzero(allocated != NOT_MEASURED)
     if not len(asked):
         return

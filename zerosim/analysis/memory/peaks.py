@@ -1,7 +1,7 @@
 """The most that was alive, and how far the roles and the allocator are apart.
 
-`peak` is the one place that says what a rank's peak is, and where: the command line, the plot,
-Replay, Compare, the pytest plugin and lessons all ask it. No torch.
+`peak` is the only definition of a rank's peak and its position: the command line, the plot, Replay,
+Compare, the pytest plugin and lessons all use it. No torch.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Peak:
     """The most that was alive.
 
     Attributes:
-        position: the sample; of a peak between two, the later one.
-        bytes: alive there.
+        position: the sample; for a peak between two, the later one.
+        bytes: live bytes there.
     """
 
     position: int
@@ -29,11 +29,11 @@ class Peak:
 
 
 def peak(line: Timeline, positions: Bytes, roles: Collection[Role] = ()) -> Peak | None:
-    """The sample among `positions` at which the most was alive, the first of several.
+    """The sample among `positions` with the most live bytes, the first of several.
 
     Args:
-        positions: which samples count; None is returned if there are none.
-        roles: only what these have; by default all that is alive.
+        positions: the samples to consider; without any, None is returned.
+        roles: only these roles; by default all live bytes.
     """
     if not len(positions):
         return None
@@ -54,13 +54,13 @@ def peak_between(line: Timeline, positions: Bytes) -> Peak | None:
 
 @dataclass(frozen=True, slots=True)
 class AllocatorGap:
-    """How far the roles and the allocator are apart.
+    """The difference between roles and allocator.
 
     Attributes:
-        num_samples: at which the allocator was asked.
+        num_samples: number of samples with an allocator count.
         position: the sample with the largest difference.
-        bytes: what the roles do not explain there; negative if they have too much.
-        least_bytes: the smallest difference of all samples.
+        bytes: the unexplained bytes there; negative if the roles have too much.
+        least_bytes: the smallest difference over all samples.
     """
 
     num_samples: int
@@ -70,7 +70,7 @@ class AllocatorGap:
 
 
 def disagreement(line: Timeline) -> AllocatorGap | None:
-    """Where the roles and the allocator disagree most; None if the allocator was not asked."""
+    """Where roles and allocator differ most; None if the allocator was not queried."""
     measured = np.flatnonzero(line.allocated != NOT_MEASURED)
     if not line.was_asked:
         return None

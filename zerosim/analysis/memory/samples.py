@@ -1,4 +1,4 @@
-"""The samples of a line: those of an iteration or of an update's beginning, and what each shows."""
+"""The samples of a line: those of an iteration or of an update's start, and their contents."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zerosim.schema.memory import Moment, Role
 
 
 def states(line: Timeline) -> Iterator[tuple[int, Holders]]:
-    """Every sample with what is alive at it; the state is the same object, changed in between."""
+    """Every sample with its live bytes; the state is one object that changes in between."""
     state: Holders = {}
     for number, sample in enumerate(line.samples):
         for holding in sample.changes:
@@ -27,7 +27,7 @@ def states(line: Timeline) -> Iterator[tuple[int, Holders]]:
 
 
 def states_of(line: Timeline, role: Role) -> Iterator[tuple[int, dict[str, int], bool]]:
-    """Every sample with what one role has, by unit, and whether that changed; the same object."""
+    """Every sample with one role's bytes, by unit, and whether they changed; one object."""
     state: dict[str, int] = {}
     for number, sample in enumerate(line.samples):
         changed = False
@@ -41,10 +41,10 @@ def states_of(line: Timeline, role: Role) -> Iterator[tuple[int, dict[str, int],
 
 
 def in_steps(line: Timeline, iterations: Iterable[int] | None = None) -> Bytes:
-    """The samples within iterations, without set-up and what came between.
+    """The samples within iterations, without set-up and intervals between iterations.
 
     Args:
-        iterations: only of these; of all by default.
+        iterations: only these; all by default.
     """
     wanted = None if iterations is None else set(iterations)
     return np.array(
@@ -60,7 +60,9 @@ def in_steps(line: Timeline, iterations: Iterable[int] | None = None) -> Bytes:
 
 
 def in_training(line: Timeline, iterations: Iterable[int] | None = None) -> Bytes:
-    """The samples within iterations, and what each left; of a program without any, all of them."""
+    """The samples within iterations, with the state after each; for a program without any, all
+    samples.
+    """
     positions = in_steps(line, iterations)
     if not len(positions):
         return np.arange(len(line.samples), dtype=np.int64)
@@ -69,7 +71,7 @@ def in_training(line: Timeline, iterations: Iterable[int] | None = None) -> Byte
 
 
 def updates_begin(line: Timeline, iterations: Iterable[int]) -> dict[int, int]:
-    """The sample that shows what is alive when an iteration's update begins, by iteration.
+    """The sample with the live bytes at the start of an iteration's update, by iteration.
 
     It is the one at the phase's beginning, of which a trace that ends in an update has another. An
     optimizer that computes within its step (LBFGS) begins to update after its backwards. A trace

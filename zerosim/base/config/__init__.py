@@ -1,4 +1,4 @@
-"""What can be asked of the engine and of a run, checked in one place.
+"""The options of the engine and of a run, validated in one place.
 
     choices     what can be chosen by name: dtypes, models, devices, tiers to offload to
     checks      how a value is refused

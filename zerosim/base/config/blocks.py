@@ -1,4 +1,4 @@
-"""What a transformer is made of, as theory asks for it: blocks, their matrices, both ends.
+"""The structure of a transformer, as theory needs it: blocks, their matrices, both ends.
 
 The built-in models say of themselves what a configuration says of others, so that parameters,
 floating point operations and activations are counted in one way (`theory.transformer`,
@@ -46,7 +46,7 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experts:
-    """MLPs of which a router chooses some for each token.
+    """MLPs among which a router chooses for each token.
 
     Attributes:
         count: E, those that are chosen from.
@@ -71,17 +71,17 @@ class BlockShape:
     """One block.
 
     Attributes:
-        matrices: that every token goes through: attention, MLP, shared experts, the router.
-        norms: of the width of a token; norm_elements: all weights and biases of norms.
-        between: tensors as wide as a token that backward wants: what norms and layers read.
-        queries, keys, values, mixed: elements of a token in attention: what it reads and gives.
-        latent: elements of a token that lie between two matrices of attention (MLA).
-        inner: width of the MLP that every token goes through; 0 if there is none.
+        matrices: those applied to every token: attention, MLP, shared experts, the router.
+        norms: norms over the width of a token; norm_elements: all their weights and biases.
+        between: tensors as wide as a token that backward needs: the inputs of norms and layers.
+        queries, keys, values, mixed: elements per token of the inputs and output of attention.
+        latent: elements per token between two matrices of attention (MLA).
+        inner: width of the dense MLP; 0 if there is none.
         is_gated: the MLP has a gate (SwiGLU, GeGLU).
         has_rotary: positions are rotations of queries and keys.
-        has_fused_norms: LayerNorm, for which PyTorch has one operator; else RMSNorm.
-        windows: of how many layers in all attention sees only so many tokens: (tokens, layers);
-            of `layers` layers.
+        has_fused_norms: norms are LayerNorm, one operator in PyTorch; else RMSNorm.
+        windows: (tokens, layers): in so many of the `layers` layers, attention is limited to a
+            window of so many tokens.
     """
 
     matrices: tuple[Matrix, ...]
@@ -103,13 +103,13 @@ class BlockShape:
     layers: int
 
     def elements(self, tensor: int = 1, *, experts: bool = True) -> int:
-        """Parameters on each of so many tensor parallel ranks; `experts`: with all of them."""
+        """Parameters per tensor-parallel rank; `experts`: including all experts."""
         cut, whole = self._parts
         found = cut // tensor + whole
         return found + (self.expert_elements(tensor) if experts else 0)
 
     def expert_elements(self, tensor: int = 1) -> int:
-        """Parameters of all experts on each of so many tensor parallel ranks."""
+        """Parameters of all experts per tensor-parallel rank."""
         return self.experts.count * self.experts.elements_each // tensor if self.experts else 0
 
     @property
@@ -149,7 +149,7 @@ class BlockShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
-    """What is before the first block and after the last one, beside the table of tokens.
+    """Parameters before the first block and after the last, besides the token embedding.
 
     Attributes:
         tied: the head's matrix is the table.
@@ -199,7 +199,7 @@ class Architecture:
 def count_parameters(
     blocks: tuple[BlockShape, ...], ends: Ends, vocabulary: int, width: int, *, active: bool = False
 ) -> int:
-    """Of a model; `active`: those that one token goes through."""
+    """Parameters of a model; `active`: only those applied to one token."""
     tables = vocabulary * width * (1 if ends.tied else 2)
     of_blocks = sum(
         one.layers * (one.active_elements if active else one.elements()) for one in blocks

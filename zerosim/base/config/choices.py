@@ -1,4 +1,4 @@
-"""What can be chosen by name."""
+"""Closed sets of names for options."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DType(StrEnum):
 
 
 class CollectivesKind(StrEnum):
-    """Who carries the engine's collectives out."""
+    """The implementation of the engine's collectives."""
 
     RING = "ring"
     NATIVE = "native"
@@ -59,12 +59,12 @@ _TRAINED_HERE = (ModelName.GPT_TINY, ModelName.GPT_SMALL, ModelName.MLP)
 
 
 class AlikeRanks(StrEnum):
-    """Which ranks of an implementation do the same, however many there are."""
+    """The ranks of an implementation that do identical work, for any number of ranks."""
 
     NONE = "none"
     ALL = "all"
     ROWS = "rows"
-    """Those that have as many rows of each parameter, which is divided by its first dimension."""
+    """Ranks with equally many rows of each parameter, which is sharded along dim 0."""
 
 
 class Implementation(StrEnum):
@@ -73,7 +73,7 @@ class Implementation(StrEnum):
     Attributes:
         shown: its name in tables.
         run_by: the function that makes its step, in `zerosim.systems`.
-        alike: which of its ranks do the same.
+        alike: the ranks that do identical work.
     """
 
     shown: str
@@ -83,7 +83,7 @@ class Implementation(StrEnum):
     def __new__(
         cls, value: str, shown: str = "", run_by: str = "", alike: AlikeRanks = AlikeRanks.NONE
     ) -> Self:
-        """A member, and what is declared of it."""
+        """A member with its declared properties."""
         one = str.__new__(cls, value)
         one._value_ = value
         one.shown, one.run_by, one.alike = shown, run_by, alike
@@ -109,14 +109,14 @@ class Implementation(StrEnum):
 
 
 class DeviceKind(StrEnum):
-    """Where the ranks compute."""
+    """The device on which the ranks compute."""
 
     CPU = "cpu"
     CUDA = "cuda"
 
 
 class Offload(StrEnum):
-    """Where something is kept that would else be on the device."""
+    """The place of states that would otherwise be on the device."""
 
     NONE = "none"
     CPU = "cpu"
@@ -124,22 +124,24 @@ class Offload(StrEnum):
 
     @property
     def tier(self) -> Tier:
-        """The tier that this is."""
+        """The corresponding tier."""
         return _TIERS[self]
 
 
 class Owners(StrEnum):
-    """What one rank keeps whole of a unit in stage 3, where else each keeps a part."""
+    """The model states of a unit that one rank keeps whole in stage 3, instead of a shard on
+    each.
+    """
 
     NONE = "none"
     PARAMETERS = "parameters"
-    """Its parameters beside the device; gradients and optimizer states are divided."""
+    """Its parameters, off the device; gradients and optimizer states are partitioned."""
     STATES = "states"
-    """All its model states, on the device: ZeRO-3 as its paper has it."""
+    """All its model states, on the device: ZeRO-3 as in the paper."""
 
     @classmethod
     def _missing_(cls, value: object) -> Owners | None:
-        """A trace of before there were two ways says whether there are owners, of parameters."""
+        """Older traces only record whether parameters have owners, as a bool."""
         if not isinstance(value, bool):
             return None
         return cls.PARAMETERS if value else cls.NONE
@@ -157,7 +159,7 @@ def choice(kind: type[E], value: str, what: str) -> E:
         what: the noun for the message, such as "model".
 
     Raises:
-        ConfigError: no member has that name; the message lists them.
+        ConfigError: no member has that name; the message lists the names.
     """
     try:
         return kind(value)

@@ -1,4 +1,4 @@
-"""What can be asked of the engine."""
+"""Options of the engine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from zerosim.base.config.option import (
 TIERS = "ZeRO-Offload and ZeRO-Infinity"
 NODES = "Nodes and ZeRO++"
 ACTIVATIONS = "Activations and ZeRO-R"
-"""Panels of the options of what was built on the stages."""
+"""Help panels for the options of systems that extend the stages."""
 
 _ZERO = "zero_optimization"
 _ADAM = "optimizer.params"
@@ -41,7 +41,9 @@ class EngineConfig(Configuration):
     dtype: Annotated[
         DType, Spec("fp32, bf16 or fp16.", deepspeed="fp16.enabled and bf16.enabled")
     ] = DType.BF16
-    """Of parameters, gradients, activations; below fp32 an fp32 master copy is kept."""
+    """The dtype of parameters, gradients and activations; below fp32 an fp32 master copy is
+    kept.
+    """
     accumulate: Annotated[
         int,
         Spec(
@@ -76,9 +78,9 @@ class EngineConfig(Configuration):
         ),
     ] = None
     collectives: Annotated[CollectivesKind, Spec("ring or native.")] = CollectivesKind.RING
-    """zerosim's rings or the backend's own calls."""
+    """zerosim's ring algorithms or the backend's native collectives."""
     chunk_bytes: Annotated[int, Spec(range=at_least(16))] = 4 << 20
-    """A ring cuts longer messages into chunks of this size."""
+    """A ring splits longer messages into chunks of this many bytes."""
     learning_rate: Annotated[
         float,
         Spec(
@@ -90,25 +92,25 @@ class EngineConfig(Configuration):
     epsilon: Annotated[float, Spec(range=at_least(0), deepspeed=f"{_ADAM}.eps")] = 1e-8
     weight_decay: Annotated[float, Spec(range=at_least(0), deepspeed=f"{_ADAM}.weight_decay")] = 0.0
     decoupled_weight_decay: Annotated[bool, Spec(deepspeed=f"{_ADAM}.adam_w_mode")] = True
-    """False for Adam, which adds the decay to the gradient."""
+    """True for AdamW; False for Adam, which adds the weight decay to the gradient."""
     initial_loss_scale: Annotated[
         float, Spec(range=positive("number"), deepspeed="fp16.initial_scale_power")
     ] = 65536.0
-    """In fp16; halved at an overflow."""
+    """In fp16: the initial loss scale; it is halved at an overflow."""
     dynamic_loss_scale: Annotated[bool, Spec(deepspeed="fp16.loss_scale")] = True
-    """False to keep the initial scale."""
+    """False for a static loss scale."""
     loss_scale_interval: Annotated[
         int, Spec(range=AT_LEAST_ONE, deepspeed="fp16.loss_scale_window")
     ] = 2000
-    """The scale is doubled after so many steps without overflow."""
+    """Number of steps without overflow after which the scale is doubled."""
     loss_scale_hysteresis: Annotated[int, Spec(range=AT_LEAST_ONE, deepspeed="fp16.hysteresis")] = 1
-    """Overflows until the scale is halved."""
+    """Number of overflows after which the scale is halved."""
     refill_hysteresis: Annotated[bool, Spec(deepspeed="fp16.consecutive_hysteresis")] = False
-    """A step without overflow makes it count anew, not only a doubling."""
+    """Restart that count at every step without overflow, not only when the scale is doubled."""
     least_loss_scale: Annotated[
         float, Spec(range=positive("number"), deepspeed="fp16.min_loss_scale")
     ] = 1.0
-    """It is not halved below this."""
+    """The smallest loss scale."""
     units: tuple[str, ...] = ()
     """Patterns of module names ("blocks.*") that communicate together; empty for the default:
     blocks of containers, direct children, and the rest as "root"."""
@@ -121,7 +123,7 @@ class EngineConfig(Configuration):
             deepspeed=f"{_ZERO}.offload_optimizer.device",
         ),
     ] = Offload.NONE
-    """And the optimizer's steps done (ZeRO-Offload; on a disk ZeRO-Infinity)."""
+    """Also where the optimizer's step runs (ZeRO-Offload; with a disk, ZeRO-Infinity)."""
     offload_param: Annotated[
         Offload,
         Spec(
@@ -131,7 +133,7 @@ class EngineConfig(Configuration):
             deepspeed=f"{_ZERO}.offload_param.device",
         ),
     ] = Offload.NONE
-    """A rank's own part of them (ZeRO-Infinity)."""
+    """The place of a rank's parameter shards (ZeRO-Infinity)."""
     nvme_path: Annotated[
         str,
         Spec(
@@ -163,9 +165,10 @@ class EngineConfig(Configuration):
             least_stage=3,
         ),
     ] = Owners.NONE
-    """With "states" gradients are reduced to the owner, who updates all of its units: the ZeRO-3 of
-    the paper. With "parameters" only these are whole, beside the device: what ZeRO-Infinity's
-    bandwidth-centric partitioning is held against."""
+    """With "states", gradients are reduced to the owner, which updates all of its units: ZeRO-3 as
+    in the paper. With "parameters", only parameters are whole, off the device: the baseline of
+    ZeRO-Infinity's bandwidth-centric partitioning.
+    """
     quantize_weights: Annotated[
         bool,
         Spec(
@@ -186,7 +189,7 @@ class EngineConfig(Configuration):
             deepspeed=f"{_ZERO}.zero_hpz_partition_size",
         ),
     ] = 1
-    """For backward; 1 for no such copy (ZeRO++)."""
+    """The number of ranks that share the secondary copy for backward; 1 for none (ZeRO++)."""
     quantize_gradients: Annotated[
         bool,
         Spec(
@@ -196,11 +199,11 @@ class EngineConfig(Configuration):
             deepspeed=f"{_ZERO}.zero_quantized_gradients",
         ),
     ] = False
-    """By an all-to-all within and one between nodes (ZeRO++)."""
+    """Reduce by an all-to-all within nodes and one between nodes (ZeRO++)."""
     quantization_block: Annotated[int, Spec("Elements that share a scale.", _EVEN, panel=NODES)] = (
         256
     )
-    """Even, as two int4 elements are one byte."""
+    """Must be even, as one byte has two int4 elements."""
     ranks_per_node: Annotated[
         int, Spec("Ranks of a node; by default as launched.", at_least(0), panel=NODES)
     ] = 0
@@ -244,17 +247,17 @@ class EngineConfig(Configuration):
 
     @property
     def offloads_optimizer(self) -> bool:
-        """True if the optimizer's states are kept beside the device, and its steps done there."""
+        """True if the optimizer's states are offloaded and its step runs off the device."""
         return self.offload_optimizer is not Offload.NONE
 
     @property
     def has_owners(self) -> bool:
-        """True if the parameters of each unit are at one rank, which broadcasts them."""
+        """True if one rank holds the parameters of each unit and broadcasts them."""
         return self.owner_broadcast is not Owners.NONE
 
     @property
     def owners_update(self) -> bool:
-        """True if gradients are reduced to that rank, and it updates all of its units."""
+        """True if gradients are reduced to the owner, which updates all of its units."""
         return self.owner_broadcast is Owners.STATES
 
     @property
@@ -264,22 +267,22 @@ class EngineConfig(Configuration):
 
     @property
     def has_secondary(self) -> bool:
-        """True if backward gathers from a copy that fewer ranks divide among them (hpZ)."""
+        """True if backward gathers from a secondary copy that is sharded over fewer ranks (hpZ)."""
         return self.secondary_partition > 1
 
     @property
     def asks_alike(self) -> bool:
-        """True if what ranks ask for says the same on each, so that one may stand for others.
+        """True if every rank makes identical calls, so that one can represent the others.
 
-        A ring's messages go to other peers on each; of an owner or of hpZ's groups not all ranks
-        are members.
+        A ring's messages go to different peers on each rank; the calls of an owner and of hpZ's
+        groups do not include all ranks.
         """
         is_native = self.collectives is CollectivesKind.NATIVE
         return is_native and not (self.has_owners or self.has_secondary)
 
     @property
     def offloads(self) -> bool:
-        """True if anything is kept beside the device, or on its way to or from there."""
+        """True if any state is kept off the device or copied to or from there."""
         parameters = self.offload_param is not Offload.NONE
         return self.cpu_checkpointing or self.offloads_optimizer or parameters
 
@@ -314,7 +317,7 @@ class EngineConfig(Configuration):
         self._require_owners()
 
     def _require_owners(self) -> None:
-        """Refuse what would have no meaning where whole units have owners."""
+        """Refuse options that have no meaning if whole units have owners."""
         asked, is_away = f"{self.owner_broadcast} with", self.offload_param is not Offload.NONE
         if self.owner_broadcast is Owners.PARAMETERS:
             found = f"{asked} offload-param {self.offload_param}"
@@ -329,14 +332,14 @@ class EngineConfig(Configuration):
             require(not is_asked, "owner-broadcast", f"{asked} {what}", "one of the two")
 
     def require_ranks(self, num_ranks: int, tensor_parallel: int = 1) -> None:
-        """See that so many ranks can be grouped as this asks for.
+        """Check that the ranks can be grouped as this configuration requires.
 
         Args:
-            num_ranks: of the whole program.
-            tensor_parallel: so many of them compute each layer together.
+            num_ranks: number of ranks of the whole program.
+            tensor_parallel: number of ranks that compute each layer together.
 
         Raises:
-            ConfigError: a size of groups does not divide them.
+            ConfigError: a group size does not divide the number of ranks.
         """
         divided = num_ranks // tensor_parallel
         require_divisor("secondary-partition", self.secondary_partition, divided)

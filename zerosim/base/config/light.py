@@ -1,4 +1,4 @@
-"""What a trace of a job of days keeps."""
+"""The extent of a light trace, for jobs that run for days."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zerosim.base.config.option import AT_LEAST_ONE, Configuration, Spec, docume
 @documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Light(Configuration):
-    """A light trace: what ranks call and what that moves, of some iterations, in bounded files."""
+    """A light trace: collectives and their bytes, of some iterations, in files of bounded size."""
 
     every: Annotated[int, Spec("Record one complete iteration in this many.", AT_LEAST_ONE)] = 10
     keep: Annotated[
@@ -19,5 +19,5 @@ class Light(Configuration):
     ] = 100
 
     def takes(self, iteration: int) -> bool:
-        """Whether an iteration is recorded; what comes before the first one is."""
+        """Whether an iteration is recorded; events before the first iteration always are."""
         return iteration < 0 or iteration % self.every == 0

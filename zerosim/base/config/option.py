@@ -1,7 +1,7 @@
-"""An option: what is said of a field of a configuration, once, for all that read it.
+"""An option: the declaration of a configuration's field, made once for all its uses.
 
-Its type and default are the field's. From here come the checks of a value, the options of a command
-with their help, and what DeepSpeed calls it.
+Its type and default are the field's. The checks of a value, the options of a command with their
+help, and the corresponding key of DeepSpeed derive from it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LARGEST = sys.float_info.max
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Which values of its type an option may have.
+    """The values that an option accepts, within its type.
 
     Attributes:
         expected: the values in words, for a message.
@@ -51,17 +51,17 @@ AT_LEAST_ONE = at_least(1, "a whole number of 1 or more")
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What is said of a field beside its type and default.
+    """The declaration of a field, besides its type and default.
 
     Attributes:
-        help: what a command's help says of it; "" if no command takes it under its name.
-        range: which values there are; None for all of its type.
-        panel: the heading that it stands under in a command's help.
-        after: where it stands there, if not behind what is declared before it.
-        metavar: what a command's help calls its value: FOLDER, or BYTES for a size such as 48MB.
-        called: what a message calls it; by default its name.
-        least_stage: it may be asked for in this stage and later ones.
-        needs: another option that must be asked for with it, and how a message says that.
+        help: its text in a command's help; "" if no command has an option of this name.
+        range: the accepted values; None for all of its type.
+        panel: its heading in a command's help.
+        after: its predecessor there, if not the option declared before it.
+        metavar: the name of its value in help: FOLDER, or BYTES for a size such as 48MB.
+        called: its name in messages; by default that of the field.
+        least_stage: the lowest ZeRO stage that supports it.
+        needs: another option that must be set with it, and the wording of that in a message.
         deepspeed: DeepSpeed's key for it, or several.
         read: what its value is of what was given, where it is more than a word of a closed set.
     """
@@ -80,11 +80,11 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class ConfigOption:
-    """A field of a configuration with what is said of it.
+    """A field of a configuration with its declaration.
 
     Attributes:
         kind: the type of its values.
-        is_optional: None is a value as well.
+        is_optional: None is accepted as well.
     """
 
     name: str
@@ -95,12 +95,12 @@ class ConfigOption:
 
     @property
     def type_words(self) -> str:
-        """The type of its values as a signature says it."""
+        """The type of its values, as in a signature."""
         return f"{self.kind.__name__}{' | None' * self.is_optional}"
 
     @property
     def meaning(self) -> str:
-        """What it is in words, or which values there are; and what DeepSpeed calls it."""
+        """Its description or its accepted values, and DeepSpeed's key for it."""
         values = "" if self.option.range is None else self.option.range.expected
         said = f"{self.option.help.removesuffix('.') or values or self.type_words}."
         key = self.option.deepspeed
@@ -108,14 +108,14 @@ class ConfigOption:
 
     @property
     def label(self) -> str:
-        """What a message calls it: as the command line does, if it is there."""
+        """Its name in messages: that of the command line, if it has one."""
         return self.option.called or self.name.replace("_", "-" if self.option.help else " ")
 
     def checked(self, value: Any) -> Any:
         """The value, of the option's type.
 
         Raises:
-            ConfigError: it is of another type, or out of range.
+            ConfigError: the value is of another type, or out of range.
         """
         if value is None and self.is_optional:
             return None
@@ -132,14 +132,14 @@ class ConfigOption:
 
 
 class Configuration:
-    """What can be asked for: a dataclass whose fields are options. Goes through JSON and back."""
+    """A dataclass in which every field is an option; it survives a round trip through JSON."""
 
     __slots__ = ()
 
     @classmethod
     @cache
     def options(cls) -> tuple[ConfigOption, ...]:
-        """All options, in the order in which they are declared."""
+        """All options, in order of declaration."""
         hints = get_type_hints(cls, include_extras=True)
         found = []
         for field in fields(cast("Any", cls)):
@@ -152,10 +152,11 @@ class Configuration:
         return tuple(found)
 
     def __post_init__(self) -> None:
-        """Hold each value against its declaration.
+        """Check each value against its declaration.
 
         Raises:
-            ConfigError: a value of the wrong type, out of range, or without what it needs.
+            ConfigError: a value of the wrong type, out of range, or without an option that it
+                needs.
         """
         for one in self.options():
             if (value := getattr(self, one.name)) is not one.default:
@@ -177,7 +178,7 @@ class Configuration:
         """The inverse of `to_plain`.
 
         Raises:
-            ConfigError: an unknown key, or a value that the class refuses.
+            ConfigError: an unknown key, or an invalid value.
         """
         known = [one.name for one in cls.options()]
         for name in values:
@@ -189,7 +190,7 @@ class Configuration:
             raise ConfigError(f"a value of the wrong type: {error}") from None
 
     def _require_possible(self, one: ConfigOption) -> None:
-        """Refuse an option that was asked for in an earlier stage, or without what it needs."""
+        """Refuse an option set in too low a stage, or without an option that it needs."""
         stage = getattr(self, "stage", 0)
         expected = stage_words(one.option.least_stage)
         asked = f"asked for in stage {stage}"
@@ -203,7 +204,7 @@ class Configuration:
 
 
 def documented(kind: type[C]) -> type[C]:
-    """Let `help` say what each option of a configuration is, and a signature its types alone."""
+    """Add the description of each option to the docstring, and plain types to the signature."""
     options = kind.options()
     lines = [f"    {one.name}: {one.meaning}" for one in options]
     kind.__doc__ = "\n".join([kind.__doc__ or "", "", "Args:", *lines])

@@ -1,4 +1,4 @@
-"""Options of `zerosim run` beside the engine's configuration."""
+"""Options of `zerosim run` besides the engine's configuration."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from zerosim.base.config.option import (
 
 _SEEDS = 2**32
 _LONGEST_TIMEOUT_S = 86_400
-"""A day: clocks that wait longer do not exist everywhere."""
+"""One day: not every platform supports longer timeouts."""
 _SECONDS = Range(lambda value: value > 0, "a positive number of seconds")
 _IN_SEEDS = Range(lambda value: 0 <= value < _SEEDS, f"0 to {_SEEDS - 1}")
 
@@ -28,7 +28,7 @@ _IN_SEEDS = Range(lambda value: 0 <= value < _SEEDS, f"0 to {_SEEDS - 1}")
 @documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig(Configuration):
-    """What `zerosim run` adds to the engine's configuration."""
+    """The options of a run, besides the engine's configuration."""
 
     model: Annotated[
         ModelName | ModelFile, Spec(f"{', '.join(ModelName)}, {OR_A_FILE}.", read=model_named)
@@ -47,7 +47,7 @@ class RunConfig(Configuration):
     seed: Annotated[int, Spec("Random seed of weights and data.", _IN_SEEDS)] = 0
     device: Annotated[DeviceKind, Spec("cpu or cuda.")] = DeviceKind.CPU
     timeout_s: Annotated[float, Spec(range=_SECONDS, called="timeout")] = 60.0
-    """A rank that is silent for so long is given up."""
+    """Seconds of silence after which a rank is given up."""
     memory: Annotated[bool, Spec("Record the live tensors, by role.")] = True
     layers: Annotated[
         int | None, Spec("Override the model's own number (GPT, Llama).", AT_LEAST_ONE)
@@ -70,7 +70,7 @@ class RunConfig(Configuration):
             "Ranks that compute each layer together.", panel=ACTIVATIONS, after="cpu_checkpointing"
         ),
     ] = 1
-    """The others are data parallel."""
+    """Size of a tensor-parallel group; the groups are data parallel."""
     tiles: Annotated[
         int,
         Spec(
@@ -80,7 +80,7 @@ class RunConfig(Configuration):
             after="resume",
         ),
     ] = 1
-    """Computed one after another (ZeRO-Infinity, memory-centric tiling)."""
+    """Number of tiles, computed one after another (ZeRO-Infinity, memory-centric tiling)."""
     device_bytes: Annotated[
         int | None,
         Spec(

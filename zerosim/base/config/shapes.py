@@ -1,4 +1,4 @@
-"""The sizes of the built-in transformers, which say how much they compute, keep and send.
+"""The sizes of the built-in transformers, which determine computation, memory and traffic.
 
 GPT-2 and GPT-3: Radford et al. 2019, Brown et al. 2020 (arXiv 2005.14165, table 2.1). zero-7.5b,
 -128b and -1t have as many parameters as the rows of the ZeRO paper's table 1 (arXiv 1910.02054),
@@ -181,7 +181,7 @@ def _llama_blocks(shape: LlamaConfig) -> tuple[BlockShape, ...]:
 
 
 Transformer = GPTConfig | LlamaConfig | Architecture
-"""What theory asks of each: `blocks`, `ends`, and sizes."""
+"""The models that theory can read; each has `blocks`, `ends` and sizes."""
 
 _LIKE_GPT_2: Any = {"vocabulary": 50_257, "tied": True}
 SHAPES: dict[ModelName, Transformer] = {
@@ -212,7 +212,7 @@ def shape_of(name: str) -> Transformer:
 
 
 def built_in(name: str) -> Transformer:
-    """The shape of a built-in transformer: what a name from elsewhere may be, never a file.
+    """The shape of a built-in transformer; for names from untrusted sources: never reads a file.
 
     Raises:
         ConfigError: there is none of this name.
@@ -227,5 +227,5 @@ def built_in(name: str) -> Transformer:
 
 
 def parameters_of(shape: Transformer, *, active: bool = False) -> int:
-    """Psi; `active`: without the experts that a token does not go through."""
+    """Number of parameters Psi; `active`: without the experts that a token does not use."""
     return count_parameters(shape.blocks, shape.ends, shape.vocabulary, shape.width, active=active)

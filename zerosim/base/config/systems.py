@@ -1,4 +1,4 @@
-"""The family by name: what of the options each of its systems sets.
+"""The ZeRO family by name: the options that each of its systems sets.
 
 Sources: ZeRO and ZeRO-R (arXiv 1910.02054), ZeRO-Offload (arXiv 2101.06840), ZeRO-Infinity
 (arXiv 2104.07857), ZeRO++ (arXiv 2306.10209).
@@ -28,10 +28,10 @@ class Preset:
     """One system of the family.
 
     Attributes:
-        name: what a command calls it.
-        title: what a table calls it.
-        engine: what it sets of `EngineConfig`.
-        run: what it sets of `RunConfig`.
+        name: its name on the command line.
+        title: its name in tables.
+        engine: the options of `EngineConfig` that it sets.
+        run: the options of `RunConfig` that it sets.
     """
 
     name: str
@@ -41,23 +41,23 @@ class Preset:
 
     @property
     def needs_disk(self) -> bool:
-        """True if it keeps something on a disk."""
+        """True if it offloads to a disk."""
         return Offload.NVME in (
             self.engine.get("offload_optimizer"),
             self.engine.get("offload_param"),
         )
 
     def configure(self, config: EngineConfig, nvme_path: str) -> EngineConfig:
-        """A configuration with what this system sets.
+        """A configuration with the options of this system.
 
         Args:
-            nvme_path: a folder for what is kept on a disk.
+            nvme_path: the folder for state on a disk.
         """
         changed = {**self.engine, "nvme_path": nvme_path if self.needs_disk else ""}
         return replace(config, **changed)
 
     def run_of(self, run: RunConfig) -> RunConfig:
-        """A run with what this system sets."""
+        """A run configuration with the options of this system."""
         return replace(run, **self.run)
 
 
@@ -100,4 +100,4 @@ SYSTEMS = (
     Preset("qgz", "ZeRO++, qgZ", {"stage": 3, "quantize_gradients": True}),
     Preset("zero++", "ZeRO++, all three", {"stage": 3, **_PLUS}),
 )
-"""In the order of a table: each on its own, in bf16, with nodes of 2 ranks."""
+"""In the order of tables; each system on its own, in bf16, with 2 ranks per node."""

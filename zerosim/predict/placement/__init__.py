@@ -1,19 +1,19 @@
-"""Placement in time: what would happen when, if things took another time than they did.
+"""Placement in time: the times of all events if durations were different.
 
-network     the event graph as moments that wait for each other
+network     the event graph as dependent moments
 messages    the part of it that is inside of collectives
 costs       the protocol of a cost model, and the recorded times
 durations   a network with a model's times
-sharing     what several things need at once
-solve       when each moment happens
+sharing     resources that several activities need at once
+solve       the time of each moment
 retimed     a trace with other times
-place       all of it together
-changes     the recorded costs with changes; schedule and straggler are parts of them
-disturbed   any costs, on ranks that are not alike
-machine     what ranks run on: constants with their sources, files in machines/
-modelled    what things cost on a machine
+place       combines all of these
+changes     the recorded costs with changes; with schedule and straggler
+disturbed   any costs, on unequal ranks
+machine     the ranks' hardware: constants with their sources, files in machines/
+modelled    costs on a machine
 nccl        NCCL's own model of its collectives
-calibrate   constants out of recorded runs; fitting: a line; parameters: what there was to do
+calibrate   constants from recorded runs; fitting: a line; parameters: the work
 steps       messages and bytes of other collectives
 """
 

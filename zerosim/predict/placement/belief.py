@@ -1,9 +1,9 @@
-"""What software was measured to reach of a machine: a named generation of it, with its record.
+"""The measured efficiency of software on a machine: a named software generation, with its record.
 
-A data sheet says what a machine could do, and a step that software takes is longer. One file a
-generation lies in `software/`: which part of the machine it reached in runs that others published,
-each constant with what it was fitted to. How far it was off for runs that it was not fitted to is
-its record (`tests.bench.published` works it out, and a test holds the files against that).
+A data sheet has a machine's peak, and a step of real software is slower. There is one file per
+generation in `software/`: the fraction of the peak reached in published runs, each constant with
+the data that it was fitted to. Its errors on runs that it was not fitted to are its record
+(`tests.bench.published` computes it, and a test compares the files with the result).
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ _FOLDER = "software"
 
 
 class SoftwareSystem(StrEnum):
-    """Which kind of software divides a training so."""
+    """The kind of software that divides a training in this way."""
 
     SHARDED = "sharded"
     """Data parallel ranks that divide states among them: FSDP, ZeRO, DDP."""
     TENSOR = "tensor"
-    """Tensor and pipeline parallel ranks whose parameters stay where they are: Megatron."""
+    """Tensor- and pipeline-parallel ranks with stationary parameters: Megatron."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """How far predictions with a software's constants were off.
+    """The errors of predictions with a software's constants.
 
     Attributes:
-        runs: published ones that it was not fitted to.
-        median, most: how far they were off, as a part of what was published.
+        runs: published runs that it was not fitted to.
+        median, most: errors relative to the published values.
     """
 
     runs: int
@@ -89,7 +89,7 @@ class Software:
 
 
 def known_software() -> tuple[str, ...]:
-    """Names of all that come with zerosim."""
+    """Names of all generations that come with zerosim."""
     names = (one.name for one in files(__package__).joinpath(_FOLDER).iterdir())
     return tuple(sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml")))
 
@@ -128,9 +128,9 @@ def largest_miss() -> float:
 
 
 def usual_software(machine: Machine, system: SoftwareSystem) -> Software | None:
-    """What plans of a machine stand on; None if nothing was measured on such GPUs.
+    """The software constants for plans on a machine; None if nothing was measured on such GPUs.
 
-    A machine that has constants of its own, of a named software or of runs of yours, keeps them.
+    A machine with constants of its own, of a named software or of your own runs, keeps them.
     """
     if machine.software or machine.fitted:
         return None

@@ -1,4 +1,4 @@
-"""The constants of a machine, fitted to recorded runs, each with what is left of it."""
+"""The constants of a machine, fitted to recorded runs, each with its residual."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from zerosim.record import Trace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """What was fitted; None where the runs show nothing of it.
+    """The fitted constants; None if the runs have no data for one.
 
     Attributes:
         computing: of forward, backward and update.
-        message: of zerosim's rings, hop by hop; native: of a step of the backend's collectives.
-        ask: of asking for a collective or a copy.
-        program_ns, handover_ns, wake_ns, post_ns: as `Machine` names them.
+        message: of zerosim's rings, per hop; native: of a step of the backend's collectives.
+        ask: of the request of a collective or a copy.
+        program_ns, handover_ns, wake_ns, post_ns: as in `Machine`.
     """
 
     computing: ComputeRates
@@ -47,7 +47,7 @@ def calibrate(runs: Sequence[tuple[Trace, Work]]) -> Calibration:
     """Fit the constants of the machine that some runs were recorded on.
 
     Args:
-        runs: each with what its computations had to do.
+        runs: each with the work of its computations.
 
     Raises:
         ConfigError: nothing was computed in them.
@@ -89,8 +89,8 @@ def write_machine(found: Calibration, title: str, source: str, cores: float | No
     """A machine file: every constant with how it was fitted.
 
     Args:
-        source: the command that fitted it.
-        cores: how many ranks of a node compute at full speed, if somebody says so.
+        source: the command of the fit.
+        cores: number of ranks per node that compute at full speed, if given.
 
     Raises:
         ConfigError: nothing was computed, or nothing updated.
@@ -119,7 +119,7 @@ def write_machine(found: Calibration, title: str, source: str, cores: float | No
         if name == "compute" and (wide := computing.flops_per_second_fp32) is not None:
             lines.append(_entry("flops_per_second_fp32", float(f"{wide:.4g}"), words))
         lines.append(_entry("fraction", [[0, 1.0]], "the rate is what was reached"))
-    # a native collective goes by steps like a ring's messages, where no ring was seen
+    # a native collective has the steps of a ring's messages, if no ring was observed
     for name, line in (
         ("ask", found.ask),
         ("node", found.message or found.native),

@@ -1,8 +1,7 @@
-"""What if: the recorded times of a run, with some things changed.
+"""What if: the recorded times of a run, with changes.
 
-What moves bytes is taken apart into a latency and a time by byte, by a line through all that went
-over the same link in the same way; what single events took more or less than that stays in
-proportion.
+The time of a transfer is split into a latency and a time per byte, by a line through all transfers
+over the same link in the same way; deviations of single events are scaled in proportion.
 """
 
 from __future__ import annotations
@@ -28,31 +27,31 @@ _ACTIVATIONS = (
     *(Purpose.ACTIVATIONS, Purpose.SEND_ACTIVATIONS, Purpose.SEND_GRADIENTS),
     *(Purpose.GATHER_ACTIVATIONS, Purpose.OFFLOAD_ACTIVATIONS, Purpose.FETCH_ACTIVATIONS),
 )
-"""What grows with the sequences of a micro-batch."""
+"""Purposes that grow with the sequences of a micro-batch."""
 
 _LARGEST = 1e9
-"""Of factors; beyond it there is no machine."""
+"""Limit of factors; no machine is beyond it."""
 _WILDEST = 10.0
-"""Of jitter: a computation in twenty would take e^20 times as long."""
+"""Limit of jitter: one computation in twenty would take e^20 times as long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What would be different. Factors are 1 where nothing is.
+    """The changed conditions. A factor of 1 means no change.
 
     Attributes:
-        compute: how many times as fast units compute.
-        batch: how many times as many sequences a micro-batch has: forward and backward take so many
-            times as long, activations so many times as many bytes; the trace keeps its bytes.
-        bandwidth: how many times as many bytes go between ranks in a second.
-        latency: how many times as long a message takes that carries nothing.
-        bus, disk: as bandwidth, between device and host, and to and from the disk.
-        without_straggler: whether the slowest rank would be as fast as the others.
-        overlap: True if communication were hidden where it can be, False if none were; None: as it
-            is.
-        slow: by rank, how many times as long it computes.
-        jitter: how much computations vary: the standard deviation of the logarithm of a factor.
-        seed: of that.
+        compute: factor of the computing speed of units.
+        batch: factor of the number of sequences in a micro-batch: forward and backward take so many
+            times as long, activations so many times the bytes; the trace keeps its bytes.
+        bandwidth: factor of the bandwidth between ranks.
+        latency: factor of the latency of a message.
+        bus, disk: factors of the bandwidth between device and host, and to and from the disk.
+        without_straggler: whether the slowest rank becomes as fast as the others.
+        overlap: True if communication is hidden wherever possible, False if nowhere; None:
+            unchanged.
+        slow: by rank, factor of its computing time.
+        jitter: variation of computations: the standard deviation of the logarithm of a factor.
+        seed: random seed of the jitter.
     """
 
     compute: float = 1.0
@@ -68,7 +67,7 @@ class Changes:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what is not there.
+        """Reject changes of things that the run does not have.
 
         Raises:
             ConfigError: a factor that is not above 0, or a jitter below it.
@@ -82,7 +81,7 @@ class Changes:
 
     @property
     def schedule(self) -> Callable[[Network], Network] | None:
-        """What becomes of the order of things; None if they stay."""
+        """The change of the order of events; None if it is unchanged."""
         if self.overlap is None:
             return None
         return overlapped if self.overlap else serial
@@ -100,7 +99,7 @@ class Changed(Recorded):
     """The recorded times with changes."""
 
     def __init__(self, changes: Changes) -> None:
-        """Of whichever run is placed."""
+        """The costs for the run that is placed."""
         self._changes = changes
         self.straggler: Straggler | None = None
 
@@ -112,7 +111,7 @@ class Changed(Recorded):
         return self.straggler.lags(network)
 
     def computations(self, tasks: Tasks) -> Ints:
-        """As fast as said; of the straggler as long as others took for the same."""
+        """As fast as requested; for the straggler, as long as others took for the same."""
         recorded = tasks.recorded if self.straggler is None else self.straggler.computations(tasks)
         grows = np.array([one in _OF_BATCH for one in tasks.column("phase")], np.bool_)
         times = np.where(grows, self._changes.batch, 1.0) / self._changes.compute
@@ -158,7 +157,7 @@ class Changed(Recorded):
         return predicted
 
     def _factors(self, kind: object) -> tuple[float, float]:
-        """Of the latency, and of the bandwidth."""
+        """Of latency and bandwidth."""
         if kind is Link.BUS:
             return 1.0, self._changes.bus
         if kind is Link.STORAGE:

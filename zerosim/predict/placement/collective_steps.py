@@ -1,8 +1,8 @@
-"""How many messages follow each other in a collective, and how much of the payload a rank sends.
+"""The number of consecutive messages in a collective, and the payload fraction that a rank sends.
 
-The time of a collective is then latencies times the first and bytes times the second over the
-link's bandwidth (alpha and beta). Sources: Thakur, Rabenseifner and Gropp 2005; nccl-tests,
-doc/PERFORMANCE.md; for Gloo its own algorithms, as `theory.gloo` counts their bytes.
+The time of a collective is the number of latencies plus the bytes over the link's bandwidth (alpha
+and beta). Sources: Thakur, Rabenseifner and Gropp 2005; nccl-tests, doc/PERFORMANCE.md; for Gloo
+its own algorithms, as `theory.gloo` counts their bytes.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from zerosim.schema.events import Algorithm, Op
 
 @dataclass(frozen=True, slots=True)
 class CollectiveSteps:
-    """What follows each other.
+    """The steps of a collective.
 
     Attributes:
-        messages: one after another, so many latencies.
-        payloads: what the busiest rank sends, as a part of the payload.
+        messages: consecutive messages, each with a latency.
+        payloads: traffic of the busiest rank, as a fraction of the payload.
     """
 
     messages: int
@@ -32,7 +32,7 @@ class CollectiveSteps:
 
 
 def steps(op: Op, algorithm: Algorithm, num_ranks: int) -> CollectiveSteps:
-    """The steps of a collective; of what is not Gloo's, those of rings and of pairs.
+    """The steps of a collective; for backends other than Gloo, those of rings and pairs.
 
     Raises:
         ConfigError: an operation that zerosim does not know.
@@ -49,10 +49,10 @@ def steps(op: Op, algorithm: Algorithm, num_ranks: int) -> CollectiveSteps:
 def hierarchical(
     op: Op, ranks_per_node: int, num_nodes: int
 ) -> tuple[CollectiveSteps, CollectiveSteps]:
-    """A collective in two levels: within each node, and across them with what is left.
+    """A collective in two levels: within each node, and across nodes with the rest.
 
-    Each rank exchanges with those of its own number on other nodes a 1 / ranks_per_node part of the
-    payload, so all links between nodes are busy at once (scaling-book, gpus.md).
+    Each rank exchanges 1 / ranks_per_node of the payload with those of the same index on other
+    nodes, so all links between nodes are busy at once (scaling-book, gpus.md).
 
     Args:
         op: all-reduce, all-gather or reduce-scatter.
@@ -73,7 +73,7 @@ def _rounds(num_ranks: int) -> int:
 
 
 def _passes(count: int) -> _Rule:
-    """So many times around a ring, with a part of the payload each hop."""
+    """A number of rounds of a ring, with a part of the payload per hop."""
     return lambda n: CollectiveSteps(count * (n - 1), count * (n - 1) / n)
 
 

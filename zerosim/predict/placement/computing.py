@@ -1,4 +1,4 @@
-"""How fast computations go, fitted to recorded ones."""
+"""The speed of computations, fitted to recorded ones."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _BETTER = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class ComputeRates:
-    """How fast computations go.
+    """The speed of computations.
 
     Attributes:
-        flops_per_second: of operators that have FLOPs; None where no computation has any.
-        flops_per_second_fp32: of those with elements of 32 bits.
-        bytes_per_second: of those that only move bytes; None where there is none.
-        operator_ns: each one's beside that.
-        residual: in the median, how far what was recorded is from that, as a part of it.
-        count: of how many.
+        flops_per_second: of operators with FLOPs; None if there are none.
+        flops_per_second_fp32: of those with 32-bit elements.
+        bytes_per_second: of those that only move bytes; None if there are none.
+        operator_ns: overhead of each operator.
+        residual: median deviation of the recorded times from the fit, relative.
+        count: number of computations.
     """
 
     flops_per_second: float | None
@@ -38,10 +38,10 @@ class ComputeRates:
 
 
 def fit_computing(computed: Sequence[Computed]) -> ComputeRates:
-    """Fit the means of computations that are alike.
+    """Fit the means of equal computations.
 
-    What these are off counts in proportion, and by how much time they take in all: a step is their
-    sum, and a mean is what many of them take together.
+    Errors count relatively, weighted by total time: a step is the sum of computations, and a mean
+    represents many of them.
     """
     alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for one in computed:
@@ -65,9 +65,9 @@ def _parts(one: Computed) -> tuple[int, int, int, int]:
 
 
 def _not_negative(parts: Floats, wanted: Floats) -> Floats:
-    """What makes all sums of parts as close to what is wanted as can be; below 0 is none of it.
+    """The nonnegative coefficients that best fit all sums of parts.
 
-    There are so few costs that all choices of those which are above 0 are tried.
+    There are so few costs that all choices of nonzero ones are tried.
     """
     count = parts.shape[1]
     best, least = np.zeros(count), np.inf

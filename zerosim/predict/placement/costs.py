@@ -1,4 +1,4 @@
-"""What takes time, and who says how long: the protocol of a cost model, and the recorded times."""
+"""The interface of a cost model, and the recorded times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zerosim.record.bounds import LONGEST_NS
 
 
 def whole_ns(times: Any) -> Ints:
-    """Computed times as whole ns; what lasts longer than any run, no longer than two of them."""
+    """Computed times as whole ns, limited to twice the longest run."""
     whole: Ints = np.rint(np.clip(times, -2 * LONGEST_NS, 2 * LONGEST_NS)).astype(np.int64)
     return whole
 
@@ -41,7 +41,7 @@ class Tasks:
 
     @cached_property
     def _by_rank(self) -> list[tuple[RankTrace, Ints]]:
-        """The ranks, each with which of these events are its own."""
+        """The ranks, each with its own among these events."""
         place = self.graph.place[self.rows]
         order = np.argsort(place, kind="stable")
         cuts = np.searchsorted(place[order], np.arange(len(self.graph.trace.ranks) + 1))
@@ -49,7 +49,7 @@ class Tasks:
         return [(rank, order[cuts[i] : cuts[i + 1]]) for i, rank in enumerate(ranks)]
 
     def column(self, name: str) -> list[Any]:
-        """One field of all of them, as of an `Event`."""
+        """One field of all of them, as in an `Event`."""
         found: list[Any] = [None] * len(self.rows)
         for rank, among in self._by_rank:
             events = rank.events.pick(self.graph.event[self.rows[among]].tolist())
@@ -63,7 +63,7 @@ class Tasks:
         return self.graph.rank[self.rows]
 
     def groups(self) -> list[tuple[int, ...]]:
-        """Of calls, the ranks that take part."""
+        """For calls, the ranks that take part."""
         names = self.column("group")
         found: list[tuple[int, ...]] = [()] * len(names)
         for rank, among in self._by_rank:
@@ -73,7 +73,9 @@ class Tasks:
         return found
 
     def each(self, cost: Callable[..., float], *columns: list[Any]) -> Ints:
-        """What each takes, ns, by a function of these columns that is asked once for equal ones."""
+        """The duration of each, ns, by a function of these columns that is called once for equal
+        rows.
+        """
         known: dict[Hashable, int] = {}
 
         def asked() -> Iterator[int]:
@@ -86,10 +88,10 @@ class Tasks:
 
 
 class Costs(Protocol):
-    """How long things take, ns: of each of some events, in their order."""
+    """Durations, ns: of each of the given events, in order."""
 
     def computations(self, tasks: Tasks) -> Ints:
-        """A unit's forward, backward or update, without what interrupts it."""
+        """A unit's forward, backward or update, without interruptions."""
         ...
 
     def collectives(self, tasks: Tasks) -> Ints:
@@ -97,7 +99,7 @@ class Costs(Protocol):
         ...
 
     def messages(self, tasks: Tasks) -> Ints:
-        """Messages of a call, from when both ends are ready."""
+        """Messages of a call, from the time at which both ends are ready."""
         ...
 
     def copies(self, tasks: Tasks) -> Ints:
@@ -105,15 +107,15 @@ class Costs(Protocol):
         ...
 
     def lags(self, network: Network) -> Ints:
-        """By moment: what lies between all that it waits for and itself, in own code or threads."""
+        """By moment: own code or threads between its last predecessor and itself."""
         ...
 
     def offsets(self, network: Network) -> Ints:
-        """By edge: from the end of something until it asks for more, or another thing follows."""
+        """By edge: from the end of an event to its request, or to the next event."""
         ...
 
     def needs(self, tasks: Tasks, /) -> list[Needs] | None:
-        """What each of them shares with whoever needs it, too; None if nothing is shared."""
+        """The resource that each of them shares with others; None if nothing is shared."""
         ...
 
 
@@ -145,5 +147,5 @@ class Recorded:
         return network.offset
 
     def needs(self, _: Tasks, /) -> list[Needs] | None:
-        """Nothing: how long it took is what was left of what others used."""
+        """None: recorded durations already include the effect of sharing."""
         return None

@@ -1,4 +1,4 @@
-"""Ranks that are not alike: stragglers, and computations that vary."""
+"""Unequal ranks: stragglers, and computations that vary."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zerosim.predict.placement.sharing import Needs
 
 
 class Disturbed:
-    """Any costs, on ranks that are not alike."""
+    """Any costs, on unequal ranks."""
 
     def __init__(
         self, costs: Costs, slow: Mapping[int, float] | None = None, *, jitter: float, seed: int
@@ -22,18 +22,18 @@ class Disturbed:
         """Take the costs of ranks that are.
 
         Args:
-            slow: by rank, how many times as long it computes.
+            slow: by rank, factor of its computing time.
             jitter: the standard deviation of the logarithm of a factor on each computation.
-            seed: of that; the same one gives the same run.
+            seed: random seed of these factors; the same seed gives the same run.
         """
         self._costs, self._slow = costs, dict(slow or {})
         self._jitter, self._seed = jitter, seed
 
     def computations(self, tasks: Tasks) -> Ints:
-        """As they cost, times what the rank and the moment make of it.
+        """The base cost times the factors of rank and moment.
 
         Raises:
-            ConfigError: a rank is slow that is not there.
+            ConfigError: a rank in `slow` does not exist.
         """
         factors = np.ones(len(tasks.rows))
         known = np.unique(tasks.rank).tolist()

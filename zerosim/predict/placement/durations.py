@@ -1,4 +1,4 @@
-"""A network whose times are those of a cost model: what every edge and every lag comes to."""
+"""A network with the times of a cost model: the value of every edge and every lag."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from zerosim.predict.placement.sharing import Needs, Sharing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Durations:
-    """What takes how long, ns.
+    """All durations, ns.
 
     Attributes:
-        weight: by edge, how long after its source's moment it is ready.
-        lag: by moment, how long after the last of its edges it happens.
-        sharing: what of the lags takes longer beside others; None if nothing does.
+        weight: by edge, the time from its source's moment until it is ready.
+        lag: by moment, the time from the last of its edges to it.
+        sharing: the lags that take longer under contention; None if none do.
     """
 
     weight: Ints
@@ -29,7 +29,7 @@ class Durations:
 
 
 def durations(network: Network, costs: Costs) -> Durations:
-    """Ask a cost model for all that takes time."""
+    """Query a cost model for all durations."""
     asked = _DurationFiller(network, costs)
     asked.computations()
     asked.messages()
@@ -39,7 +39,7 @@ def durations(network: Network, costs: Costs) -> Durations:
 
 
 class _DurationFiller:
-    """Fills in what a model says."""
+    """Fills in the values of a model."""
 
     def __init__(self, network: Network, costs: Costs) -> None:
         self.network, self.costs, self.graph = network, costs, network.graph
@@ -56,7 +56,7 @@ class _DurationFiller:
             self._needs.append((moments, needs))
 
     def sharing(self) -> Sharing | None:
-        """Who needs what; of a collective, what all of its calls need."""
+        """The resources of each activity; for a collective, those of all of its calls."""
         if not self._needs:
             return None
         of: dict[int, Needs] = {}
@@ -71,7 +71,7 @@ class _DurationFiller:
         return Sharing(tuple(known), among)
 
     def computations(self) -> None:
-        """Pieces of a computation that was interrupted keep their shares of it."""
+        """Pieces of an interrupted computation keep their fractions of it."""
         network = self.network
         moments = np.flatnonzero(network.computes != NONE)
         rows, which = np.unique(network.computes[moments], return_inverse=True)
@@ -81,7 +81,7 @@ class _DurationFiller:
         predicted = self.costs.computations(tasks)
         ratio = predicted / np.maximum(recorded, 1)
         self.lag[moments] = whole_ns(network.lag[moments] * ratio[which])
-        # of what took no time, the last piece takes it all
+        # if the whole took no time, the last piece takes it all
         empty = recorded == 0
         self.lag[network.end[rows[empty]]] = predicted[empty]
         needs = self.costs.needs(tasks)
@@ -89,7 +89,9 @@ class _DurationFiller:
             self._needs.append((moments, [needs[row] for row in which.tolist()]))
 
     def messages(self) -> None:
-        """Until a message is received, and until a sender is free who waits for no receiver."""
+        """Until a message is received, and until a sender is free that does not wait for a
+        receiver.
+        """
         network = self.network
         receives, sends = (network.rows(one) for one in (NodeKind.RECEIVE, NodeKind.SEND))
         tasks = self._tasks(NodeKind.RECEIVE, receives, network.lag[receives])
@@ -101,7 +103,7 @@ class _DurationFiller:
         self.lag[ends] = self.costs.messages(free)
 
     def copies(self) -> None:
-        """From their begin to their end."""
+        """From their start to their end."""
         rows = self.network.rows(NodeKind.COPY)
         moments = self.network.end[rows]
         tasks = self._tasks(NodeKind.COPY, rows, self.network.lag[moments])
@@ -109,7 +111,7 @@ class _DurationFiller:
         self._share(moments, tasks)
 
     def collectives(self) -> None:
-        """Native calls: of those that end together, the last of them says when all are over."""
+        """Native calls: among those that end together, the last one determines the end of all."""
         network, lag = self.network, self.lag
         calls = network.rows(NodeKind.CALL)
         shows = np.zeros(network.base[-1], np.bool_)

@@ -1,4 +1,4 @@
-"""A straight line through what was recorded: latency and bandwidth of what moves bytes."""
+"""A straight line through recorded transfers: latency and bandwidth."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class FittedLine:
     """Time by bytes.
 
     Attributes:
-        latency_ns: of what carries nothing; 0 where only one size was seen.
-        ns_per_byte: beside that.
-        residual: in the median, how far what was recorded is from the line, as a part of it.
-        count: through how many points.
+        latency_ns: latency; 0 if only one size was observed.
+        ns_per_byte: time per byte.
+        residual: median deviation of the recorded times from the line, relative.
+        count: number of points.
     """
 
     latency_ns: float
@@ -39,10 +39,10 @@ class FittedLine:
 def fit_line(
     payload_bytes: Ints, recorded_ns: Ints, middle: Callable[[Ints], Any] = np.median
 ) -> FittedLine:
-    """Fit the medians of each size, or other middles, so that none is far off in proportion.
+    """Fit the medians of each size, or other centers, with small relative errors for all.
 
-    Neither latency nor time by byte is ever below 0: a line that would have it so goes through the
-    other alone.
+    Neither latency nor time per byte is ever negative: if the fit gives a negative one, the line
+    uses the other alone.
     """
     if not len(payload_bytes):
         return FittedLine(0.0, 0.0, 0.0, 0)
@@ -57,7 +57,7 @@ def fit_line(
 
 
 def _solve(sizes: Floats, medians: Floats, weights: Floats) -> tuple[float, float]:
-    """Least squares of the errors as parts of the times, by the time of each size in all."""
+    """Least squares of the relative errors, weighted by the total time of each size."""
     if len(sizes) == 1:
         return (0.0, float(medians[0] / sizes[0])) if sizes[0] else (float(medians[0]), 0.0)
     columns = np.stack([weights / medians, weights * sizes / medians], axis=1)

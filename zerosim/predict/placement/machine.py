@@ -1,4 +1,4 @@
-"""A machine: what a rank computes and moves bytes with, each constant with where it comes from.
+"""A machine: constants of computing and data movement on its ranks, each with its source.
 
 One file a machine lies in `machines/`: an accelerator, or a system of nodes that names one. A
 constant is `{ value = ..., source = "..." }`; `zerosim calibrate` writes files of the same form.
@@ -28,16 +28,16 @@ _TABLES = {
 _OF_TABLES = {"compute", "memory", "native", "ask", *_TABLES.values()}
 
 FITTED = "fitted by"
-"""What the source of a constant begins with that a run says."""
+"""Prefix of the source of a constant that was fitted to a run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fraction:
-    """Which part of a peak is reached, by the size of what is asked for.
+    """The fraction of a peak that is reached, by size.
 
     Attributes:
-        points: size, and the part from there on; between two points it grows with the size's
-            logarithm.
+        points: sizes with their fractions; between two points the fraction grows with the logarithm
+            of the size.
     """
 
     points: tuple[tuple[float, float], ...]
@@ -59,8 +59,8 @@ class LinkSpeed:
     """A link as one rank sees it.
 
     Attributes:
-        bytes_per_second: one way.
-        latency_ns: of a message or a copy that carries nothing.
+        bytes_per_second: bandwidth in one direction.
+        latency_ns: latency of a message or a copy.
     """
 
     bytes_per_second: float
@@ -69,44 +69,44 @@ class LinkSpeed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What ranks run on.
+    """The hardware of ranks.
 
     Attributes:
-        title: what it is, in a line.
-        ranks_per_node: None of an accelerator that is in no system: all ranks are in one node.
+        title: its description, in a line.
+        ranks_per_node: None for an accelerator outside of a system: all ranks are in one node.
         flops_per_second: the peak of 16-bit matrix multiplications, without sparsity.
-        flops_fraction: what of it is reached, by an operator's FLOPs.
-        memory_bytes: of a rank's device; None if it is not said.
-        memory_bytes_per_second: of that memory; memory_fraction: by an operator's bytes.
-        links: by link; those that are not said are not there.
-        generation: whose tables NCCL uses; "" if it has none.
-        nccl_channels, nccl_bytes_per_second: what its rings within a node reach.
-        nvls_bytes_per_second: what its switch reaches where it adds up; None if it does not.
-        native: a step of a backend's collective that is not NCCL's; None if it is as a message.
-        achieved: which part of that software reaches: a computation takes 1 / achieved of what its
-            operators would.
-        memory_achieved: likewise of operators that memory limits; None if it is the same.
-        launch_ns: what a program takes to ask for an operator: a device that has less to do waits.
-        hidden_forward, hidden_backward: which part of tensor parallel ranks' sums goes on beside
-            products; hidden_messages: likewise of what stages of a pipeline send; hidden_share: of
-            gathers of updated parameters, beside the next forward.
-        gather_bytes, reduce_bytes: what a parameter that is gathered, or reduced, takes of the
-            device's memory beside the collective: copies, and what the collective reads and writes.
-        sum_bytes: likewise of an element that tensor parallel ranks add up or gather.
-        step_ns: what the program does by itself in each optimizer step.
-        host_update_ns: of Adam on the host, for each parameter of a node; 0: as on the device.
-        float8_times: how much faster products of 8-bit numbers are; 1 if they are not.
-        operator_ns: what each operator of a computation takes beside what it computes and moves.
-        cores: how many ranks of a node compute or carry messages at full speed; None if all do.
-        flops_per_second_fp32: the peak where elements have 32 bits; None if it is as with 16.
-        program_ns: what the program does by itself before each event.
-        ask: what it takes to ask for a collective or a copy of so many bytes; None: nothing.
-        handover_ns: until another thread takes up what it is asked for.
-        wake_ns: until a thread goes on that waited.
+        flops_fraction: the fraction of it that is reached, by an operator's FLOPs.
+        memory_bytes: memory of a rank's device; None if unknown.
+        memory_bytes_per_second: bandwidth of that memory; memory_fraction: by an operator's bytes.
+        links: by link; unknown ones are missing.
+        generation: selects NCCL's tables; "" if there are none.
+        nccl_channels, nccl_bytes_per_second: channels and bandwidth of NCCL's rings within a node.
+        nvls_bytes_per_second: bandwidth of in-switch reduction; None if not supported.
+        native: a step of a backend's collective other than NCCL; None if equal to a message.
+        achieved: the fraction of that which software reaches: a computation takes 1 / achieved of
+            the time of its operators.
+        memory_achieved: the same for operators limited by memory; None if equal.
+        launch_ns: launch overhead of an operator: a device with less work waits.
+        hidden_forward, hidden_backward: the fraction of tensor-parallel sums that overlaps with
+            matrix products; hidden_messages: the same for messages between pipeline stages;
+            hidden_share: for gathers of updated parameters, which overlap with the next forward.
+        gather_bytes, reduce_bytes: device memory traffic per gathered, or reduced, parameter
+            besides the collective: copies, and the collective's own reads and writes.
+        sum_bytes: the same per element that tensor-parallel ranks sum or gather.
+        step_ns: the program's own time in each optimizer step.
+        host_update_ns: time of Adam on the host, per parameter of a node; 0: as on the device.
+        float8_times: speedup of 8-bit matrix products; 1 if there is none.
+        operator_ns: overhead of each operator of a computation.
+        cores: number of ranks per node that compute or send at full speed; None if all do.
+        flops_per_second_fp32: the peak for 32-bit elements; None if equal to 16 bits.
+        program_ns: the program's own time before each event.
+        ask: time of the request of a collective or copy, by bytes; None: zero.
+        handover_ns: until another thread starts a request.
+        wake_ns: until a waiting thread continues.
         post_ns: until a ring's thread has posted its next message.
-        accelerator: of a system, which of the machines it is made of.
-        software: whose constants it has, a file in `software/`; "": it wastes nothing.
-        fitted: how many of these constants `zerosim calibrate` fitted to runs.
+        accelerator: for a system, the name of its accelerator.
+        software: the software of its constants, a file in `software/`; "": no software losses.
+        fitted: number of these constants that `zerosim calibrate` fitted to runs.
     """
 
     name: str
@@ -149,10 +149,10 @@ class Machine:
     fitted: int = 0
 
     def link(self, link: Link) -> LinkSpeed:
-        """How fast a link is.
+        """The speed of a link.
 
         Raises:
-            ConfigError: the machine does not say.
+            ConfigError: the machine does not have it.
         """
         if link not in self.links:
             also = "; dgx-h100 and the like do" if link is Link.NETWORK else ""
@@ -184,7 +184,7 @@ def load_machine(name: str) -> Machine:
         name: one of `known_machines`, or the path of a file that ends in .toml.
 
     Raises:
-        ConfigError: there is none, or its file is not one.
+        ConfigError: there is none, or its file is not valid.
     """
     if name.endswith(".toml"):
         path = Path(name)
@@ -235,7 +235,7 @@ def _file(folder: str, name: str) -> dict[str, Any]:
 
 
 def _over(base: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
-    """What a file says goes before what it stands on says, constant by constant."""
+    """The constants of a file override those of its base, one by one."""
     found = dict(base)
     for name, value in values.items():
         below = found.get(name)
@@ -291,7 +291,7 @@ def _machine(name: str, values: dict[str, Any]) -> Machine:
 
 
 def _fitted(values: Mapping[str, Any]) -> int:
-    """Constants whose source is a fit."""
+    """Constants with a fit as source."""
     tables = [one for one in values.values() if isinstance(one, dict)]
     own = sum(str(one.get("source", "")).startswith(FITTED) for one in tables)
     return own + sum(_fitted(one) for one in tables)
@@ -305,7 +305,7 @@ def _table(values: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _constant(table: Mapping[str, Any], name: str, default: Any = None) -> Any:
-    """The value of a constant, which must say where it comes from."""
+    """The value of a constant, which must have a source."""
     if name not in table and default is not None:
         return default
     found = table[name]

@@ -1,9 +1,9 @@
-"""What the messages of a call wait for, on their rank and on the other side.
+"""The dependencies of a call's messages, on their rank and on the other side.
 
-A rank goes through a call one message after another: it posts a receive or sends when what it did
-before is over. A receive is over some time after the message was sent and the receive was posted. A
-sender is free when the receiver has what it sent, unless that was over before anybody asked for it,
-as with what a socket's buffer holds.
+A rank processes a call one message after another: it posts a receive or sends when its previous
+action has ended. A receive ends some time after the message was sent and the receive was posted. A
+sender is free when the receiver has the message, unless it was complete before the request, as for
+data in a socket's buffer.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from zerosim.analysis.graph.table import NONE, Ints, Mask
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Rows, and of which the end is meant where one has an end of its own."""
+    """Rows, with the ones whose end is meant if it is separate."""
 
     row: Ints
     is_end: Mask
 
     @classmethod
     def begins(cls, rows: Ints) -> Moments:
-        """When these begin; of a receive, when it is over."""
+        """The start of these; for a receive, its end."""
         return cls(rows, np.zeros(len(rows), np.bool_))
 
     @classmethod
     def ends(cls, rows: Ints) -> Moments:
-        """When these are over."""
+        """The end of these."""
         return cls(rows, np.ones(len(rows), np.bool_))
 
 
 @dataclass(frozen=True, slots=True)
 class MessageEdges:
-    """What comes before, what after, and when it was ready, ns.
+    """Predecessor and successor, and the time of readiness, ns.
 
     Attributes:
-        is_posting: whether what comes after is posted then.
+        is_posting: whether the successor is posted then.
     """
 
     before: Moments
@@ -53,7 +53,7 @@ class GraphMessages:
     """The messages of a graph.
 
     Attributes:
-        meets: by row, of a send whether its end waits for the receiver.
+        meets: by row, for a send, whether its end waits for the receiver.
     """
 
     def __init__(self, graph: EventGraph, parent: Ints) -> None:
@@ -71,7 +71,7 @@ class GraphMessages:
         self.meets[self._met[0]] = True
 
     def edges(self) -> Iterator[MessageEdges]:
-        """All but those of the graph itself, from a message to its receive and what it becomes."""
+        """All edges besides the graph's own, from a message to its receive and what it becomes."""
         start, end = self._graph.start, self._graph.end
         met, receives = self._met
         ready = np.minimum(end[met], end[receives])
@@ -84,7 +84,7 @@ class GraphMessages:
         )
 
     def _own_receives(self) -> MessageEdges:
-        """A sender that looks after its own receive sees its send end later."""
+        """A sender that handles its own receive observes the end of its send later."""
         graph, parent = self._graph, self._parent
         found = _latest(
             (parent[self._sends], graph.end[self._sends]),
@@ -98,7 +98,7 @@ class GraphMessages:
         return MessageEdges(Moments.begins(receives), Moments.ends(sends), graph.end[receives])
 
     def _posted_after(self, posted: Ints) -> MessageEdges:
-        """Messages follow what was over, or began, last on their rank within their call."""
+        """Messages follow the last end or start on their rank within their call."""
         graph, parent = self._graph, self._parent
         calls = np.unique(parent[posted])
         over = np.concatenate([self._sends, self._receives])
@@ -106,7 +106,7 @@ class GraphMessages:
         is_end = np.arange(len(rows)) < len(self._sends)
         times = np.concatenate([graph.end[over], graph.start[calls], graph.start[self._sends]])
         above = np.concatenate([parent[over], calls, parent[self._sends]])
-        # nothing follows itself: what begins or takes no time counts for what comes later
+        # nothing follows itself: an event without duration counts for later ones
         late = np.ones(len(rows), np.bool_)
         late[: len(over)] = graph.end[over] == graph.start[over]
         late[len(over) : len(over) + len(calls)] = False
@@ -118,7 +118,7 @@ class GraphMessages:
 
 
 def _latest(wanted: tuple[Ints, Ints], known: tuple[Ints, Ints], turn: np.ndarray) -> Ints:
-    """Of each wanted (call, time), the last of the known ones that is not later; or `NONE`.
+    """For each requested (call, time), the last known one that is not later; or `NONE`.
 
     Args:
         turn: of the known ones, 2 if one at the very time is too late.

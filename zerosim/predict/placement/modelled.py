@@ -1,8 +1,8 @@
-"""What things cost on a machine.
+"""Costs on a machine.
 
-Computations against a roofline, operator by operator, with what is reached at its size; native
+Computations by a roofline, operator by operator, with the efficiency at its size; native
 collectives by NCCL's own model or by their algorithm's steps; messages and copies by bandwidth and
-latency. On a machine whose ranks share cores, those also carry the messages.
+latency. On a machine with shared cores, those also carry the messages.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _OF_NCCL = (*_IN_LEVELS, Op.BROADCAST, Op.REDUCE)
 
 
 class Operation(Protocol):
-    """What one operator of a computation has to do, so many times."""
+    """The work of one operator of a computation, so many times."""
 
     @property
     def calls(self) -> int:
-        """How often."""
+        """The number of calls."""
         ...
 
     @property
@@ -47,7 +47,7 @@ class Operation(Protocol):
 
     @property
     def touched_bytes(self) -> int:
-        """What one call reads and writes."""
+        """Bytes that one call reads and writes."""
         ...
 
 
@@ -55,12 +55,12 @@ Work = Callable[[Tasks], Sequence[Sequence[Operation]]]
 
 
 def counted(tasks: Tasks) -> Sequence[Sequence[Operation]]:
-    """What a dry run counted of each of some computations."""
+    """The counts of a dry run for each of the computations."""
     return tasks.column("work")
 
 
 def computes_wide(trace: Trace) -> bool:
-    """Whether matrices have 32 bits an element: as the engine was told, else as parameters are."""
+    """Whether matrices have 32-bit elements: as configured, else as the parameters."""
     said = trace.manifest.config.get("dtype")
     if said is not None:
         return bool(said == "fp32")
@@ -71,7 +71,7 @@ def computes_wide(trace: Trace) -> bool:
 def operation_ns(
     machine: Machine, flops: float, touched_bytes: float, *, is_wide: bool = False
 ) -> float:
-    """One operator, ns: what takes longer of computing and of reading and writing (roofline)."""
+    """One operator, ns: the maximum of computing and memory time (roofline)."""
     peak = machine.flops_per_second
     if is_wide and machine.flops_per_second_fp32 is not None:
         peak = machine.flops_per_second_fp32
@@ -86,13 +86,13 @@ def computation_ns(
 ) -> float:
     """The sum over the operators of a computation, which do not overlap, ns.
 
-    A device that is done with an operator before the program has asked for the next one waits: it
-    cannot be faster than they are asked for (`Machine.launch_ns`).
+    A device that finishes an operator before the program has launched the next one waits: it cannot
+    be faster than the launches (`Machine.launch_ns`).
     """
     alone, asked = 0.0, 0
     own = machine.operator_ns / machine.achieved
     for one in operations:
-        # what a dry run counted has no products of 8-bit numbers
+        # a dry run has no counts of 8-bit matrix products
         faster = machine.float8_times if getattr(one, "is_narrow", False) else 1.0
         flops = one.flops / faster
         took = operation_ns(machine, flops, one.touched_bytes, is_wide=is_wide)
@@ -130,7 +130,7 @@ def transfer_ns(machine: Machine, payload_bytes: int, link: Link) -> float:
 
 
 def ask_ns(machine: Machine, payload_bytes: Ints) -> Floats:
-    """What the program takes to ask for a collective or a copy of so many bytes, ns."""
+    """The program's time for the request of a collective or a copy of so many bytes, ns."""
     if machine.ask is None:
         return np.zeros(len(payload_bytes))
     times: Floats = machine.ask.latency_ns + payload_bytes / machine.ask.bytes_per_second * 1e9
@@ -141,11 +141,11 @@ class Modelled:
     """The costs of a machine."""
 
     def __init__(self, machine: Machine, work: Work = counted) -> None:
-        """`work` says what computations have to do: by default what a dry run counted."""
+        """`work` has the work of computations: by default the counts of a dry run."""
         self._machine, self._work = machine, work
 
     def computations(self, tasks: Tasks) -> Ints:
-        """The sum over its operators, which do not overlap, by what software reaches of it."""
+        """The sum over its operators, which do not overlap, with the software's efficiency."""
         machine, is_wide = self._machine, computes_wide(tasks.graph.trace)
 
         def cost(operations: Iterable[Operation]) -> float:
@@ -176,7 +176,7 @@ class Modelled:
         return tasks.each(partial(transfer_ns, self._machine), tasks.column("payload_bytes"), links)
 
     def lags(self, network: Network) -> Ints:
-        """What the machine says of a program's own code and of threads."""
+        """The machine's constants for a program's own code and threads."""
         machine, own = self._machine, OwnCode.of(network)
         lags = np.zeros_like(network.lag)
         lags[own.between] = round(machine.program_ns * self._crowd(network))
@@ -184,7 +184,7 @@ class Modelled:
         return lags
 
     def offsets(self, network: Network) -> Ints:
-        """What it says of asking, of waking and of a ring's next message."""
+        """The machine's constants for requests, wake-ups and a ring's next message."""
         machine, own = self._machine, OwnCode.of(network)
         offsets = np.zeros_like(network.offset)
         taken = ask_ns(machine, own.asked_bytes) * self._crowd(network)
@@ -195,9 +195,9 @@ class Modelled:
         return offsets
 
     def _crowd(self, network: Network) -> float:
-        """How many times as long own code takes: ranks take turns where there is no core for each.
+        """Factor of own code's time: ranks take turns if there is no core for each.
 
-        A thread that was woken runs at once: a scheduler lets those go first that have slept.
+        A woken thread runs at once: a scheduler prefers threads that have slept.
         """
         size = ranks_per_node(network.graph.trace)
         return max(1.0, size / (self._machine.cores or size))

@@ -1,9 +1,9 @@
-"""How long a collective of NCCL takes: its own tuning model, with its own tables, and an overhead.
+"""The time of a collective of NCCL: its own tuning model, with its own tables, and an overhead.
 
-NCCL chooses the algorithm and the protocol whose time is least by this model, so it says both what
-is chosen and, roughly, how long that takes. A call was measured to take some more than that.
-Source: NVIDIA/nccl @5067397c, src/graph/tuning.cc; the constants are in nccl.toml. Not modelled:
-CollNet (SHARP), PAT, NVLS over several nodes.
+NCCL chooses the algorithm and the protocol with the least time in this model, which therefore gives
+the choice and, roughly, its time. Measured calls take somewhat longer. Source: NVIDIA/nccl
+@5067397c, src/graph/tuning.cc; the constants are in nccl.toml. Not modelled: CollNet (SHARP), PAT,
+NVLS over several nodes.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _PLATEAU = 1.4
 
 @dataclass(frozen=True, slots=True)
 class RanksOnNodes:
-    """How the ranks of a group lie on nodes.
+    """The placement of a group's ranks on nodes.
 
     Attributes:
         num_ranks: n.
-        num_nodes: on which they are; each has n / num_nodes of them.
+        num_nodes: number of their nodes; each has n / num_nodes of them.
     """
 
     num_ranks: int
@@ -50,7 +50,7 @@ class AlgorithmChoice:
 def nccl_time(
     machine: Machine, op: Op, layout: RanksOnNodes, payload_bytes: int
 ) -> AlgorithmChoice:
-    """What NCCL would choose, and how long that takes.
+    """NCCL's choice, and its time.
 
     Args:
         op: all-reduce, all-gather, reduce-scatter, broadcast or reduce.
@@ -69,7 +69,7 @@ def _tables() -> dict[str, Any]:
 def choices(
     machine: Machine, op: Op, layout: RanksOnNodes, payload_bytes: int
 ) -> Iterator[AlgorithmChoice]:
-    """All that NCCL would choose from, with what its model expects of each.
+    """All of NCCL's options, with the model's expectation of each.
 
     Args:
         op, payload_bytes: as of `nccl_time`.
@@ -153,7 +153,7 @@ class _Model:
         return float(latency + payload_bytes / (1000 * bus / 2))
 
     def nvls(self, payload_bytes: int) -> float | None:
-        """The switch adds up; None where it cannot."""
+        """Reduction in the switch; None if not available."""
         efficiency = self.own["nvls_efficiency"]
         num_ranks, channels = self.layout.num_ranks, self.machine.nccl_channels
         gathers = self.op in (Op.ALL_REDUCE, Op.ALL_GATHER, Op.REDUCE_SCATTER)
@@ -168,7 +168,7 @@ class _Model:
             return None
         bus = self.bus * efficiency * (channels - 1) / channels
         bus *= 2 if self.op is Op.ALL_REDUCE else (num_ranks - 1) / num_ranks
-        # the model is that of a choice, and here it expects more than anybody has seen
+        # the model ranks choices, and here it expects more than was ever measured
         bus = min(bus, observed / 1e9)
         latency = self.tables["hop_us"]["node"]["nvls"]
         return float(latency + payload_bytes / (1000 * bus * num_ranks / self.steps))

@@ -1,12 +1,12 @@
-"""The event graph as a network of moments: what each one waits for, and how long after that it is.
+"""The event graph as a network of moments: the dependencies of each, and its lag after them.
 
-A moment happens `lag` after the last of what it waits for: an edge's source, and an offset. Only
-offsets and lags take time, so whoever changes them changes the run. Most nodes of the event graph
-are several moments: a call or a copy begins, and is over on its rank; a message leaves, and its
-sender is free again; the last rank of a native collective has arrived, and its bytes have; a piece
-of a computation begins, reaches what asks for something, and ends.
+A moment happens `lag` after the last of its dependencies: an edge's source, and an offset. Only
+offsets and lags take time, so changing them changes the run. Most nodes of the event graph are
+several moments: a call or a copy begins, and ends on its rank; a message is sent, and its sender is
+free again; the last rank of a native collective has arrived, and its bytes have; a piece of a
+computation begins, reaches a request, and ends.
 
-As recorded every moment comes out where it was, to the nanosecond: lags are what is left. The
+With recorded durations every moment keeps its time, to the nanosecond: lags are the remainders. The
 network is that of the critical path method (Kelley and Walker 1959).
 """
 
@@ -27,25 +27,26 @@ _LEAST = np.iinfo(np.int64).min
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """Moments and what they wait for. Times are ns on the graph's clock.
+    """Moments and their dependencies. Times are ns on the graph's clock.
 
     Attributes:
-        graph: its nodes are the first moments, by number, of which its events are the first rows.
-        base: by position in `trace.ranks`, the row of its first event; one more than ranks.
-        time: by moment, when it was.
-        lag: by moment, how long after the last edge that leads to it; 0 where none does.
-        computes: by moment, the row of the computation that its lag is a part of; else `NONE`.
+        graph: its nodes are the first moments, by number; its events are the first rows.
+        base: by index in `trace.ranks`, the row of its first event; one more than ranks.
+        time: by moment, its recorded time.
+        lag: by moment, the time after its last incoming edge; 0 without edges.
+        computes: by moment, the row of the computation of its lag; else `NONE`.
         source, target: by edge, moments.
-        offset: by edge, how long after its source it is ready.
-        reason: by edge, a code of `Reason`; `NONE` of those that the graph does not have.
-        begins: by edge, whether it says when a wait or a receive begins, whose moment is its end.
-        end: by row, when a computation, call or copy is over, or a message's sender free; `NONE`
-            for others.
-        piece_end: by node, when a piece of a computation is over; `NONE` for others.
-        over: by row of a native call, when the collective is over for all ranks; `NONE` for others
+        offset: by edge, the time from its source until it is ready.
+        reason: by edge, a code of `Reason`; `NONE` for those that the graph lacks.
+        begins: by edge, whether it determines the start of a wait or a receive, whose moment is its
+            end.
+        end: by row, the end of a computation, call or copy, or the time at which a message's sender
+            is free; `NONE` for others.
+        piece_end: by node, the end of a piece of a computation; `NONE` for others.
+        over: by row of a native call, the end of the collective for all ranks; `NONE` for others
             and for calls that end without the others.
-        parent: by row, that of the call that a message belongs to; `NONE` for others.
-        meets: by row, whether a send is over only when it is received.
+        parent: by row, that of the call of a message; `NONE` for others.
+        meets: by row, whether a send only ends when it is received.
     """
 
     graph: EventGraph
@@ -69,11 +70,11 @@ class Network:
         return np.flatnonzero(self.graph.is_kind(*kinds)[: self.base[-1]])
 
     def is_reason(self, *reasons: Reason) -> Mask:
-        """By edge, whether it is one of the graph's that has one of these reasons."""
+        """By edge, whether it is one of the graph's with one of these reasons."""
         return np.isin(self.reason, [REASON_CODES[one] for one in reasons])
 
     def rows_of(self, nodes: Ints) -> Ints:
-        """The events that nodes stand for, by row."""
+        """The events of nodes, by row."""
         return self.base[self.graph.place[nodes]] + self.graph.event[nodes]
 
 
@@ -121,7 +122,8 @@ class _NetworkMaker:
         begins = np.concatenate([begins, np.zeros(chains, np.bool_)])
         offset = ready - self.time[source]
         lag = self._lags(target, ready)
-        # who comes to a wait when it is over is not woken: the time that takes is the other edge's
+        # a rank that reaches a wait after its cause has ended is not woken: the other edge has that
+        # time
         wakes = graph.is_kind(NodeKind.WAIT)[np.minimum(target, graph.num_nodes - 1)]
         wakes &= (target < graph.num_nodes) & ~begins & (ready + lag[target] == self.time[target])
         offset[wakes] += lag[target[wakes]]
@@ -166,7 +168,7 @@ class _NetworkMaker:
     def _through_computations(
         self, source: Ints, target: Ints, ready: Ints
     ) -> tuple[Ints, Ints, Ints]:
-        """Edges that leave a computation begin where it was then; its pieces become chains."""
+        """Edges that leave a computation begin at the recorded point; its pieces become chains."""
         graph = self.graph
         pieces = np.flatnonzero(graph.is_kind(NodeKind.COMPUTE))
         lasts = np.zeros(len(self.time), np.int64)
@@ -200,7 +202,7 @@ class _NetworkMaker:
         )
 
     def _lags(self, target: Ints, ready: Ints) -> Ints:
-        """By moment, what is left of its time after the last of its edges."""
+        """By moment, the remainder of its time after its last edge."""
         last = np.full(len(self.time), _LEAST)
         np.maximum.at(last, target, ready)
         return np.where(last == _LEAST, 0, self.time - last)
@@ -215,7 +217,7 @@ class _NetworkMaker:
         return self.graph.is_kind(NodeKind.SEND, NodeKind.RECEIVE)[self.graph.target]
 
     def _parents(self) -> Ints:
-        """The calls of messages: some follow it by an edge, others what they pass on."""
+        """The calls of messages: some follow it by an edge, others the forwarded data."""
         graph = self.graph
         parent = np.full(self.base[-1], NONE, np.int64)
         first = self._is(Reason.FIRST_HOP) & self._to_messages()
@@ -224,7 +226,7 @@ class _NetworkMaker:
         return parent
 
     def _add_graph_edges(self) -> None:
-        """The graph's own, from where their sources are over; those within a call are finer."""
+        """The graph's own edges, from the end of their sources; those within a call are finer."""
         graph = self.graph
         within = self._is(Reason.LAST_HOP) | (self._is(Reason.FIRST_HOP) & self._to_messages())
         source, target = graph.source[~within], graph.target[~within]
@@ -238,7 +240,7 @@ class _NetworkMaker:
         self._add(source, target, graph.ready[~within], graph.reason[~within], begins)
 
     def _own_calls(self, collectives: Ints, followers: Ints) -> Ints:
-        """Of matched collectives, the call of the rank that what follows is on."""
+        """For matched collectives, the call of the successor's rank."""
         graph, count = self.graph, len(self.graph.trace.ranks)
         calls = self.calls[graph.collective[self.calls] != NONE]
         keys = graph.collective[calls] * count + graph.place[calls]
@@ -248,7 +250,7 @@ class _NetworkMaker:
         return own
 
     def _add_ends(self) -> None:
-        """When calls and copies are over."""
+        """The ends of calls and copies."""
         graph = self.graph
         self._add(self.copies, self.end[self.copies], graph.at[self.copies])
         self._add(self.calls, self.end[self.calls], graph.at[self.calls])
@@ -263,7 +265,7 @@ class _NetworkMaker:
     def _add_native(self, calls: Ints) -> None:
         """Without messages, a collective is over some time after its last rank has arrived.
 
-        A rank that was done before, as the root of a broadcast can be, did not wait for it.
+        A rank that ended before, as the root of a broadcast can, did not wait for it.
         """
         graph = self.graph
         matches = np.flatnonzero(graph.is_kind(NodeKind.MATCH))
@@ -282,7 +284,9 @@ class _NetworkMaker:
         self._add(self.over[calls], self.end[calls], graph.end[calls])
 
     def _add_to_orphans(self) -> None:
-        """What follows nothing, unless it is a rank's first, follows what the rank did before."""
+        """A moment without predecessors, unless it is a rank's first, follows the rank's previous
+        one.
+        """
         graph = self.graph
         has_edge = np.zeros(len(self.time), np.bool_)
         for part in self.parts:

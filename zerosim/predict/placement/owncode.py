@@ -1,8 +1,8 @@
-"""Where a program's own code takes time: between events, and where threads take something up.
+"""The time of a program's own code: between events, and for hand-overs between threads.
 
-None of it is an event. On the thread that computes: what lies before each event, and what asking
-for a collective or a copy takes, which copies what is to be sent. On others: until a thread takes
-up what it was asked for, until one that waits is woken, until a ring's next message is posted.
+None of it is an event. On the computing thread: the time before each event, and that of the request
+of a collective or a copy, which copies the data to send. On other threads: until a thread starts a
+request, until a waiting one is woken, until a ring's next message is posted.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class OwnCode:
 
     Attributes:
         between: moments of the computing thread that follow its own code.
-        taken_up: moments at which another thread begins what it was asked for.
-        asks: edges by which something is asked for, by their source and then in order; turn: how
-            many of them have the same source, up to this one; asked_bytes: of each.
+        taken_up: moments at which another thread starts a request.
+        asks: edges of requests, by their source and then in order; turn: the number of those with
+            the same source, up to this one; asked_bytes: bytes of each.
         onwards: edges along the computing thread.
-        posts: edges after which a message of a ring is posted.
-        wakes: edges from what is over to who waits for it.
+        posts: edges before the posting of a message of a ring.
+        wakes: edges from the end of an event to its waiter.
     """
 
     network: Network
@@ -69,27 +69,29 @@ class OwnCode:
         )
 
     def before(self, taken: Floats) -> Floats:
-        """By ask, when it is made, where each of them takes so long."""
+        """By request, its time, with a given duration of each."""
         sums = np.concatenate([[0.0], np.cumsum(taken)])
         place = np.arange(len(taken))
         made: Floats = sums[1:] - sums[place - self.turn + 1]
         return made
 
     def spent(self, taken: Floats) -> Floats:
-        """By edge of `onwards`, how long the asks from its source take together."""
+        """By edge of `onwards`, the total time of the requests from its source."""
         of = np.zeros(len(self.network.time))
         np.add.at(of, self.network.source[self.asks], taken)
         spent: Floats = of[self.network.source[self.onwards]]
         return spent
 
     def made(self) -> Ints:
-        """By ask, how long it was after the one before it from the same source, ns."""
+        """By request, the time since the previous one from the same source, ns."""
         offset = self.network.offset[self.asks]
         made: Ints = offset - np.where(self.turn > 1, np.roll(offset, 1), 0)
         return made
 
     def within_iterations(self) -> Mask:
-        """Which edges of `onwards` lead from something of an iteration to a moment in `between`."""
+        """The edges of `onwards` that lead from an event of an iteration to a moment in
+        `between`.
+        """
         network, iteration = self.network, self.network.graph.iteration
         source, target = network.source[self.onwards], network.target[self.onwards]
         rows = network.computes[source]

@@ -1,7 +1,7 @@
-"""What a recorded computation had to do, by the parameters of its unit: a run counts no FLOPs.
+"""The work of a recorded computation, from the parameters of its unit: a run counts no FLOPs.
 
-2 FLOPs for each parameter and token in forward and 4 in backward (Narayanan et al. 2021, appendix,
-without attention's own term); an update reads and writes what Adam keeps of each parameter.
+2 FLOPs per parameter and token in forward and 4 in backward (Narayanan et al. 2021, appendix,
+without the attention term); an update reads and writes Adam's states of each parameter.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from zerosim.schema.events import Phase
 from zerosim.schema.manifest import Manifest
 
 UPDATE_BYTES = 28
-"""Of a parameter: master, momentum and variance read and written, gradient and parameter once each
+"""Per parameter: master, momentum and variance read and written, gradient and parameter once each
 (Adam in mixed precision, ZeRO, arXiv 1910.02054, section 3.1)."""
 _FLOPS = {Phase.FORWARD: 2, Phase.BACKWARD: 4}
 
@@ -30,7 +30,7 @@ class Products:
 
 
 class ByParameters:
-    """What the computations of one run had to do."""
+    """The work of the computations of one run."""
 
     def __init__(self, trace: Trace, tokens: int) -> None:
         """`tokens` is how many a rank's micro-batch has."""
@@ -40,12 +40,12 @@ class ByParameters:
         self._parts = _parts(trace.manifest)
 
     def __call__(self, tasks: Tasks) -> Sequence[Sequence[Products]]:
-        """Of each computation, one operation; nothing of a unit that nobody described."""
+        """One operation per computation; none for a unit without a description."""
         columns = (tasks.column("phase"), tasks.column("unit"))
         return [[self.of(phase, unit)] for phase, unit in zip(*columns, strict=True)]
 
     def of(self, phase: Phase, unit: str) -> Products:
-        """What a unit does in a phase."""
+        """The work of a unit in a phase."""
         if phase is Phase.UPDATE:
             elements = self._elements.get(unit, self._all)
             return Products(1, 0, UPDATE_BYTES * elements // self._parts)
@@ -53,7 +53,7 @@ class ByParameters:
 
 
 def _elements(trace: Trace) -> dict[str, int]:
-    """Parameters by unit: as the engine lays them out, or by the names of a program's modules."""
+    """Parameters by unit: by the engine's layout, or by the names of a program's modules."""
     if trace.manifest.units:
         return {unit.name: unit.elements for unit in trace.manifest.units}
     units = {unit for unit in trace.ranks[0].events.column("unit") if unit}
@@ -68,6 +68,6 @@ def _elements(trace: Trace) -> dict[str, int]:
 
 
 def _parts(manifest: Manifest) -> int:
-    """Among how many ranks the updates of a unit are divided."""
+    """The number of ranks that share the updates of a unit."""
     stage = manifest.config.get("stage", 0)
     return manifest.num_ranks if isinstance(stage, int) and stage > 0 else 1

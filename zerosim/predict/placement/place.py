@@ -1,4 +1,4 @@
-"""Placing a run in time: a pure function of its trace and of what things cost."""
+"""Placing a run in time: a pure function of its trace and of the costs."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def place(
     costs: Costs | None = None,
     schedule: Callable[[Network], Network] | None = None,
 ) -> Trace:
-    """Give every event of all ranks the time that it would have.
+    """Give every event of all ranks its time under a cost model.
 
-    What waits for what is that of the trace; how long things take is what `costs` says. With the
-    recorded times every event is where it was.
+    The dependencies are those of the trace; `costs` gives the durations. With the recorded
+    durations every event keeps its time.
 
     Args:
-        costs: the recorded times by default.
-        schedule: makes something else wait for something else (`placement.schedule`).
+        costs: by default the recorded times.
+        schedule: changes the dependencies (`placement.schedule`).
 
     Returns:
         The same events, bytes and memory, at other times.

@@ -1,7 +1,7 @@
-"""A trace with other times: every event, sample and row where a placement puts it.
+"""A trace with other times: every event, sample and row at its time in a placement.
 
-What belongs to no moment of the network, such as a memory sample or a metric, keeps its place
-between what its rank's main thread did before and after.
+A row without a moment in the network, such as a memory sample or a metric, keeps its relative
+position between the surrounding activities of its rank's main thread.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from zerosim.predict.placement.network import Network
 from zerosim.record import RankTrace, Trace
 
 _LEAST = np.iinfo(np.int64).min
-"""In place of a time that there is not."""
+"""Marks a missing time."""
 
 
 def retimed(network: Network, found: Durations, time: Ints) -> Trace:
@@ -42,7 +42,7 @@ def retimed(network: Network, found: Durations, time: Ints) -> Trace:
 
 
 def _event_times(network: Network, found: Durations, time: Ints) -> tuple[Ints, Ints, Ints]:
-    """By row: when it was asked for, began and was over, ns."""
+    """By row: issue, start and end, ns."""
     graph, count = network.graph, int(network.base[-1])
     kind = graph.kind[:count]
     start, end = time[:count].copy(), time[:count].copy()
@@ -51,10 +51,10 @@ def _event_times(network: Network, found: Durations, time: Ints) -> tuple[Ints, 
     marks = kind == NODE_CODES[NodeKind.MARK]
     end[marks] += (graph.end - graph.start)[:count][marks]
     computed = network.rows(NodeKind.COMPUTE)
-    # as long after its last piece as it was: another one may have ended later
+    # keeps its distance to its last piece: another one may have ended later
     later = _column(network, "end_ns")[computed] - network.time[network.end[computed]]
     end[computed] += np.maximum(later, 0)
-    # a wait or a receive is the moment at its end: it begins when its rank comes to it
+    # the moment of a wait or a receive is its end: it begins when its rank reaches it
     late = np.isin(kind, [NODE_CODES[one] for one in (NodeKind.WAIT, NodeKind.RECEIVE)])
     start[late] -= (graph.end - graph.start)[:count][late]
     ready = time[network.source] + found.weight
@@ -72,7 +72,7 @@ def _event_times(network: Network, found: Durations, time: Ints) -> tuple[Ints, 
 
 
 def _column(network: Network, name: str) -> Ints:
-    """By row, a time as recorded, ns on the graph's clock; the least there is if it is not."""
+    """By row, a recorded time, ns on the graph's clock; the minimum if missing."""
     graph, found = network.graph, []
     for rank in graph.trace.ranks:
         values = (_LEAST if value is None else value for value in rank.events.column(name))
@@ -82,9 +82,9 @@ def _column(network: Network, name: str) -> Ints:
 
 
 def _lanes(network: Network) -> list[Ints]:
-    """By position in `trace.ranks`, the nodes of its main thread."""
+    """By index in `trace.ranks`, the nodes of its main thread."""
     graph = network.graph
-    # a wait may come elsewhere
+    # a wait may move
     nodes = np.flatnonzero(graph.is_kind(NodeKind.COMPUTE, NodeKind.PHASE))
     nodes = nodes[np.argsort(graph.place[nodes], kind="stable")]
     cuts = np.searchsorted(graph.place[nodes], np.arange(1, len(graph.trace.ranks)))
@@ -93,7 +93,7 @@ def _lanes(network: Network) -> list[Ints]:
 
 @dataclass(frozen=True, slots=True)
 class _RetimedClock:
-    """What a rank's times become: those of its main thread, and in between in proportion."""
+    """The mapping of a rank's times: those of its main thread, with interpolation in between."""
 
     before: Ints
     after: Ints

@@ -1,4 +1,4 @@
-"""The same events in another schedule: one after another, or beside each other."""
+"""The same events in another schedule: one after another, or overlapped."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _READS = (
     *(Reason.STATES, Reason.RETURNED, Reason.RETURNED_IN_PLACE, Reason.CHECKPOINT_BACK),
     *(Reason.UPDATED, Reason.MOVED_ON, Reason.REDUCED_LEAVES),
 )
-"""Somebody uses what was communicated or copied."""
+"""Reasons of edges to a user of communicated or copied data."""
 
 
 def serial(network: Network) -> Network:
-    """Whoever asks for a collective or a copy goes on when it is over."""
+    """The issuer of a collective or a copy continues at its end."""
     asks = np.flatnonzero(network.is_reason(Reason.ASKED))
     asks = asks[_can_block(network)[network.target[asks]]]
     of_source: dict[int, list[int]] = defaultdict(list)
@@ -40,7 +40,7 @@ def serial(network: Network) -> Network:
 
 
 def _can_block(network: Network) -> Mask:
-    """By moment: collectives and copies; a message needs the other rank to go on."""
+    """By moment: collectives and copies; a message needs the other rank to continue."""
     graph = network.graph
     messages = [one.op in (Op.SEND, Op.RECEIVE) for one in graph.matching.collectives]
     is_message = np.array([*messages, False])[graph.collective]
@@ -50,7 +50,7 @@ def _can_block(network: Network) -> Mask:
 
 
 def overlapped(network: Network) -> Network:
-    """Who waits does so just before it needs what it waits for; units are gathered one ahead."""
+    """Waits move to just before the first use of the result; units are prefetched by one."""
     source, offset = network.source.copy(), network.offset.copy()
     is_gather = np.zeros(len(network.time), np.bool_)
     is_gather[network.source[network.is_reason(Reason.GATHERED)]] = True
@@ -62,7 +62,7 @@ def overlapped(network: Network) -> Network:
 
 
 class _Lanes:
-    """The main threads of all ranks: an edge from each thing that they do to the next one."""
+    """The main threads of all ranks: an edge from each activity to the next one."""
 
     def __init__(self, network: Network) -> None:
         self._network = network
@@ -75,10 +75,10 @@ class _Lanes:
             self._asks[int(network.source[edge])].append(edge)
 
     def with_late_waits(self) -> Network:
-        """Put each wait right before the first thing of its rank that needs what it waits for.
+        """Move each wait right before the first use of its result on its rank.
 
-        What is needed in the next iteration is waited for at the end of its own: else an iteration
-        would be charged for what the one before it put off.
+        A result needed in the next iteration is awaited at the end of its own: otherwise an
+        iteration would pay for delays of the previous one.
         """
         network = self._network
         iteration = network.graph.iteration
@@ -94,7 +94,7 @@ class _Lanes:
         return replace(network, source=self.source, offset=self.offset)
 
     def _users(self) -> dict[int, int]:
-        """By the end of a collective or copy, the first computation that reads what it brought."""
+        """By the end of a collective or copy, the first computation that reads its result."""
         network = self._network
         reads = np.flatnonzero(network.is_reason(*_READS))
         found: dict[int, int] = {}
@@ -125,14 +125,14 @@ class _Lanes:
 
 
 def _of_program(network: Network) -> Ints:
-    """Edges along a rank's main thread, and what it asks for."""
+    """Edges along a rank's main thread, and its requests."""
     along = network.is_reason(Reason.NEXT, Reason.ASKED)
     inner = network.computes[np.minimum(network.target, len(network.computes) - 1)] != NONE
     return np.flatnonzero(along | inner)
 
 
 def _a_unit_before(network: Network, asks: Ints) -> Ints:
-    """Where the program began the unit that it computed before it asked."""
+    """The start of the unit that the program computed before the request."""
     graph = network.graph
     pieces = np.flatnonzero(graph.is_kind(NodeKind.COMPUTE))
     zero, span = int(network.time.min()), int(np.ptp(network.time)) + 1

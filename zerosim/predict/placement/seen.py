@@ -23,7 +23,7 @@ Points = list[tuple[float, float]]
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """A computation: what its operators had to do, and how long it took.
+    """A computation: the work of its operators, and its duration.
 
     Attributes:
         is_wide: whether its elements have 32 bits.
@@ -37,11 +37,11 @@ class Computed:
 
 
 class CostSurvey(Recorded):
-    """Looks at all that takes time in typical iterations of a run, and changes none of it.
+    """Observes all durations in typical iterations of a run, without changes.
 
     Attributes:
-        work: what the computations of the run that is looked at had to do.
-        program, handover, wake, post: times of own code, ns, as `Machine` names it.
+        work: the work of the observed run's computations.
+        program, handover, wake, post: times of own code, ns, as in `Machine`.
     """
 
     work: Work
@@ -59,7 +59,7 @@ class CostSurvey(Recorded):
         self.post: list[int] = []
 
     def computations(self, tasks: Tasks) -> Ints:
-        """What their operators had to do, by what takes the time of each."""
+        """The work of their operators, by the limiting resource of each."""
         is_wide = computes_wide(tasks.graph.trace)
         columns = self.work(tasks), tasks.recorded.tolist(), _typical(tasks).tolist()
         for operations, time, is_typical in zip(*columns, strict=True):
@@ -96,7 +96,7 @@ class CostSurvey(Recorded):
         return tasks.recorded
 
     def copies(self, tasks: Tasks) -> Ints:
-        """By link."""
+        """Transfers by link."""
         names = ("origin", "target", "payload_bytes")
         columns = [*(tasks.column(name) for name in names), tasks.recorded.tolist()]
         for origin, target, size, time, is_typical in zip(
@@ -137,9 +137,9 @@ def _typical(tasks: Tasks) -> Mask:
 def _is_typical(graph: EventGraph, nodes: Ints) -> Mask:
     """Whether they are of a typical iteration.
 
-    A step is a sum, so constants are means; but what is predicted is an iteration as most are. So
-    they are means over the middle half of the iterations, by how long each took, and not over those
-    in which something rare took long; nor over the first, in which much is loaded and allocated.
+    A step is a sum, so constants are means; but the prediction is for a typical iteration. The
+    means are therefore taken over the middle half of the iterations by duration, without those with
+    a rare delay, and without the first, in which much is loaded and allocated.
     """
     known = np.unique(graph.iteration[graph.iteration >= 0])
     warm = known[1:] if len(known) > 1 else known
@@ -151,6 +151,6 @@ def _is_typical(graph: EventGraph, nodes: Ints) -> Mask:
 
 
 def _times_of(graph: EventGraph, iteration: int) -> Ints:
-    """When things of an iteration begin and end."""
+    """Start and end of an iteration's events."""
     among = graph.iteration == iteration
     return np.concatenate([graph.start[among], graph.end[among]])

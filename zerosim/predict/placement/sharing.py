@@ -1,8 +1,8 @@
-"""What several things need at once: a link, the cores of a node. Who uses it together shares it.
+"""Resources that several activities need at once: a link, the cores of a node.
 
-As many as there is room for go at full speed; more of them get equal parts of it, all of the time
-(processor sharing, as TCP's flows and a scheduler's threads do in the mean). Some may go first, as
-threads do that were woken: they share all of it, and others what these leave.
+As many as there is room for run at full speed; more of them get equal fractions of it (processor
+sharing, as TCP's flows and a scheduler's threads do on average). Some have priority, as woken
+threads do: they share all of it, and others the rest.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from heapq import heappop, heappush
 from zerosim.analysis.graph.table import Ints
 
 _LEAST = 1e-3
-"""Of a resource, what is left for others however many go first."""
+"""Fraction of a resource that remains for others under any priority load."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """Something that there is only so much of.
+    """A limited resource.
 
     Attributes:
         name: "link within a node" and the like.
-        place: which of them: a node, a rank.
-        room: how many can use it at full speed.
-        goes_first: whether who needs it so leaves others the rest.
+        place: its instance: a node, a rank.
+        room: number of users at full speed.
+        goes_first: whether its users have priority over others.
     """
 
     name: str
@@ -40,11 +40,11 @@ Needs = tuple[Resource, ...]
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """Who needs what.
+    """The resources of all activities.
 
     Attributes:
         needs: different needs; the first is none.
-        of: by moment, what its lag needs, as a position among them.
+        of: by moment, the need of its lag, as an index.
     """
 
     needs: tuple[Needs, ...]
@@ -53,7 +53,7 @@ class Sharing:
 
 @dataclass(slots=True)
 class _LinkUse:
-    """Something that takes place: what is left of it at which time, and how fast it goes."""
+    """An activity in progress: its remaining work at a time, and its speed."""
 
     needs: Needs
     left_ns: float
@@ -64,7 +64,7 @@ class _LinkUse:
 
 @dataclass(slots=True)
 class Underway:
-    """What takes place with resources, in the order of time."""
+    """The activities on resources, in order of time."""
 
     _uses: dict[int, _LinkUse] = field(default_factory=dict)
     _users: Counter[Resource] = field(default_factory=Counter)
@@ -80,7 +80,7 @@ class Underway:
         self._pace(needs, now)
 
     def next_end(self) -> float | None:
-        """When the next one is over, if no other begins before; None if there is none."""
+        """The end of the next one, if no other begins before; None if there is none."""
         while self._ends:
             end, moment, turn = self._ends[0]
             use = self._uses.get(moment)
@@ -100,7 +100,7 @@ class Underway:
         return moment, end
 
     def _pace(self, needs: Needs, now: float) -> None:
-        """How fast those go that need any of these."""
+        """The speed of activities with any of these needs."""
         concerned = {*needs, *(_others(one, first=False) for one in needs if one.goes_first)}
         for moment in sorted(set().union(*(self._who.get(one, ()) for one in concerned))):
             use = self._uses[moment]
@@ -111,7 +111,7 @@ class Underway:
                 heappush(self._ends, (now + max(use.left_ns, 0) / speed, moment, use.turn))
 
     def _speed(self, resource: Resource) -> float:
-        """Of each of its users."""
+        """The speed of each of its users."""
         left = resource.room
         if not resource.goes_first:
             left = max(_LEAST, left - self._users[_others(resource, first=True)])
@@ -120,5 +120,5 @@ class Underway:
 
 @lru_cache(maxsize=4096)
 def _others(resource: Resource, *, first: bool) -> Resource:
-    """The same resource, as those need it who go first, or who do not."""
+    """The same resource for users with and without priority."""
     return replace(resource, goes_first=first)

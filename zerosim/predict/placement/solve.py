@@ -1,7 +1,7 @@
-"""When every moment of a network happens: the longest way to it, where nothing has to be shared.
+"""The time of every moment of a network: the longest path to it, without contention.
 
-What is shared makes things last longer while others use it, too, so these are taken in the order of
-time: whatever can begin without waiting for any of them has begun before the next one is over.
+Contention makes activities on shared resources longer, so these are processed in order of time:
+everything that can begin without waiting for any of them has begun before the next one ends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from zerosim.record.bounds import LONGEST_NS
 
 
 def solve(network: Network, found: Durations) -> Ints:
-    """Times of all moments, ns; linear in the number of edges where nothing is shared.
+    """Times of all moments, ns; linear in the number of edges without shared resources.
 
     Raises:
         TraceError: moments wait for each other in a circle.
@@ -40,7 +40,7 @@ def solve(network: Network, found: Durations) -> Ints:
 
 
 class _Solver:
-    """Goes from moment to moment (Kahn 1962).
+    """Visits moment after moment (Kahn 1962).
 
     Attributes:
         time: by moment, when it happens; before that, when the last of its edges known is ready.
@@ -90,7 +90,7 @@ class _Solver:
                 self._happen(moment, self.time[moment] + self._lag[moment])
 
     def _happen(self, moment: int, now: int) -> None:
-        """A moment has its time; those for which it was the last edge are ready."""
+        """A moment has its time; moments with no other open edge are ready."""
         time, target, after, missing = self.time, self._target, self._after, self._missing
         time[moment] = now
         self.left -= 1

@@ -20,11 +20,11 @@ _OWN = (NodeKind.COMPUTE, NodeKind.PHASE, NodeKind.CALL)
 
 @dataclass(frozen=True, slots=True)
 class Straggler:
-    """A rank, or none where there is but one.
+    """A rank, or none if there is only one.
 
     Attributes:
-        rank: which; `NONE` if there is none.
-        own_ns: what it computed and did by itself, and the others in the median, in all iterations
+        rank: the rank; `NONE` if there is none.
+        own_ns: its own computing and code time, and the median of the others', in all iterations
             but the first.
     """
 
@@ -32,7 +32,7 @@ class Straggler:
     own_ns: tuple[int, int] = (0, 0)
 
     def lags(self, network: Network) -> Ints:
-        """By moment; those of its own code are the median of the others'."""
+        """By moment; for its own code the median of the others'."""
         graph = network.graph
         lag = network.lag.copy()
         nodes = np.flatnonzero(graph.is_kind(*_OWN))
@@ -44,13 +44,13 @@ class Straggler:
         return lag
 
     def computations(self, tasks: Tasks) -> Ints:
-        """Of each, ns; its own are the median of what others took for the same."""
+        """For each, ns; for its own, the median of the others' times for the same."""
         names = ("iteration", "micro_step", "phase", "unit")
         keys = zip(*(tasks.column(name) for name in names), strict=True)
         return self._as_others(tasks.rank, tasks.recorded, keys)
 
     def _as_others(self, ranks: Ints, times: Ints, keys: Iterable[Hashable]) -> Ints:
-        """The n-th of a rank's own with a key is what the n-th of others with it was."""
+        """The n-th of a rank's own with a key corresponds to the n-th of the others with it."""
         seen: dict[tuple[int, Hashable], int] = defaultdict(int)
         others: dict[tuple[Hashable, int], list[int]] = defaultdict(list)
         own: list[tuple[int, tuple[Hashable, int]]] = []
@@ -71,9 +71,9 @@ class Straggler:
 
 
 def find_straggler(network: Network) -> Straggler:
-    """The rank that computes and does by itself most, once it is warm.
+    """The rank with the most own time, after the warm-up.
 
-    The first of several iterations says little: what is loaded and allocated then is nobody's pace.
+    The first of several iterations is excluded: loading and allocation happen there.
     """
     graph = network.graph
     ranks = [rank.rank for rank in graph.trace.ranks]

@@ -1,16 +1,16 @@
 """The dry run: the same code on fake tensors, at any number of ranks.
 
-    work      what operators have to do: FLOPs and bytes
-    known     which values a program that is not ours may know
-    mode      tensors without memory, whose operators are counted
-    backend   collectives that are over at once; post: what they carry
-    rank      one of N ranks in a process that is alone
-    turns     ranks one after another; alike: which of them do the same
-    simulate  a job done dry, and placed in time
-    script    a program of a user's as one rank; programs: as all of them
+    work      the work of operators: FLOPs and bytes
+    known     the values that a user's program may know
+    mode      tensors without memory, with counted operators
+    backend   collectives that complete at once; post: their contents
+    rank      one of N ranks in a single process
+    turns     ranks one after another; alike: equal ranks
+    simulate  a dry run of a job, placed in time
+    script    a user's program as one rank; programs: as all ranks
 
-Order, bytes and memory are not modelled but executed: what is issued is what the program issues.
-Times are predicted.
+Order, bytes and memory are not modelled but executed: the calls are those of the program. Times are
+predicted.
 """
 
 from zerosim.predict.simulate.programs import DryProgram, simulate_program

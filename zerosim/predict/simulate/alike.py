@@ -1,4 +1,4 @@
-"""Which ranks do the same, so that one dry run stands for them."""
+"""Ranks that do the same, so that one dry run represents them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from zerosim.train.models import build
 def alike_of(
     run: RunConfig, who: EngineConfig | Implementation, each: int = EACH
 ) -> tuple[Alike, ...]:
-    """Which ranks others stand for, where there are many and they do the same.
+    """Ranks that represent others, if there are many equal ones.
 
-    Calls of the backend's own by the whole world say the same on every rank, and so do those of
-    tensor parallel groups, of which each rank is in one, if all lie on nodes in the same way. A
-    ring's messages go to other peers on each; of an owner, a node or a pipeline not all are
-    members. A parameter's first dimension may be cut in N pieces, of which the last ones may be
-    shorter or empty: ranks with the same pieces are alike.
+    Native calls of the whole world are equal on every rank, and so are those of tensor-parallel
+    groups, with each rank in one, if all have the same placement on nodes. A ring's messages go to
+    different peers on each rank; the groups of an owner, a node or a pipeline do not include all
+    ranks. A parameter's dim 0 may be split in N pieces, the last of which may be shorter or empty:
+    ranks with equal pieces are equal.
     """
     if run.ranks <= each or _differ(run, who):
         return ()
@@ -45,7 +45,7 @@ def _differ(run: RunConfig, who: EngineConfig | Implementation) -> bool:
 
 
 def _pieces(rows: list[int], num_ranks: int, rank: int) -> tuple[int, ...]:
-    """How many rows a rank has of parameters with so many, as `torch.chunk` cuts them."""
+    """Number of rows on a rank for parameters with so many, as split by `torch.chunk`."""
     found = []
     for num_rows in rows:
         size = -(-num_rows // num_ranks)

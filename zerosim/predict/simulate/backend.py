@@ -1,9 +1,9 @@
-"""Collectives that are over at once, and carry what is known.
+"""Collectives that complete at once, and carry known values.
 
-PyTorch's fake backend copies what a rank gives to where it is received, which fake tensors have no
-memory for. In its place each `c10d` operator answers with the tensors that it was given to fill,
-and with a work that is done; what has values, such as sizes and names, gets those that the others
-say (`post`). The tracer sees each call before that, as ever.
+PyTorch's fake backend copies a rank's input to its output, which fake tensors have no memory for.
+Instead, each `c10d` operator returns its output tensors and a completed work; tensors with values,
+such as sizes and names, get those of the other ranks (`post`). The tracer sees each call before
+that, as usual.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def sending_nothing(post: Post | None = None) -> Iterator[None]:
     """No collective of this process moves anything inside.
 
     Args:
-        post: carries what is known; None if nothing is.
+        post: carries known values; None if there are none.
     """
     library = torch.library.Library("c10d", "IMPL")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # PyTorch says that something is registered already
+            warnings.simplefilter("ignore")  # PyTorch warns that a kernel is registered already
             for name in c10d_operators():
                 base, _, overload = name.removeprefix("c10d::").partition(".")
                 operator = getattr(getattr(torch.ops.c10d, base), overload or "default")
@@ -43,7 +43,9 @@ def sending_nothing(post: Post | None = None) -> Iterator[None]:
 
 
 def _answering(operator: Any) -> Callable[..., Any]:
-    """What an operator returns: nothing, a work, or what it fills (its first argument) and one."""
+    """The return value of an operator: nothing, a work, or its output (its first argument) and a
+    work.
+    """
     num_returned = len(operator._schema.returns)
 
     def answer(*args: Any) -> Any:
@@ -56,7 +58,7 @@ def _answering(operator: Any) -> Callable[..., Any]:
 
 
 def _carrying(operator: Any, name: str, post: Post) -> Callable[..., Any]:
-    """Likewise, for programs: C++ asks their works what they brought."""
+    """The same for programs: C++ queries their works for results."""
     num_returned = len(operator._schema.returns)
 
     def answer(*args: Any) -> Any:

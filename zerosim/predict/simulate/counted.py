@@ -1,7 +1,8 @@
-"""What the computations of a recorded run had to do: what a dry run of the same is asked.
+"""The work of a recorded run's computations, from a dry run of the same.
 
-A run counts no FLOPs while it trains. Its model, batch and stage say them: one rank does the same
-dry, and each computation of the recorded run has the operators of the one with its name.
+A run counts no FLOPs while it trains. Its model, batch and stage determine them: one rank repeats
+it as a dry run, and each computation of the recorded run has the operators of the one with its
+name.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class CountedDry:
         self._update = tuple(one for work in updates for one in work)
 
     def __call__(self, tasks: Tasks) -> Sequence[Sequence[OperatorWork]]:
-        """Of each computation; an update that is of no single unit is that of all."""
+        """For each computation; an update outside of single units is that of all."""
         columns = zip(tasks.column("phase"), tasks.column("unit"), strict=True)
         return [self._of.get(one, self._update_of(one[0])) for one in columns]
 

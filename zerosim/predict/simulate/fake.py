@@ -1,8 +1,8 @@
-"""PyTorch's fake tensors, made for many operators that are alike.
+"""PyTorch's fake tensors, faster for many equal operators.
 
-PyTorch remembers what an operator returned for tensors of these shapes, and describes each tensor
-by all that any tensor can be. Those of a training are plain: what tells them apart is said here,
-and what PyTorch remembers is found by that. What is not plain goes PyTorch's way.
+PyTorch caches an operator's results by the shapes of its tensors, with a key of every property that
+a tensor can have. The tensors of a training are plain: their key here has only the properties that
+differ, and finds PyTorch's cache entry. Others take PyTorch's path.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _STATE: Any = vars(fake_tensor)["_CacheKeyState"]
 
 
 class Fake(FakeTensorMode):
-    """PyTorch's mode, with a shorter way for operators that were seen."""
+    """PyTorch's mode, with a fast path for known operators."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -57,7 +57,7 @@ class Fake(FakeTensorMode):
         return output
 
     def _made(self, info: Any, func: OpOverload, args: Sequence[object]) -> object:
-        """What an operator returns: what it changed, a view, or a new tensor."""
+        """The result of an operator: the tensor that it changed, a view, or a new tensor."""
         if info.inplace_idx is not None:
             return args[info.inplace_idx]
         made = info.metadata
@@ -81,7 +81,7 @@ class Fake(FakeTensorMode):
     def _remember(
         self, key: object, func: OpOverload, args: Sequence[object], kwargs: Mapping[str, object]
     ) -> None:
-        """Where PyTorch keeps what it would return another time, if it does."""
+        """PyTorch's cached result, if it has one."""
         theirs = self._cache_key(_STATE(None), func, args, kwargs)
         entry = FakeTensorMode.cache.get(theirs)
         if isinstance(entry, fake_tensor._DispatchCacheValidEntry):
@@ -90,7 +90,7 @@ class Fake(FakeTensorMode):
     def _described(
         self, func: OpOverload, args: Sequence[object], kwargs: Mapping[str, object]
     ) -> object:
-        """What a call's result depends on; None if that is not plain."""
+        """The cache key of a call; None if it is not plain."""
         found: list[object] = [func, torch.is_inference_mode_enabled(), torch.get_default_dtype()]
         for value in (*args, *kwargs, *kwargs.values()):
             if not _describe(value, found, self):
@@ -99,7 +99,7 @@ class Fake(FakeTensorMode):
 
 
 def _describe(value: object, found: list[object], mode: Fake) -> bool:
-    """Add what an argument is; whether it is plain."""
+    """Add an argument to the key; returns whether it is plain."""
     kind = type(value)
     if kind is FakeTensor:
         assert isinstance(value, FakeTensor)

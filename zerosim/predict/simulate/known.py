@@ -1,9 +1,9 @@
-"""What a program that is not ours may know in a dry run: what decides, not what is computed.
+"""Values that a user's program may know in a dry run: those of control flow, not of computation.
 
-A program counts, indexes and shuffles, and PyTorch's systems tell each other sizes and names,
-before anything is computed. Those are whole numbers, and single numbers that the program made
-itself. They are there as in a run for real; tensors of floating point numbers, and all that comes
-of them, have shapes alone. What was written from these into a tensor that was there is lost.
+A program counts, indexes and shuffles, and PyTorch's systems exchange sizes and names, before any
+computation. Those are integer tensors, and single numbers that the program created itself. They
+have values as in a real run; floating point tensors, and everything derived from them, have shapes
+alone. Writing the latter into an existing tensor discards its values.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from zerosim.trace.holdings import storage_of
 from zerosim.trace.source import caller, is_asked_by_framework
 
 _MOST_KEPT = 1 << 24
-"""Elements of a tensor of whole numbers; of a longer one nobody reads each."""
+"""Maximum size of an integer tensor with values; larger ones are rarely read element by element."""
 
 
 class Known:
-    """Which tensors have values.
+    """The tensors with values.
 
     Attributes:
-        asked: what the program asked for that is not known, by line: what it was told.
+        asked: unknown values that the program read, by line, with the answers.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Known:
         self.asked: dict[str, str] = {}
 
     def has(self, tensor: torch.Tensor) -> bool:
-        """Whether this tensor's values are there."""
+        """Whether this tensor has values."""
         return type(tensor) is not FakeTensor and storage_of(tensor) not in self._lost
 
     def lose(self, tensor: torch.Tensor) -> None:
@@ -48,10 +48,10 @@ class Known:
     def call(
         self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[bool, Any]:
-        """Call an operator for real if what it needs is known and what it gives is kept.
+        """Call an operator on values if its inputs are known and its outputs are kept.
 
         Returns:
-            Whether it was, and what it returned.
+            Whether it was called, and its result.
         """
         given = list(tensors_of((args, kwargs)))
         if given:
@@ -62,10 +62,10 @@ class Known:
         return True, for_real(operator, args, kwargs)
 
     def wrote(self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
-        """An operator was called without values: what it wrote is lost.
+        """An operator was called without values: those of its outputs are discarded.
 
         Returns:
-            What it returns: what it wrote in place is the tensor that it was given.
+            Its result: for an in-place operator, the original tensor.
         """
         for place, name in _written(operator):
             target = args[place] if place < len(args) else kwargs.get(name)
@@ -76,10 +76,10 @@ class Known:
         return out
 
     def value_of(self, tensor: torch.Tensor) -> float | int | bool:
-        """What is answered where a value is asked for that is not known.
+        """The answer to a query of an unknown value.
 
-        PyTorch's own code, which asks whether a number overflowed, is told 0. A program that asks
-        for a number to print is told that it is none, and where it asks is kept.
+        PyTorch's own code, which checks for an overflow, gets 0. A program that reads a number to
+        print gets NaN, and the line is recorded.
         """
         if is_asked_by_framework():
             return zero_of(tensor)
@@ -98,7 +98,7 @@ def for_real(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 
 
 def no_shape(operator: Any) -> UnknownValue:
-    """What is said where a shape depends on values."""
+    """The error if a shape depends on values."""
     return UnknownValue(
         f"{caller()} makes a tensor whose shape depends on computed values ({operator}), which a "
         "dry run does not have: try a shape that does not, or zerosim trace with real ranks"
@@ -118,7 +118,7 @@ def tensors_of(value: Any) -> Iterator[torch.Tensor]:
 
 
 def zero_of(tensor: torch.Tensor) -> float | int | bool:
-    """Nothing, of a tensor's kind."""
+    """Zero, of a tensor's type."""
     if tensor.dtype is torch.bool:
         return False
     return 0.0 if tensor.is_floating_point() else 0
@@ -135,7 +135,7 @@ def _is_kept(made: torch.Tensor) -> bool:
 
 @cache
 def _written(operator: Any) -> tuple[tuple[int, str], ...]:
-    """Which arguments an operator writes."""
+    """The arguments that an operator writes."""
     return tuple(
         (place, argument.name)
         for place, argument in enumerate(operator._schema.arguments)

@@ -1,4 +1,4 @@
-"""A machine's costs for events that are told apart by their times."""
+"""A machine's costs for events that are ordered by their times."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from zerosim.predict.placement.modelled import Modelled
 
 
 class Lasting(Modelled):
-    """A machine on which everything takes a nanosecond or more.
+    """A machine on which everything takes at least a nanosecond.
 
-    Of two events at one time a reader of the trace could not tell which came first.
+    A reader of the trace could not order two events at the same time.
     """
 
     def computations(self, tasks: Tasks) -> Ints:

@@ -1,11 +1,11 @@
-"""What operators of a dry run do: nothing to any tensor, and what they were asked is counted.
+"""Operators in a dry run: no tensor changes, and their work is counted.
 
 PyTorch's `FakeTensorMode` gives each operator results of the right shapes on storages of the right
-sizes, with no memory behind them. Over it lies a mode that
+sizes, with no memory behind them. On top of it there is a mode that
 
-    passes collectives by it     they reach the tracer as ever, on the device they were asked for
-    answers what a value is      0, and equal to any other: no number of a dry run is anybody's
-    keeps what is known          of a program that is not ours (`known`)
+    passes collectives by it     they reach the tracer as usual, on their original device
+    answers queries of values    0, and equal to any other: no number of a dry run is meaningful
+    keeps known values           of a user's program (`known`)
     counts                       FLOPs and bytes of each operator (`work`)
 """
 
@@ -41,7 +41,7 @@ _ANSWERS: dict[Any, Callable[..., Any]] = {
     _VALUE: zero_of,
     torch.ops.aten.equal.default: lambda *_: True,
 }
-"""What a program asks of values."""
+"""Operators that query values."""
 
 
 class _Dry(TorchDispatchMode):
@@ -64,10 +64,10 @@ class _Dry(TorchDispatchMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         if func is _DEVICE_OF and type(args[0]) is FakeTensor:
-            return args[0].fake_device  # asked for at every turn
+            return args[0].fake_device  # called very often
         kwargs = kwargs or {}
         if torch._C._get_dispatch_mode(_FAKE) is not self._fake:
-            return func(*args, **kwargs)  # a DTensor asks for shapes in a mode of its own
+            return func(*args, **kwargs)  # a DTensor queries shapes in a mode of its own
         if any(kind not in PLAIN for kind in types):
             return NotImplemented  # a DTensor: the operators that it calls are seen
         operator: Any = func
@@ -83,14 +83,14 @@ class _Dry(TorchDispatchMode):
         known = self._known
         out = func(*args, **kwargs) if known is None else self._done_with(known, func, args, kwargs)
         if len(self._fake.enter_stack) == 1:
-            self._work.add(func, args, kwargs, out)  # else a DTensor asks for the whole's shape
+            self._work.add(func, args, kwargs, out)  # else a DTensor queries the global shape
         return out
 
     def _communicate(self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A call of a collective goes on as if there were no mode.
+        """A call of a collective continues as if there were no mode.
 
-        What a functional collective does by itself, a copy and the call of another operator,
-        comes back here.
+        The parts of a functional collective, a copy and the call of another operator, come back
+        here.
         """
         if operator.namespace == "c10d" or operator is _WAIT:
             return for_real(operator, args, kwargs)
@@ -100,7 +100,7 @@ class _Dry(TorchDispatchMode):
     def _done_with(
         self, known: Known, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """An operator of a program that may know some values."""
+        """An operator of a program with some known values."""
         is_known, out = known.call(func, args, kwargs)
         if is_known:
             return out
@@ -119,12 +119,12 @@ def without_memory(work: WorkCounter, known: Known | None = None) -> Iterator[No
     """Tensors that are made inside have shapes and storages, and no memory.
 
     Args:
-        work: told what each operator has to do.
-        known: keeps the values that decide; None if there are none.
+        work: counts the work of each operator.
+        known: keeps known values; None if there are none.
     """
-    # a constant that was made before, such as a table of a module's, is taken as one
+    # an existing constant, such as a table of a module, becomes a fake one
     fake = Fake(allow_non_fake_inputs=True)
     with warnings.catch_warnings(), fake, _Dry(fake, work, known):
-        # a flat parameter's addresses are compared: all are one, as of a storage that is shared
+        # a flat parameter's addresses are compared: all are equal, as for a shared storage
         warnings.filterwarnings("ignore", message="Accessing the data pointer of FakeTensor")
         yield

@@ -1,8 +1,8 @@
-"""What ranks tell each other that is known: one process is all of them, one after another.
+"""Known values exchanged by ranks: one process is all of them, one after another.
 
-A message is kept for whoever will ask for it. Who asks for one that was not sent yet has to begin
-anew when its sender has come so far (`NotSentYet`). In a collective of all of a group each says
-what this rank says, but in a broadcast, of which the root's word is kept likewise.
+A message is kept for its receiver. A receiver whose message was not sent yet starts over when its
+sender has got that far (`NotSentYet`). In a collective, each rank of a group contributes the same
+as this rank, except in a broadcast, where the root's value is kept like a message.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from zerosim.schema.c10d import OPERATORS
 from zerosim.schema.events import Op
 
 _OF_EQUALS = (dist.ReduceOp.AVG, dist.ReduceOp.MIN, dist.ReduceOp.MAX)
-"""What they make of equal values is that value."""
+"""Reductions that map equal values to that value."""
 
 Values = list[float]
 _Key = tuple[str, int, int, int]
 
 
 class NotSentYet(BaseException):
-    """A rank waits for what another one, `sender`, has not said yet.
+    """A rank waits for a value that another one, `sender`, has not sent yet.
 
-    No error of the program's, which it could catch.
+    Not an exception that the program could catch.
     """
 
     def __init__(self, sender: int) -> None:
@@ -36,20 +36,20 @@ class NotSentYet(BaseException):
 
 
 class Letters:
-    """What the ranks of a run have told each other so far, all of them."""
+    """The values that the ranks of a run have sent so far."""
 
     def __init__(self) -> None:
         self.sent: dict[_Key, list[Values | None]] = {}
 
 
 class Post:
-    """What one rank sends and receives, in its order."""
+    """The sends and receives of one rank, in order."""
 
     def __init__(self, letters: Letters, known: Known, rank: int, *, is_alone: bool) -> None:
         """Begin with nothing sent.
 
         Args:
-            is_alone: no other rank is done: this one stands for all.
+            is_alone: no other rank runs: this one represents all.
         """
         self._letters = letters.sent
         self._known = known
@@ -58,7 +58,7 @@ class Post:
         self._count: Counter[tuple[str, int, int]] = Counter()
 
     def carry(self, name: str, args: tuple[Any, ...]) -> None:
-        """Fill what an operator is to fill, as far as it is known."""
+        """Fill the outputs of an operator, as far as they are known."""
         operator = OPERATORS.get(f"c10d::{name}")
         if operator is None or operator.op is Op.BARRIER:
             return
@@ -75,7 +75,7 @@ class Post:
     def _deliver(
         self, op: Op, tensors: list[torch.Tensor], args: tuple[Any, ...], peer: int | None
     ) -> None:
-        """A message, or what the root of a broadcast says."""
+        """A message, or the value of the root of a broadcast."""
         group = dist.ProcessGroup.unbox(args[1])
         ranks = dist.get_process_group_ranks(group)
         other = ranks[args[peer]] if peer is not None else -1
@@ -103,7 +103,7 @@ class Post:
             tensor.view(-1).copy_(torch.tensor(said, dtype=tensor.dtype))
 
     def _reduce(self, tensors: list[torch.Tensor], group: Any, how: Any) -> None:
-        """What is the same everywhere is its own mean and maximum."""
+        """Equal values are their own mean and maximum."""
         asked = dist.ReduceOp.RedOpType(how._get_method("op")())
         for tensor in filter(self._known.has, tensors):
             if asked == dist.ReduceOp.SUM:
@@ -112,7 +112,7 @@ class Post:
                 self._known.lose(tensor)
 
     def _fill(self, filled: list[torch.Tensor], given: list[torch.Tensor]) -> None:
-        """Each tensor to fill gets what this rank gave, over and over."""
+        """Each output tensor gets this rank's input, repeated."""
         known = all(map(self._known.has, given))
         source = torch.cat([one.reshape(-1) for one in given]) if known else None
         for tensor in filled:

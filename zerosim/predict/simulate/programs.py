@@ -1,4 +1,4 @@
-"""A program that is not ours, dry: each different rank in a process of its own."""
+"""A dry run of a user's program: each different rank in a process of its own."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _NOT_THE_PROGRAM = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DryProgram:
-    """What is to be done dry.
+    """The dry run of a program.
 
     Attributes:
-        memory: whether to look at what is alive, by role.
+        memory: whether to record live tensors, by role.
     """
 
     script: Script
@@ -48,13 +48,13 @@ class DryProgram:
 
 @dataclass(slots=True)
 class _Told:
-    """What a rank's process leaves behind.
+    """The outcome of a rank's process.
 
     Attributes:
-        waits_for: the rank that it waits for; None if it is done.
-        error: why it could not go on; "" if it could.
-        exit_code: of that error.
-        asked: as of `Known`.
+        waits_for: the rank that it waits for; None if it has finished.
+        error: the reason of its failure; "" if it succeeded.
+        exit_code: exit code of that error.
+        asked: as in `Known`.
     """
 
     letters: Letters
@@ -68,10 +68,10 @@ def simulate_program(program: DryProgram, folder: Path, machine: Machine) -> dic
     """Do all ranks that differ dry, and write when things would happen.
 
     Returns:
-        What the program asked for that a dry run does not know, by line, and what it was told.
+        Unknown values that the program read, by line, with the answers.
 
     Raises:
-        UnknownValue: it asked for something without which it cannot go on.
+        UnknownValue: it needed an unknown value to continue.
         RunError: it ended with an error of its own.
     """
     asked: dict[str, str] = {}
@@ -98,7 +98,7 @@ def simulate_program(program: DryProgram, folder: Path, machine: Machine) -> dic
 
 
 def _do_those_that_differ(num_ranks: int, folder: Path, do: Callable[[int, Letters], None]) -> None:
-    """All ranks, or of many the first where some others do just what it does."""
+    """All ranks, or if there are many, the first of each set of equal ones."""
     if num_ranks <= EACH:
         in_turn(range(num_ranks), folder, do)
         return
@@ -118,7 +118,7 @@ def _do_those_that_differ(num_ranks: int, folder: Path, do: Callable[[int, Lette
 
 
 def _what_it_did(path: Path) -> tuple[object, ...]:
-    """All that a rank's file says, but who it was."""
+    """The contents of a rank's file, except its identity."""
     _, *rows = path.read_bytes().splitlines()
     return tuple(row.rpartition(b',"crc"')[0] for row in rows)
 
@@ -156,14 +156,14 @@ def _tell(
     """Be that child."""
     told = _Told(letters)
     with _EndKeeper(told), Path(os.devnull).open("w") as nowhere:
-        if where.rank > 0:  # all would say the same
+        if where.rank > 0:  # all would print the same
             sys.stdout = nowhere
         told.asked = run_script(program.script, folder, where, letters, memory=program.memory)
     telling.send(told)
 
 
 class _EndKeeper:
-    """Keeps what ends a program."""
+    """Keeps the exception that ends a program."""
 
     def __init__(self, told: _Told) -> None:
         self._told = told

@@ -31,18 +31,18 @@ from zerosim.trace.sink import Description
 from zerosim.train.launch import parallel
 
 _init_process_group = dist.init_process_group
-"""PyTorch's own: a program is given another."""
+"""PyTorch's own: a program gets another one."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedRank:
-    """Which rank is stood in for, and where it would be.
+    """The simulated rank, and its place.
 
     Attributes:
-        ranks_per_node: how many share a node, which are filled one after another.
-        backend: that would carry out its collectives: "gloo" or "nccl".
-        machine: the name of what it would run on.
-        alike: which ranks' files stand for others.
+        ranks_per_node: ranks per node; nodes are filled one after another.
+        backend: the simulated backend: "gloo" or "nccl".
+        machine: the name of the simulated machine.
+        alike: the ranks that each rank's file represents.
     """
 
     rank: int
@@ -53,7 +53,7 @@ class SimulatedRank:
     alike: tuple[Alike, ...] = ()
 
     def environment(self) -> dict[str, str]:
-        """What its launcher would have told it."""
+        """The environment set by its launcher."""
         return {
             "RANK": str(self.rank),
             "WORLD_SIZE": str(self.num_ranks),
@@ -64,10 +64,10 @@ class SimulatedRank:
 
 
 class OrderClock:
-    """Tells no time, only what came before what: times are predicted when all is known.
+    """A logical clock: it only gives the order; times are predicted at the end.
 
-    Within a computation it goes on with what operators have to do, so that what is asked for in its
-    midst is asked for after the part that was done before.
+    Within a computation it advances with the work of operators, so that a request in the middle is
+    placed after the preceding part.
     """
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class OrderClock:
 
 @dataclass(slots=True)
 class DryRank:
-    """A rank that is stood in for. Implements `trace.dry.DryRun`."""
+    """A simulated rank. Implements `trace.dry.DryRun`."""
 
     place: SimulatedRank
     known: Known | None = None
@@ -105,17 +105,17 @@ class DryRank:
 
     @property
     def backend(self) -> str:
-        """Of its place."""
+        """That of its place."""
         return self.place.backend
 
     @property
     def machine(self) -> str:
-        """Of its place."""
+        """That of its place."""
         return self.place.machine
 
     @property
     def alike(self) -> tuple[Alike, ...]:
-        """Of its place."""
+        """That of its place."""
         return self.place.alike
 
     def begin_work(self) -> None:
@@ -123,20 +123,20 @@ class DryRank:
         self.work.begin()
 
     def take_work(self) -> tuple[OperatorWork, ...]:
-        """What it asked of operators; it is over."""
+        """Its operators; it has ended."""
         return self.work.take()
 
     def aside(self) -> AbstractContextManager[None]:
-        """What is asked inside is none of the computation that is open."""
+        """Work inside does not belong to the open computation."""
         return self.work.aside()
 
 
 @contextmanager
 def stand_in(place: SimulatedRank, letters: Letters | None = None) -> Iterator[DryRank]:
-    """Be one of several ranks, none of which is there: what is sent to them arrives at once.
+    """Act as one of several ranks, none of which exists: messages to them arrive at once.
 
     Args:
-        letters: what the others have said, of a program that is not ours: it may know values.
+        letters: values sent by the others, for a user's program, which may know values.
 
     Yields:
         The rank, for `without_memory`.
@@ -147,7 +147,7 @@ def stand_in(place: SimulatedRank, letters: Letters | None = None) -> Iterator[D
 
 
 def join(place: SimulatedRank) -> None:
-    """Be a rank of a group that sends nothing."""
+    """Act as a rank of a group that sends nothing."""
     _init_process_group(
         dry.FAKE_BACKEND, rank=place.rank, world_size=place.num_ranks, store=FakeStore()
     )
@@ -155,14 +155,14 @@ def join(place: SimulatedRank) -> None:
 
 @contextmanager
 def prepared(place: SimulatedRank, letters: Letters | None) -> Iterator[DryRank]:
-    """Likewise, but who does the rank's part joins its group (`join`)."""
+    """The same, but the code of the rank itself joins its group (`join`)."""
     known = None if letters is None else Known()
     post = None
     if letters is not None and known is not None:
         post = Post(letters, known, place.rank, is_alone=bool(place.alike))
     run = DryRank(place, known)
     with _told(place.environment()), dry.installed_as(run), holdings.apart():
-        gc.freeze()  # what was there before is not looked through
+        gc.freeze()  # existing objects are not scanned
         labels.describe(Description())  # nor is an engine that this process holds
         try:
             with sending_nothing(post), nullcontext() if post is None else _as_with_memory():
@@ -180,7 +180,7 @@ def prepared(place: SimulatedRank, letters: Letters | None) -> Iterator[DryRank]
 
 
 def _forget_meshes() -> None:
-    """DTensor keeps what it found for a mesh, whose groups are of the rank that was stood in for.
+    """DTensor caches results per mesh, whose groups belong to the simulated rank.
 
     Two meshes are one to it that have the same ranks in the same order.
     """
@@ -196,10 +196,10 @@ def _forget_meshes() -> None:
 
 @contextmanager
 def _as_with_memory() -> Iterator[None]:
-    """What code asks of memory that is not there is answered as if it were.
+    """Queries of missing memory are answered as if it existed.
 
-    Objects that PyTorch sends have values: their bytes come from no tensor. What a system's own
-    code asks, the system knows (its part `dry`).
+    Objects that PyTorch sends have values: their bytes come from no tensor. The system knows the
+    queries of its own code (its part `dry`).
     """
     to_tensor: Any = distributed_c10d._object_to_tensor
 

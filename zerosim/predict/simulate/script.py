@@ -1,7 +1,7 @@
-"""A program that is not ours as one rank of a dry run: it joins a group that sends nothing.
+"""A user's program as one rank of a dry run: it joins a group that sends nothing.
 
-What a program says to PyTorch of processes is answered as if they were there: whoever launches it
-has told it its rank, and what would start the ranks of a node does the part of this one.
+PyTorch's queries about processes are answered as if they existed: the launcher sets the rank, and
+code that would start the ranks of a node does the part of this one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LAUNCHERS = ("torchrun", "torch.distributed.run", "torch.distributed.launch")
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What Python is to run.
+    """The code that Python is to run.
 
     Attributes:
         name: a file, or a module's name.
@@ -57,11 +57,11 @@ class Script:
 
 
 def script_of(command: Sequence[str]) -> Script:
-    """What a command has Python run: `python train.py`, `python -m train`, `torchrun train.py`.
+    """The Python program of a command: `python train.py`, `python -m train`, `torchrun train.py`.
 
     Raises:
         EnvironmentFault: there is no such file.
-        ConfigError: it has Python run nothing.
+        ConfigError: it does not run a Python program.
     """
     words = list(command)
     for place, word in enumerate(words):
@@ -86,7 +86,7 @@ def run_script(
     """Run a program as one rank; its trace begins when it joins.
 
     Returns:
-        What it asked for that is not known, by line, and what it was told.
+        Unknown values that it read, by line, with the answers.
     """
     opened: list[Session] = []
 
@@ -110,7 +110,7 @@ def run_script(
 
 @contextmanager
 def _answered(where: SimulatedRank, joined: Callable[[], None]) -> Iterator[None]:
-    """What a program asks PyTorch for that belongs to processes."""
+    """Functions of PyTorch that concern processes."""
     new_group: Any = distributed_c10d._new_process_group_helper
 
     def init_process_group(*_: Any, **given: Any) -> None:
@@ -149,7 +149,7 @@ def _answered(where: SimulatedRank, joined: Callable[[], None]) -> Iterator[None
 
 
 def _position(where: SimulatedRank, num_spawned: int) -> int:
-    """Which of the processes that a program starts this one is."""
+    """The index of this process among those that a program starts."""
     if num_spawned == where.num_ranks:
         return where.rank
     if num_spawned == where.ranks_per_node:

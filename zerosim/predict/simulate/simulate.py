@@ -1,4 +1,4 @@
-"""A job done dry: each rank in turn does what it would do among N, then all are placed in time."""
+"""A dry run of a job: each rank in turn does its work of N ranks, then all are placed in time."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from zerosim.train.models import context_of
 
 
 def simulate_job(job: Job, machine: str) -> None:
-    """Do each run of a job dry, on all its ranks, and write when things would happen.
+    """Run each run of a job dry, on all its ranks, with predicted times.
 
     Args:
-        machine: by whose constants the times are predicted, as of `load_machine`.
+        machine: the machine whose constants predict the times, as for `load_machine`.
     """
     costs = load_machine(machine)
     for who, folder in job.engines:
@@ -48,7 +48,7 @@ def require_simulated(job: Job, machine: str) -> None:
 
     Raises:
         ConfigError: there is no such machine, its nodes are not filled, the ranks cannot compute
-            the model together, or something was asked for that needs a run for real.
+            the model together, or an option needs a real run.
     """
     costs, run = load_machine(machine), job.run
     for who, _ in job.engines:
@@ -62,7 +62,7 @@ def require_simulated(job: Job, machine: str) -> None:
 
 
 def require_nodes(costs: Machine, num_ranks: int) -> None:
-    """See that ranks fill the nodes of a machine.
+    """Check that ranks fill the nodes of a machine.
 
     Raises:
         ConfigError: they do not.
@@ -82,10 +82,10 @@ def run_dry(
     machine: Machine,
     each: int = EACH,
 ) -> None:
-    """Do one run on all ranks, one after another; its times say nothing but what came before.
+    """Run one run dry on all ranks, one after another; its times only give an order.
 
     Args:
-        each: so many ranks each have a file; of more, one stands for all that do the same.
+        each: up to so many ranks have a file each; above, one represents all equal ones.
     """
     num_ranks = job.run.ranks
     if isinstance(who, EngineConfig):
@@ -108,7 +108,7 @@ def run_dry(
 
 
 def _on_nodes(config: EngineConfig, num_ranks: int, machine: Machine) -> EngineConfig:
-    """A file that stands for others says nothing of their nodes: the configuration does."""
+    """A file that represents others has no nodes of theirs: the configuration does."""
     size = config.ranks_per_node or min(num_ranks, machine.ranks_per_node or num_ranks)
     return replace(config, ranks_per_node=size) if size < num_ranks else config
 
@@ -120,10 +120,10 @@ def run_rank(
     where: SimulatedRank,
     letters: Letters | None = None,
 ) -> None:
-    """Do one run on one rank; its file's times say nothing but what came before.
+    """Run one run dry on one rank; the times in its file only give an order.
 
     Args:
-        letters: what the others have said so far; the first rank's need none.
+        letters: values sent by the others so far; the first rank needs none.
     """
     run = job.run
     ours = isinstance(who, EngineConfig)

@@ -11,11 +11,11 @@ from zerosim.schema.rows import rank_file_name
 
 
 def in_turn(ranks: Sequence[int], folder: Path, do: Callable[[int, Letters], None]) -> None:
-    """Have each rank do its part, and begin anew if it waits for what another has not said yet.
+    """Let each rank do its part, and start over if it waits for a value that was not sent yet.
 
     Args:
-        folder: where each leaves its file.
-        do: does a rank's part, given what all have said so far.
+        folder: folder of the ranks' files.
+        do: does a rank's part, given the values sent so far.
 
     Raises:
         UnknownValue: they wait for each other.

@@ -1,8 +1,8 @@
-"""What operators have to do: floating point operations, and bytes read and written.
+"""The work of operators: floating point operations, and bytes read and written.
 
 FLOPs are PyTorch's own formulas (`torch.utils.flop_counter`): a multiplication and an addition are
-two, matrices and convolutions count, all else is 0. An operator touches each of its tensors once,
-as if nothing were kept in a cache between two operators: the bound that a roofline takes.
+two, matrices and convolutions count, everything else is 0. An operator touches each of its tensors
+once, as if no cache kept data between two operators: the bound of a roofline.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from zerosim.schema.events import OperatorWork
 
 _aten = torch.ops.aten
 _FLOPS_A_BYTE = 300
-"""A device computes so many while it reads one: an H100's peaks (placement/machines/h100.toml)."""
+"""FLOPs of a device per byte of memory traffic: an H100's peaks (placement/machines/h100.toml)."""
 _MOVES_NOTHING = {
     *("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"),
     *("device", "_unsafe_view", "lift_fresh", "is_same_size"),
 }
-"""They return memory, or a view, and read nothing of a tensor's size."""
+"""They return memory, or a view, without reading a tensor."""
 
 
 def _attention(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
@@ -40,14 +40,14 @@ _FLOPS_ON_CPU: dict[Any, Callable[..., int]] = {
     _aten._scaled_dot_product_flash_attention_for_cpu: _attention,
     _aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward,
 }
-"""Kernels that PyTorch has no formula for, by that of its own for the same sums."""
+"""Kernels without a formula in PyTorch, with that of PyTorch's own kernel for the same sums."""
 
 
 class WorkCounter:
-    """Adds up what is asked of operators while a computation is open."""
+    """Sums the work of operators while a computation is open."""
 
     def __init__(self, passes: Callable[[int], None] | None = None) -> None:
-        """`passes` is told how much each operator has to do, in what a byte takes."""
+        """`passes` is called with the work of each operator, in units of a byte's time."""
         self._open: Counter[tuple[str, int, int]] | None = None
         self._passes = passes
 
@@ -56,7 +56,7 @@ class WorkCounter:
         self._open = Counter()
 
     def take(self) -> tuple[OperatorWork, ...]:
-        """It is over: what it asked, in the order in which it first did."""
+        """It ended: its operators, in order of their first call."""
         counted, self._open = self._open or Counter(), None
         return tuple(
             OperatorWork(name, calls, flops, touched)
@@ -65,7 +65,7 @@ class WorkCounter:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """What is asked inside is none of the computation that is open outside."""
+        """Work inside does not belong to the open computation outside."""
         before, self._open = self._open, None
         try:
             yield
@@ -104,7 +104,9 @@ def _formula(operator: Any) -> Callable[..., int] | None:
 
 
 def _occupied(value: Any) -> int:
-    """Bytes of the tensors among an operator's arguments; of an expanded one what is behind it."""
+    """Bytes of the tensors among an operator's arguments; for an expanded one, those of its
+    storage.
+    """
     if isinstance(value, torch.Tensor):
         size = value.numel() * value.element_size()
         return min(size, value.untyped_storage().nbytes())

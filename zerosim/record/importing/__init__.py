@@ -1,24 +1,24 @@
-"""What others recorded becomes a run: the trace on disk is the seam.
+"""Profiles of other recorders become a run: the trace on disk is the interface.
 
-    files           what was given, within bounds
-    sources         who wrote it, and what it says of each rank
-    kineto          a PyTorch profiler trace as the spans that tell of communication
-    execution       a PyTorch execution trace in the same words, and joining: both of one rank
+    files           the given files, within bounds
+    sources         detection of the recorder; one account per rank
+    kineto          a PyTorch profiler trace as spans related to communication
+    execution       a PyTorch execution trace in the same form; joining: both of one rank
     dumps           Flight Recorder's dumps, read as plain values
-    stacks          what the lines of code of a call say, in the words of a profile's annotations
-    enqueued        dumps as accounts of ranks; flight as calls that a diagnosis compares
-    communicators   what recorders of NCCL itself tell: inspector and nsight
-    spans           what lies in what, on a thread
-    values          what stands in it, read as what it should be
-    natives         what backends call their operations
+    stacks          stack frames of a call, translated to annotations of a profile
+    enqueued        dumps as accounts of ranks; flight: as calls for a diagnosis
+    communicators   recorders of NCCL itself: inspector and nsight
+    spans           nesting of spans on a thread
+    values          typed access to values of a file
+    natives         the backends' names of operations
     calls           the calls of a rank: group and size
-    carriers        when their bytes moved
-    phase_timeline  where the program was: iterations and phases
-    purposes        why a call was made, and for which unit
+    carriers        the times of their data movement
+    phase_timeline  the position of the program: iterations and phases
+    purposes        purpose and unit of each call
     rows            a rank as the rows of a trace
     run             all ranks as a folder
 
-What a format does not say is not recorded: never zero, never guessed ([docs/import.md]).
+Information that a format lacks is not recorded: never zero, never guessed ([docs/import.md]).
 """
 
 from zerosim.record.importing.run import Imported, import_run

@@ -1,9 +1,9 @@
-"""The calls of a rank: what was asked of which group, how much, and when it moved.
+"""The calls of a rank: operation, group, size and time of the data movement.
 
-Every backend's calls pass PyTorch's dispatcher as `c10d` operators, so these are the calls. NCCL
-says more of each in a record inside of it (`record_param_comms`) and moves bytes in a kernel that
-the record is linked to; Gloo says sizes in a span of its own thread, which no link leads to: the
-k-th call of a kind and size is the k-th such span. What neither says is not recorded.
+Calls of every backend pass PyTorch's dispatcher as `c10d` operators, so these define the calls.
+NCCL adds details in a record nested in the operator (`record_param_comms`) and moves bytes in a
+kernel linked to that record. Gloo records sizes in a span of its own thread without a link: the
+k-th call of a kind and size is the k-th such span. Information that neither has is not recorded.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ _FOR_EACH_OUTPUT = {
     "c10d::allgather_coalesced_": 1,
     "c10d::reduce_scatter_": 0,
 }
-"""Lists of lists are not recorded; of these the other argument is, which is an equal part of it."""
+"""Lists of lists are not recorded; for these operators the other argument is, one equal part."""
 _GIVEN_IS_PAYLOAD = (Op.ALL_REDUCE, Op.BROADCAST, Op.REDUCE, Op.REDUCE_SCATTER)
-"""What a backend's span says it was given is the payload of these."""
+"""Operations for which the size in a backend's span is the payload."""
 _MOST_BYTES = 2**62
 MESSAGE_BYTES = "Message size [bytes]"
-"""How NCCL itself says a size: of one rank's part, where ranks have parts."""
+"""The units of sizes in NCCL's own records: those of one rank's part, if there are parts."""
 _OF_PARTS = (Op.ALL_GATHER, Op.REDUCE_SCATTER, Op.GATHER, Op.SCATTER)
 _MESSAGES = (Op.SEND, Op.RECEIVE)
 SOURCE = "source line"
-"""Of the program, where a recorder keeps lines of code."""
+"""A line of the program, if the recorder keeps lines."""
 _DEFAULT = "default_pg"
 
 
@@ -53,15 +53,15 @@ class ImportedCall:
     """One call of a rank.
 
     Attributes:
-        span: of the operator, on the thread that asked.
-        carried: when it was under way; None if that is not recorded.
-        backend: who carried it out.
-        group: "" if it is not recorded; `ranks` likewise.
+        span: span of the operator, on the calling thread.
+        carried: start and end of the data movement; None if not recorded.
+        backend: its backend.
+        group: name of the group; "" if not recorded; `ranks` is then empty.
         peer: global rank of the other end, or of the root; None if there is none.
-        elements: None if it is not recorded; so is `dtype` if it is "".
+        elements: None if not recorded; `dtype` is then "".
         sequence: the backend's own count of the group's calls; None if it has none.
-        size_bytes: the payload, where it is told in bytes, without a type.
-        source: line of the program; "" if it is not recorded.
+        size_bytes: the payload, if recorded in bytes without a dtype.
+        source: line of the program; "" if not recorded.
     """
 
     op: Op
@@ -89,11 +89,11 @@ class ImportedCall:
         size = self.size_bytes or 0
         if self.size_bytes is None:
             size = (self.elements or 0) * bytes_of(self.dtype)
-        return size if size < _MOST_BYTES else None  # more is nobody's memory
+        return size if size < _MOST_BYTES else None  # larger than any memory
 
 
 def asked_for(profile: KinetoProfile) -> Iterator[ImportedCall]:
-    """The calls of a rank in the order in which they were asked for, without when they moved."""
+    """The calls of a rank in order of issue, without the times of their data movement."""
     for span in profile.spans:
         if span.name.startswith(OPERATOR):
             operator = OPERATORS.get(span.name, C10dOperator(Op.UNKNOWN, None, 0, name=span.name))
@@ -110,7 +110,7 @@ def asked_for(profile: KinetoProfile) -> Iterator[ImportedCall]:
 
 
 def hidden(profile: KinetoProfile) -> Iterator[ImportedCall]:
-    """What moved bytes and left no record: of which kind, how much and among whom is not known."""
+    """Data movement without a record: its kind, size and group are unknown."""
     for span in profile.hidden:
         yield ImportedCall(op=Op.UNKNOWN, span=span, backend="")
 
@@ -134,7 +134,7 @@ def _of_operator(profile: KinetoProfile, span: ProfileSpan, operator: C10dOperat
 
 
 def _of_record(profile: KinetoProfile, span: ProfileSpan) -> ImportedCall | None:
-    """A call that passed no operator: before PyTorch 2.0, or what a dump says; "wait" is none."""
+    """A call without an operator: before PyTorch 2.0, or from a dump; "wait" is not one."""
     known = RECORDED.get(str(span.args.get("Collective name")))
     if known is not None:
         backend = "gloo" if profile.backend == "gloo" else "nccl"
@@ -154,19 +154,19 @@ def _of_record(profile: KinetoProfile, span: ProfileSpan) -> ImportedCall | None
 
 
 def _native_in(span: ProfileSpan) -> ProfileSpan | None:
-    """What the backend says within a call."""
+    """The backend's record within a call."""
     return next((one for one in span.within() if one.name.startswith(NATIVE)), None)
 
 
 def _backend(record: ProfileSpan | None, native: ProfileSpan | None) -> str:
-    """Who carried a call out: Gloo does it on a thread of its own, and has no record."""
+    """The backend of a call: Gloo runs on a thread of its own, without a record in the call."""
     if native is not None:
         return native.name.partition(":")[0]
     return "gloo" if record is None else "nccl"
 
 
 def _add_dims(call: ImportedCall, operator: C10dOperator, native: ProfileSpan | None) -> None:
-    """What the shapes of the arguments say, where they were recorded."""
+    """The sizes derived from the shapes of the arguments, if recorded."""
     if operator.payload is None:
         return
     args = call.span.args
@@ -189,7 +189,7 @@ def _add_dims(call: ImportedCall, operator: C10dOperator, native: ProfileSpan | 
 
 
 def _add_from_parts(call: ImportedCall, span: ProfileSpan, operator: C10dOperator) -> None:
-    """A payload that is as many equal parts as there are ranks, of which one is recorded."""
+    """A payload of as many equal parts as there are ranks, of which one is recorded."""
     place = _FOR_EACH_OUTPUT.get(span.name)
     if operator.is_for_each:
         place = operator.payload
@@ -201,7 +201,7 @@ def _add_from_parts(call: ImportedCall, span: ProfileSpan, operator: C10dOperato
 
 
 def _add_record(profile: KinetoProfile, call: ImportedCall, record: ProfileSpan) -> None:
-    """What NCCL's record says, which is more than the shapes say, in newer versions of PyTorch."""
+    """The contents of NCCL's record, more detailed than the shapes in newer versions of PyTorch."""
     args = record.args
     known = RECORDED.get(str(args.get("Collective name")))
     call.dtype = dtype_of(args.get("dtype")) or call.dtype
@@ -237,7 +237,7 @@ def _add_record(profile: KinetoProfile, call: ImportedCall, record: ProfileSpan)
 def _add_splits(
     call: ImportedCall, sent: list[int], got: list[int], given: int | None, gotten: int | None
 ) -> None:
-    """The unequal parts of an all-to-all, which are said in rows."""
+    """The unequal parts of an all-to-all, which are recorded as rows."""
     rows = sum(sent), sum(got)
     if not all(rows) or given is None or gotten is None:
         return
@@ -264,7 +264,7 @@ def _group_of(
 
 
 def _group_size(span: ProfileSpan, operator: C10dOperator) -> int | None:
-    """How many ranks share what a call gathers or scatters; None if that is not recorded."""
+    """Number of ranks that share the payload of a call; None if not recorded."""
     if span.name not in ("c10d::_allgather_base_", "c10d::_reduce_scatter_base_"):
         return None
     whole, part = (0, 1) if operator.op is Op.ALL_GATHER else (1, 0)
@@ -276,7 +276,7 @@ def _group_size(span: ProfileSpan, operator: C10dOperator) -> int | None:
 def _only_group(
     profile: KinetoProfile, backend: str, size: int | None
 ) -> tuple[str, tuple[int, ...]]:
-    """The group that a call must be of, where the file names only one that it can be."""
+    """The group of a call, if the file names only one possible group."""
     able = {
         name: ranks
         for name, ranks in profile.groups.items()

@@ -1,4 +1,4 @@
-"""When the bytes of calls moved: the kernels of NCCL, the spans of Gloo's threads."""
+"""The times of data movement: kernels of NCCL, spans of Gloo's threads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zerosim.schema.events import Op
 
 _GLOO_NAMES = {
     Op.ALL_REDUCE: "gloo:all_reduce",
-    Op.REDUCE_SCATTER: "gloo:all_reduce",  # as which Gloo carries it out
+    Op.REDUCE_SCATTER: "gloo:all_reduce",  # Gloo implements it as an all-reduce
     Op.ALL_GATHER: "gloo:all_gather",
     Op.BROADCAST: "gloo:broadcast",
     Op.REDUCE: "gloo:reduce",
@@ -31,7 +31,7 @@ _LOOKS_AHEAD = 64
 
 
 def calls_of(profile: KinetoProfile) -> list[ImportedCall]:
-    """The calls of a rank in the order in which they were asked for."""
+    """The calls of a rank in order of issue."""
     found = list(asked_for(profile))
     _carry_by_gloo(profile, [call for call in found if call.backend == "gloo"])
     _carry_by_kernels(profile, [call for call in found if call.backend == "nccl"])
@@ -39,7 +39,7 @@ def calls_of(profile: KinetoProfile) -> list[ImportedCall]:
 
 
 def _carry_by_gloo(profile: KinetoProfile, calls: list[ImportedCall]) -> None:
-    """Find when Gloo carried calls out, and the types that operators with lists do not say."""
+    """Find when Gloo executed the calls, and the dtypes missing for operators with lists."""
     waiting: dict[str, deque[ProfileSpan]] = defaultdict(deque)
     for span in profile.spans:
         if span.name.startswith(NATIVE[0]):
@@ -56,22 +56,22 @@ def _carry_by_gloo(profile: KinetoProfile, calls: list[ImportedCall]) -> None:
 
 
 def _fits(call: ImportedCall, span: ProfileSpan) -> bool:
-    """Whether a span of Gloo's may be this call: after it, and of as many elements."""
+    """Whether a span of Gloo can belong to this call: later, and with equally many elements."""
     if span.start_ns < call.span.start_ns:
         return False
     shapes = sizes_at(span.args, 0)
     if shapes is None or call.elements is None:
         return True
     size = sum(prod(shape) for shape in shapes)
-    if call.op is Op.ALL_GATHER and not call.ranks:  # it is given a part, of which there are some
+    if call.op is Op.ALL_GATHER and not call.ranks:  # its argument is a part, of an unknown number
         return size > 0 and call.elements % size == 0
     return size == call.elements or (bool(call.ranks) and size * len(call.ranks) == call.elements)
 
 
 def _carry_by_kernels(profile: KinetoProfile, calls: list[ImportedCall]) -> None:
-    """Find the kernels that NCCL moved the bytes of calls in: by their link, else by who launched.
+    """Find the NCCL kernels of calls: by their link, else by the launching call.
 
-    Older versions link no kernel to a call; who launched it did so within the call.
+    Older versions do not link kernels to calls; the launch then lies within the call.
     """
     by_link: dict[int, ProfileSpan] = {}
     launched: dict[tuple[int | str, int | str], list[tuple[int, ProfileSpan]]] = defaultdict(list)

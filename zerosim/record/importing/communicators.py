@@ -1,8 +1,8 @@
-"""What recorders of NCCL itself tell: calls of communicators, which know no ranks of the program.
+"""Recorders of NCCL itself: calls of communicators, without the ranks of the program.
 
-A communicator has a hash, a number of ranks, and each process a rank in it. The largest that a
-process is in gives its rank, if all processes agree; other communicators' ranks follow where each
-was seen. Sizes are in bytes, of what type of elements is not told.
+A communicator has a hash, a size, and a rank for each process in it. The largest communicator of a
+process gives its rank, if all processes agree; the ranks of other communicators follow from their
+members. Sizes are in bytes, without an element type.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ COLLECTIVES = {
     "Send": "send",
     "Recv": "recv",
 }
-"""What NCCL calls an operation, and what a record of PyTorch's calls it."""
+"""NCCL's name of an operation, and that in PyTorch's records."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Process:
-    """What one process told.
+    """The account of one process.
 
     Attributes:
-        member: its rank in each communicator, and how many ranks that has.
+        member: its rank in each communicator, and the communicator's size.
         spans: its calls as records of a profile, and annotations of the program.
-        kernels, launches: as a profile has them.
+        kernels, launches: as in a profile.
     """
 
     path: Path
@@ -68,10 +68,10 @@ def profiles_of(processes: Sequence[Process], *, is_timed: bool, note: str) -> l
     """The accounts of ranks.
 
     Args:
-        note: what else is to be said of such a recording.
+        note: a further note on such a recording.
 
     Raises:
-        TraceError: it is not told which ranks the processes are.
+        TraceError: the ranks of the processes are unknown.
     """
     sizes = Counter(
         {name: size for one in processes for name, (_, size) in one.member.items()}

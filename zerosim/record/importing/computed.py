@@ -1,8 +1,8 @@
-"""What a device computed, by unit, and when it stood still while bytes moved: from its kernels.
+"""Computation of a device by unit, and its stalls during communication, from its kernels.
 
-Holistic Trace Analysis (HTA) divides a device's time so: communication is what NCCL's kernels cover
-together, exposed is what of it no other kernel covers. The same intervals are waits here. Kernels
-that were launched for one unit, one right after another, are one computation.
+The times are divided as in Holistic Trace Analysis (HTA): communication is the union of NCCL's
+kernels; exposed communication is its part that no other kernel overlaps. The same intervals are
+waits here. Consecutive kernels that were launched for one unit are one computation.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def computed(profile: KinetoProfile, places: PhaseTimeline) -> Iterator[dict[str
 
 
 def _of_main_stream(kernels: Sequence[ProfileSpan]) -> list[ProfileSpan]:
-    """Those of the stream that computes for longest: others prepare what is sent."""
+    """The kernels of the busiest stream: other streams prepare communication."""
     lengths: Counter[object] = Counter()
     for kernel in kernels:
         lengths[kernel.thread] += kernel.end_ns - kernel.start_ns
@@ -72,7 +72,7 @@ def _of_main_stream(kernels: Sequence[ProfileSpan]) -> list[ProfileSpan]:
 def stalls(
     profile: KinetoProfile, calls: Sequence[ImportedCall]
 ) -> Iterator[tuple[Interval, ImportedCall]]:
-    """When bytes moved and nothing was computed, and the call that was over last by then."""
+    """Intervals of communication without computation, and the call that ended last by then."""
     moved = sorted((one for one in calls if one.carried is not None), key=_end)
     busy = union((one.start_ns, one.end_ns) for one in profile.computing)
     moving = union((one.carried.start_ns, one.carried.end_ns) for one in moved if one.carried)
@@ -95,7 +95,7 @@ def union(intervals: Iterable[Interval]) -> list[Interval]:
 
 
 def without(some: Sequence[Interval], others: Sequence[Interval]) -> Iterator[Interval]:
-    """What of some intervals no other covers; both are in order, and do not overlap."""
+    """The parts of some intervals that no other interval covers; both are sorted and disjoint."""
     ends = [end for _, end in others]
     for start, end in some:
         at = start
@@ -119,7 +119,7 @@ def _timed(turn: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Units:
-    """Which module the program was in, by FSDP2's annotations of its forward and backward."""
+    """The current module, by FSDP2's annotations of its forward and backward."""
 
     def __init__(self, profile: KinetoProfile) -> None:
         marks: list[tuple[int, str]] = []

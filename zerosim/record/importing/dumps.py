@@ -1,8 +1,8 @@
-"""Flight Recorder dumps as they lie on a disk: what each rank enqueued, read as plain values.
+"""Flight Recorder dumps as files: the calls that each rank enqueued, read as plain values.
 
-A dump is a pickle or JSON. A pickle may run anything, so only the opcodes of plain values are read
-here: whoever names a function or a class is refused before it is looked up. JSON has no lines of
-code. Gloo writes no groups, no state and no messages. Sources:
+A dump is a pickle or JSON. A pickle can execute anything, so only the opcodes of plain values are
+read here: a file that names a function or a class is rejected before any lookup. JSON has no lines
+of code. Gloo writes no groups, no state and no messages. Sources:
 torch/csrc/distributed/c10d/FlightRecorder.hpp, FlightRecorderDetail.hpp (2.3 to 2.13).
 """
 
@@ -27,17 +27,17 @@ from zerosim.record.text import as_text, one_line
 from zerosim.schema.events import Op
 
 RANK = re.compile(r"(\d+)(?:\.json|\.pkl|\.pickle)?$")
-"""How the name of a dump ends."""
+"""The suffix of a dump's name."""
 PICKLE = b"\x80"
 _MOST_BYTES = 2**29
 _MOST_ENTRIES = 2_000_000
 _LONGEST = 4096
 _FIRST = 16
-"""So many frames from the innermost stand between a call and its recording."""
+"""Number of innermost frames between a call and its recording."""
 _DEFAULT = "default_pg"
 _FRAMEWORK = re.compile(r"/(?:torch|deepspeed|zerosim/trace)/|^<|/contextlib\.py$")
 _ON_GLOO = {"reduce_scatter_single", "reduce_scatter_tensor", "reduce_scatter"}
-"""Functions of PyTorch whose call Gloo records as the all-reduce by which it does it."""
+"""Functions of PyTorch that Gloo records as the all-reduce that implements them."""
 
 
 class _Plain(pickle.Unpickler):
@@ -52,7 +52,7 @@ class _Plain(pickle.Unpickler):
 
 @dataclass(frozen=True, slots=True)
 class StackFrame:
-    """A line of code that a call came from."""
+    """A line of code in the stack of a call."""
 
     function: str
     file: str
@@ -61,17 +61,17 @@ class StackFrame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DumpedCall:
-    """One call that was enqueued; what the dump does not say is None, or "".
+    """One enqueued call; fields that the dump lacks are None or "".
 
     Attributes:
-        name: as the recorder has it, such as `nccl:all_reduce`.
-        op: UNKNOWN if no operation is known by that name.
-        is_message: it goes from one rank to another.
-        peer: of a message, the other end's place in the group.
-        given, gotten: the elements of each tensor that goes in, and that comes out.
-        dtype: of all of them, as the recorder has it.
-        thread: what the thread is called that asked; "" before PyTorch 2.6.
-        frames: from the innermost.
+        name: the recorder's name, such as `nccl:all_reduce`.
+        op: the operation; UNKNOWN if the name is unknown.
+        is_message: True for a point-to-point message.
+        peer: for a message, the index of the other rank in the group.
+        given, gotten: the elements of each input and output tensor.
+        dtype: their dtype, as named by the recorder.
+        thread: name of the calling thread; "" before PyTorch 2.6.
+        frames: stack frames, innermost first.
     """
 
     number: int
@@ -95,7 +95,7 @@ class DumpedCall:
 
     @property
     def source(self) -> str:
-        """The innermost line that is no framework's; "" if none is said."""
+        """The innermost line outside of frameworks; "" if there is none."""
         for frame in self.frames:
             if frame.file and frame.line and not _FRAMEWORK.search(frame.file):
                 short = "/".join(frame.file.rsplit("/", 2)[-2:])
@@ -108,7 +108,7 @@ class Dump:
     """One rank's dump.
 
     Attributes:
-        groups: the ranks of each process group, by name, as far as the dump says them.
+        groups: the ranks of each process group, by name, as far as the dump has them.
     """
 
     path: Path
@@ -120,14 +120,14 @@ class Dump:
 
 
 def is_dump(content: bytes) -> bool:
-    """Whether a file is a dump: a pickle, or JSON with entries of the recorder's."""
+    """Whether a file is a dump: a pickle, or JSON with the recorder's entries."""
     if content.startswith(PICKLE):
         return True
     return b'"entries"' in content and b'"pg_config"' in content and b'"traceEvents"' not in content
 
 
 def find_dumps(paths: Sequence[Path]) -> list[Path]:
-    """The dumps that are given, and those in folders that are given."""
+    """The given dumps, and those in given folders."""
     found: list[Path] = []
     for path in paths:
         inside = sorted(path.iterdir()) if path.is_dir() else [path]
@@ -165,11 +165,11 @@ def read_dump(path: Path, content: bytes) -> Dump:
     """Read one rank's dump; the rank is the number that ends the file's name.
 
     Args:
-        path: what messages call it.
-        content: of the file.
+        path: its name in messages.
+        content: the contents of the file.
 
     Raises:
-        TraceError: it is none, hostile or damaged, or its name has no rank.
+        TraceError: the file is not a dump, is hostile or damaged, or its name has no rank.
     """
     match = RANK.search(path.name)
     rank = int(match[1][:9]) if match is not None else MOST_RANKS
@@ -194,7 +194,7 @@ def _wrong(path: Path, why: str) -> TraceError:
 
 
 def _plain(path: Path, content: bytes) -> dict[str, Any]:
-    """What a file holds, as plain values."""
+    """The contents of a file, as plain values."""
     if len(content) > _MOST_BYTES:
         raise _wrong(path, f"it has more than {_MOST_BYTES:,} B")
     try:
@@ -278,7 +278,7 @@ def _entry(values: dict[str, Any], place: int) -> DumpedCall:
 
 
 def _group(values: dict[str, Any]) -> tuple[str, str]:
-    """The name and the description of a call's group; before PyTorch 2.4 there is a number."""
+    """Name and description of a call's group; before PyTorch 2.4, a number."""
     given = values.get("process_group")
     both = [_text(one) for one in given] if isinstance(given, list | tuple) else []
     name = both[0] if both else ""
@@ -286,7 +286,7 @@ def _group(values: dict[str, Any]) -> tuple[str, str]:
 
 
 def _elements(sizes: object) -> tuple[int, ...] | None:
-    """Of each tensor; None if a size is none."""
+    """The elements of each tensor; None if a size is invalid."""
     if not isinstance(sizes, list):
         return None
     shapes = [listed(list(one)) if isinstance(one, list | tuple) else None for one in sizes]
@@ -295,7 +295,7 @@ def _elements(sizes: object) -> tuple[int, ...] | None:
 
 
 def _dtype(given: object, gotten: object) -> str:
-    """The type of all tensors of a call; "" if they have several, or none is said."""
+    """The dtype of all tensors of a call; "" if they differ or it is missing."""
     said = next((some for some in (given, gotten) if isinstance(some, list) and some), [])
     found = {_text(one) for one in said}
     return found.pop() if len(found) == 1 else ""

@@ -1,8 +1,8 @@
-"""What Flight Recorder kept of a rank's calls, as a profile of the rank.
+"""The calls of a rank in Flight Recorder's dump, as a profile of the rank.
 
-Each call becomes a record of PyTorch's profiler with the annotations that its lines of code amount
-to. No dump knows a step of an optimizer: where the lines tell forward from backward, one of each is
-an iteration; where only backward is told, what recurs in it.
+Each call becomes a record of PyTorch's profiler, with annotations derived from its lines of code. A
+dump has no optimizer steps: if the lines distinguish forward from backward, one of each is an
+iteration; if only backward is known, its recurring part is one.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ _RECORDED = {
     Op.SEND: "send",
     Op.RECEIVE: "recv",
 }
-"""What a record of PyTorch's calls an operation."""
+"""The name of an operation in PyTorch's records."""
 _COALESCED = "coalesced"
-"""Of an entry that holds others together, which have entries of their own."""
+"""An entry that coalesces others, which have entries of their own."""
 _LINK = "External id"
 _LATEST_NS = 2**62
 _LEVELS = 16
 """A span and those around it, a nanosecond apart; an entry has fewer annotations."""
 _LEAST = 2
-"""So many rounds alike show that they are rounds."""
+"""Number of equal rounds that establish a period."""
 _ROUNDS = (
     "Flight Recorder knows no step of an optimizer: a forward with its backward is taken for an "
     "iteration; with accumulated gradients it is a micro-step of one"
@@ -64,7 +64,7 @@ _GLOO = (
 
 
 def enqueued(dumps: Sequence[Dump]) -> list[KinetoProfile]:
-    """The accounts of all ranks that have a dump."""
+    """The accounts of all ranks with a dump."""
     num_ranks = _num_ranks(dumps)
     windows = _windows(dumps)
     ranks = [_EnqueuedCalls.of(dump, windows) for dump in dumps]
@@ -75,7 +75,9 @@ def enqueued(dumps: Sequence[Dump]) -> list[KinetoProfile]:
 
 
 def _windows(dumps: Sequence[Dump]) -> dict[str, tuple[int, int]]:
-    """Of each group the calls that all dumps reach, which are not of one moment: first and last."""
+    """The calls of each group that all dumps include, which cover different times: first and
+    last.
+    """
     seen: dict[str, list[list[int]]] = defaultdict(list)
     for dump in dumps:
         mine: dict[str, list[int]] = defaultdict(list)
@@ -90,7 +92,7 @@ def _windows(dumps: Sequence[Dump]) -> dict[str, tuple[int, int]]:
 
 
 def _num_ranks(dumps: Sequence[Dump]) -> int:
-    """As many as are named, have a dump, or gave a part to what all gathered."""
+    """The number of ranks: those named, with a dump, or contributing to an all-gather."""
     named = [rank for dump in dumps for ranks in dump.groups.values() for rank in ranks]
     found = max((*named, *(dump.rank for dump in dumps))) + 1
     gathers = (
@@ -105,20 +107,22 @@ def _num_ranks(dumps: Sequence[Dump]) -> int:
 
 @dataclass(slots=True)
 class _Noted:
-    """An entry with what its lines of code say."""
+    """An entry with the meaning of its lines of code."""
 
     entry: DumpedCall
     names: list[str]
 
     @property
     def kind(self) -> tuple[Op, str, tuple[int, ...] | None]:
-        """What it has in common with the same call of another iteration."""
+        """The properties that it shares with the same call of another iteration."""
         return self.entry.op, self.entry.group, self.entry.given
 
 
 @dataclass(frozen=True, slots=True)
 class _EnqueuedCalls:
-    """What one rank enqueued, as far as all dumps reach, in order; and how much more."""
+    """The calls of one rank, in order, as far as all dumps reach; and the number of further
+    calls.
+    """
 
     dump: Dump
     noted: list[_Noted]
@@ -137,7 +141,7 @@ class _EnqueuedCalls:
 
     @property
     def is_from_start(self) -> bool:
-        """Whether nothing came before what is kept."""
+        """Whether nothing precedes the recorded calls."""
         return bool(self.noted) and self.noted[0].entry.number == 0
 
 
@@ -195,7 +199,7 @@ def _profile(rank: _EnqueuedCalls, num_ranks: int, rounds: _Rounds | None) -> Ki
 
 
 def _groups(dump: Dump, num_ranks: int) -> dict[str, tuple[int, ...]]:
-    """Of Gloo it is known that the default group has all ranks."""
+    """Gloo's default group has all ranks."""
     everybody = tuple(range(num_ranks))
     return {one.group: everybody for one in dump.entries if one.is_default} | dump.groups
 
@@ -236,16 +240,16 @@ def _carried(entry: DumpedCall, place: int) -> Iterator[ProfileSpan]:
 
 
 class _Rounds(NamedTuple):
-    """When each of what is taken for an iteration was over, and a sentence on what that is."""
+    """The end of each presumed iteration, and a sentence that explains it."""
 
     ends: list[int]
     note: str
 
 
 def _rounds(noted: Sequence[_Noted], *, is_from_start: bool) -> _Rounds | None:
-    """What is taken for an iteration; None if nothing is.
+    """The presumed iteration; None if there is none.
 
-    What came before the first whole one loses its annotations, as it is of no iteration.
+    Calls before the first complete one lose their annotations, as they belong to no iteration.
     """
     found = _whole_rounds(noted, is_from_start=is_from_start)
     rounds, note = (found, _ROUNDS) if found else (_recurring(noted), _RECURRENCE)
@@ -257,7 +261,7 @@ def _rounds(noted: Sequence[_Noted], *, is_from_start: bool) -> _Rounds | None:
 
 
 def _whole_rounds(noted: Sequence[_Noted], *, is_from_start: bool) -> list[list[_Noted]]:
-    """Each forward with its backward; none if they cannot be told apart."""
+    """Each forward with its backward; empty if they cannot be separated."""
     rounds: list[list[_Noted]] = []
     has_gone_back = True
     for one in noted:
@@ -277,9 +281,9 @@ def _whole_rounds(noted: Sequence[_Noted], *, is_from_start: bool) -> list[list[
 
 
 def _recurring(noted: Sequence[_Noted]) -> list[list[_Noted]]:
-    """The calls of backward, cut where they begin anew; none if they never do.
+    """The calls of backward, split where they begin again; empty if they never do.
 
-    Calls that are all alike may be one of an iteration or many: they are not cut.
+    Identical calls may belong to one iteration or to many: they are not split.
     """
     backward = [one for one in noted if is_backward(one.names)]
     kinds = [one.kind for one in backward]

@@ -1,8 +1,8 @@
-"""A PyTorch execution trace (`ExecutionTraceObserver`) as the spans that tell of communication.
+"""A PyTorch execution trace (`ExecutionTraceObserver`) as spans related to communication.
 
-It says what was called with what, in which order, and not when: a place in the order stands for a
-time here. What it says is put into the words of a profile, so that one reader of calls, places and
-purposes does for both.
+It has the calls with their arguments in order, without times: here, the position in that order
+stands in for the time. The contents are converted to the form of a profile, so that calls, places
+and purposes need one reader.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from zerosim.record.importing.values import ELEMENT_TYPES, counted
 
 GROUPS = "## process_group:init ##"
 LINK = "Record function id"
-"""What a profile calls the number by which it and an execution trace name the same call."""
+"""A profile's name for the number by which it and an execution trace identify a call."""
 _ROOTED = ("broadcast", "reduce", "gather", "scatter", "send", "recv", "wait")
-"""In whose record the rank may be another's."""
+"""Records in which the rank may be that of another process."""
 _APART_NS = 1000
 _TENSOR = re.compile(r"Tensor\(([^()]*)\)")
 _ATTRIBUTES = {
@@ -41,7 +41,7 @@ _ATTRIBUTES = {
     "global_rank_start": "Global rank start",
     "global_rank_stride": "Global rank stride",
 }
-"""What newer versions say of a record, and what a profile calls it."""
+"""Fields of newer versions, and their names in a profile."""
 _NO_GROUP = ("", None)
 
 
@@ -51,7 +51,7 @@ class _Attribute(msgspec.Struct, gc=False):
 
 
 class _Node(msgspec.Struct, gc=False):
-    """One operator; older versions have beside each other what newer ones have in `inputs`."""
+    """One operator; older versions list separately what newer ones have in `inputs`."""
 
     id: int = 0
     name: str = ""
@@ -76,13 +76,13 @@ class _ExecutionFile(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
-    """What one rank's file says.
+    """The contents of one rank's file.
 
     Attributes:
-        rank, num_ranks: None if it does not say.
-        groups: the ranks of each process group, by name; empty if it does not say.
-        spans: that are kept, in their order, with the arguments in a profile's words.
-        differentiated_ns: when operators ran that a backward came back to, ascending.
+        rank, num_ranks: None if not recorded.
+        groups: the ranks of each process group, by name; empty if not recorded.
+        spans: the spans kept, in order, with arguments named as in a profile.
+        differentiated_ns: times of operators that a backward refers to, ascending.
     """
 
     path: Path
@@ -151,7 +151,7 @@ def _read(path: Path, file: _ExecutionFile) -> Execution:
 
 
 def _modern(node: _Node) -> _Node:
-    """A node with what newer versions say in attributes in its fields."""
+    """A node, with the attributes of newer versions as fields."""
     for one in node.attrs:
         if one.name in ("rf_id", "tid", "seq_id", "fw_tid") and isinstance(one.value, int):
             setattr(node, one.name, one.value)
@@ -169,7 +169,7 @@ def _modern(node: _Node) -> _Node:
 
 
 def _ends(nodes: list[_Node]) -> dict[int, int]:
-    """The last node inside of each, by id: a node has a larger id than the one it is in."""
+    """The last node within each node, by id: a node has a larger id than its parent."""
     ends = {node.id: node.id for node in nodes}
     for node in reversed(nodes):
         if node.parent in ends and node.parent < node.id:
@@ -178,7 +178,7 @@ def _ends(nodes: list[_Node]) -> dict[int, int]:
 
 
 def _differentiated(nodes: list[_Node]) -> Iterator[int]:
-    """When operators ran whose number autograd's functions have as well."""
+    """Times of operators whose sequence number recurs in autograd's functions."""
     came_back = {node.seq_id for node in nodes if node.fw_tid > 0}
     for node in nodes:
         if node.fw_tid <= 0 <= node.seq_id and node.seq_id in came_back:
@@ -186,7 +186,7 @@ def _differentiated(nodes: list[_Node]) -> Iterator[int]:
 
 
 def _arguments(node: _Node) -> dict[str, Any]:
-    """What a profile would say of the same call."""
+    """The arguments of the same call in a profile."""
     values, shapes, types = (
         _decoded(raw) for raw in (node.inputs, node.input_shapes, node.input_types)
     )
@@ -213,7 +213,7 @@ def _decoded(raw: msgspec.Raw) -> list[Any]:
 
 
 def _flat(shape: Any, type_: str) -> tuple[Any, str]:
-    """The shapes and the type of an argument; lists of lists of tensors as one list."""
+    """The shapes and dtype of an argument; lists of lists of tensors as one list."""
     if type_.startswith("Tensor("):
         return shape, type_[len("Tensor(") : -1]
     if not type_.startswith("GenericList[") or "Tensor(" not in type_:
@@ -224,7 +224,7 @@ def _flat(shape: Any, type_: str) -> tuple[Any, str]:
 
 
 def _element_type(type_: str) -> str:
-    """What the tensors of an argument, or of a list of them, are of; "" if they are not all."""
+    """The dtype of the tensors of an argument or list; "" if not all are tensors."""
     found = set(_TENSOR.findall(type_))
     return found.pop() if len(found) == 1 else ""
 
@@ -234,7 +234,7 @@ def _is_nested(shape: Any) -> bool:
 
 
 def _of_values(values: list[Any], types: list[str], outputs: list[Any]) -> dict[str, Any]:
-    """What a record's values say: tensors, sequence, group, rank, name, splits, and newer ones."""
+    """The values of a record: tensors, sequence, group, rank, name, splits, and newer ones."""
     place = next((at for at, type_ in enumerate(types) if type_ == "String"), None)
     if place is None or place < 2 or place + 2 >= len(values):
         return {}
@@ -271,7 +271,7 @@ def _tensors(values: Any) -> Iterator[list[Any]]:
 def _groups(
     nodes: list[_Node],
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, str], int | None]:
-    """The process groups that were told of, and how many ranks there are."""
+    """The recorded process groups and the number of ranks."""
     for node in nodes:
         if node.name != GROUPS:
             continue
@@ -285,7 +285,7 @@ def _groups(
 
 
 def _rank(records: list[ProfileSpan], groups: dict[str, tuple[int, ...]]) -> int | None:
-    """Whose trace it is, where its records agree on one."""
+    """The rank of the trace, if its records agree."""
     ranks = set[int]()
     for record in records:
         args = record.args
@@ -304,7 +304,7 @@ def _rank(records: list[ProfileSpan], groups: dict[str, tuple[int, ...]]) -> int
 
 
 def sizes_of_groups(execution: Execution) -> dict[str, int]:
-    """How many ranks each group has that a record says a size of, or an exchange the parts of."""
+    """The size of each group, from records with a size or exchanges with parts."""
     found: dict[str, int] = {}
     for span in execution.spans:
         name = span.args.get("Process Group Name")

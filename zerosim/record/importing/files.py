@@ -1,4 +1,4 @@
-"""The files that were given, and what is in them, within bounds: they are somebody else's.
+"""The given files and their contents, within bounds: they come from elsewhere.
 
 An archive is read as a stream and nothing of it is written anywhere, so no name in it leads astray.
 """
@@ -18,14 +18,14 @@ from zerosim.base.errors import TraceError
 _ENDINGS = (".json", ".json.gz")
 _ARCHIVES = (".tar", ".tar.gz", ".tgz")
 _OTHERS = (".sqlite", ".log", ".jsonl", ".pickle", ".pkl")
-"""Of Nsight Systems, NCCL Inspector and Flight Recorder."""
+"""Files of Nsight Systems, NCCL Inspector and Flight Recorder."""
 _OF_RANK = re.compile(r"^[^.]*\d$")
-"""Names of Flight Recorder's dumps: what PyTorch was told, without an ending, and the rank."""
+"""Names of Flight Recorder's dumps: a configured prefix and the rank, without a suffix."""
 _GZIP = b"\x1f\x8b"
 _MOST_BYTES = 2**30
-"""Of a file, unpacked: a longer one is no window of a few steps."""
+"""Limit of a file, unpacked: a longer one is not a window of a few steps."""
 _MOST_TIMES = 200
-"""What JSON of a profiler unpacks to is 13 to 40 times as long; what is packed to do harm, 1000."""
+"""A profiler's JSON expands 13 to 40 times when unpacked; a zip bomb, 1000 times."""
 _LITTLE_BYTES = 2**26
 """So much may unpack from anything."""
 _MOST_FILES = 4096
@@ -33,10 +33,11 @@ _CHUNK = 1 << 20
 
 
 def find_files(paths: Sequence[Path]) -> list[Path]:
-    """The files that are meant: those given, and those in folders that are given.
+    """The files to read: those given, and those in given folders.
 
     Raises:
-        TraceError: one is not there or is no file, a folder has none, or there are too many.
+        TraceError: a file is missing or not a regular file, a folder has none, or there are too
+            many.
     """
     found: list[Path] = []
     for path in paths:
@@ -65,7 +66,7 @@ def _is_meant(name: str) -> bool:
 
 
 def read_contents(path: Path) -> Iterator[tuple[Path, bytes]]:
-    """What a file holds, unpacked; of an archive, each of its files, named as if it were a folder.
+    """The unpacked contents of a file; for an archive, of each of its files, named as in a folder.
 
     Raises:
         TraceError: it cannot be read or unpacked, or is too long.
@@ -98,7 +99,7 @@ def read_contents(path: Path) -> Iterator[tuple[Path, bytes]]:
 
 
 def read_bytes(path: Path) -> bytes:
-    """What one file holds, unpacked if it is packed.
+    """The contents of one file, unpacked if compressed.
 
     Raises:
         TraceError: it cannot be read or unpacked, or is too long.
@@ -119,7 +120,7 @@ def _most_bytes(path: Path) -> int:
 
 
 def _unpacked(path: Path, content: bytes) -> bytes:
-    """What a file of an archive holds, which may be packed itself."""
+    """The contents of a file of an archive, which may be compressed itself."""
     if not content.startswith(_GZIP):
         return content
     most = min(_MOST_BYTES, max(_LITTLE_BYTES, _MOST_TIMES * len(content)))

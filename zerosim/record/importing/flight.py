@@ -1,6 +1,6 @@
-"""Flight Recorder dumps as calls of ranks, of which a diagnosis can say where they do not fit.
+"""Flight Recorder dumps as calls of ranks, for the diagnosis of mismatches.
 
-Gloo writes no groups, no state and no messages: what follows from that is said in notes.
+Gloo writes no groups, no state and no messages: notes give the consequences.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from zerosim.schema.manifest import Manifest, Source
 
 @dataclass(frozen=True, slots=True)
 class Dumps:
-    """What was read.
+    """The result of reading dumps.
 
     Attributes:
         trace: calls without iterations, in the order in which each rank enqueued them.
-        notes: what the dumps do not say, a sentence each.
+        notes: the information that the dumps lack, one sentence each.
     """
 
     trace: Trace
@@ -31,7 +31,7 @@ class Dumps:
 
 
 def read_dumps(paths: Sequence[Path]) -> Dumps:
-    """Read dumps, one a rank, whose number ends the file's name.
+    """Read dumps, one per rank; the rank is the number at the end of the file's name.
 
     Raises:
         TraceError: a file is no dump, hostile, damaged, or of a rank that has one already.

@@ -1,6 +1,6 @@
 """NCCL Inspector's lines: a JSON object for each call that a communicator completed.
 
-It says sizes, durations and an order, and when something was only if it was verbose. Source:
+It has sizes, durations and an order; timestamps only in verbose mode. Source:
 NVIDIA/nccl, plugins/profiler/inspector/README.md and inspector_json.cc (format v4.0).
 """
 
@@ -19,14 +19,14 @@ from zerosim.record.importing.kineto import KinetoProfile
 from zerosim.record.importing.spans import ProfileSpan
 
 MARK = b'_perf"'
-"""Stands in each of its lines: "coll_perf" or "p2p_perf"."""
+"""A key in each of its lines: "coll_perf" or "p2p_perf"."""
 _NOTE = (
     "NCCL Inspector leaves out messages below a size (8,192 B unless told otherwise) and what its "
     "buffers had no room for: what it has is not all that was called"
 )
 _LINK = "External id"
 _MOST_US = 2**52
-"""Since 1970, and as many before it comes to an end."""
+"""Limit of times, since 1970."""
 
 
 class _Header(msgspec.Struct):
@@ -101,7 +101,7 @@ def inspected(lines: Sequence[InspectedLine]) -> list[KinetoProfile]:
     """The accounts of all ranks.
 
     Raises:
-        TraceError: lines contradict each other, or do not say which ranks they are of.
+        TraceError: lines contradict each other, or the ranks are unknown.
     """
     by_process: dict[tuple[str, int], list[InspectedLine]] = defaultdict(list)
     for path, line in lines:
@@ -123,7 +123,7 @@ def inspected(lines: Sequence[InspectedLine]) -> list[KinetoProfile]:
 
 
 def _times(line: _Line) -> tuple[int, int, int] | None:
-    """When a call was made, began and ended, in µs since 1970."""
+    """Times of issue, start and end of a call, in µs since 1970."""
     given = line.coll_perf and line.coll_perf.event_trace_ts
     if not given or not given.kernel_events:
         return None
@@ -133,7 +133,7 @@ def _times(line: _Line) -> tuple[int, int, int] | None:
 
 
 def _add(process: Process, lines: Iterable[_Line], *, is_timed: bool) -> None:
-    """Note a process's calls: at their times, else one after another, each as long as it took."""
+    """Add a process's calls: at their times, else one after another with their durations."""
     now = 1
     links = count(1)
     for line in sorted(lines, key=lambda one: (one.header.id, _order(one))):
@@ -161,7 +161,7 @@ def _order(line: _Line) -> tuple[int, int]:
 
 
 def _told(line: _Line) -> tuple[str, int | None, int]:
-    """Of a call: its name, its size in bytes, how long it took in µs."""
+    """Name, size in bytes and duration in µs of a call."""
     if line.coll_perf is not None:
         one = line.coll_perf
         return one.coll, one.coll_msg_size_bytes, min(max(one.coll_exec_time_us, 0), _MOST_US)

@@ -1,8 +1,8 @@
 """Execution traces and profiles of the same steps become one account of each rank.
 
-A profile says when, an execution trace says with what: sizes, types and parts of every call, and
-groups. Newer versions give a call the same number in both; else calls of a thread are the same if
-they come in the same order with the same shapes.
+A profile has the times; an execution trace has the arguments: sizes, types and parts of every call,
+and groups. Newer versions give a call the same number in both; otherwise, calls of a thread match
+if they have the same order and shapes.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from zerosim.record.importing.values import counted
 
 _SEQUENCE = "Seq"
 _NO_CALLS = (None, "wait")
-"""Of records outside of operators: older ones do not say what they are of."""
+"""Records outside of operators: older ones lack their kind."""
 
 
 def joined(
     profiles: Sequence[KinetoProfile], executions: Sequence[Execution]
 ) -> list[KinetoProfile]:
-    """One profile for each rank: with what its execution trace says, or of that alone.
+    """One profile per rank: with its execution trace, or from that alone.
 
     Raises:
-        TraceError: it is not known whose an execution trace is, or it is of other steps.
+        TraceError: the rank of an execution trace is unknown, or it covers other steps.
     """
     left = list(executions)
     found = []
@@ -45,7 +45,7 @@ def joined(
 def _of_profile(
     profile: KinetoProfile, executions: Sequence[Execution], *, alone: bool
 ) -> Execution | None:
-    """The execution trace of the same process, by its number, in containers by its rank as well."""
+    """The execution trace of the same process, by pid; in containers also by rank."""
     fits = [one for one in executions if one.pid == profile.pid]
     if len(fits) != 1:
         fits = [one for one in fits or executions if one.rank == profile.rank]
@@ -55,7 +55,7 @@ def _of_profile(
 
 
 def _with_arguments(profile: KinetoProfile, execution: Execution) -> KinetoProfile:
-    """A profile with what an execution trace says of the same calls.
+    """A profile with the details that an execution trace has of the same calls.
 
     Raises:
         TraceError: they have no call in common.
@@ -99,7 +99,7 @@ def _calls(spans: Sequence[ProfileSpan]) -> list[ProfileSpan]:
 
 
 def _add_arguments(span: ProfileSpan, other: ProfileSpan) -> None:
-    """What an execution trace says of a call, and of the records and spans inside of it."""
+    """The details of a call in an execution trace, and of the records and spans within it."""
     span.args |= {name: value for name, value in other.args.items() if value is not None}
     said: dict[str, list[ProfileSpan]] = defaultdict(list)
     for one in reversed(other.within()):
@@ -113,7 +113,7 @@ def _add_arguments(span: ProfileSpan, other: ProfileSpan) -> None:
 def _pairs(
     mine: Sequence[ProfileSpan], theirs: Sequence[ProfileSpan]
 ) -> Iterator[tuple[ProfileSpan, ProfileSpan]]:
-    """Calls of a profile with the same ones of an execution trace."""
+    """Pairs of calls of a profile and an execution trace."""
     said = {one.args[LINK]: one for one in theirs}
     linked = [(one, said.get(counted(one.args, LINK))) for one in mine]
     found = [(one, other) for one, other in linked if other and other.name == one.name]
@@ -133,9 +133,9 @@ def _pairs(
 def _aligned(
     mine: Sequence[ProfileSpan], theirs: Sequence[ProfileSpan]
 ) -> list[tuple[ProfileSpan, ProfileSpan]]:
-    """The pairs of two threads, one of which was looked at for longer; empty if they differ.
+    """The pairs of two threads, one of which was observed longer; empty if they differ.
 
-    If they fit at several places, as equal steps do, it is not known which numbers calls have.
+    If they match at several offsets, as equal steps do, the numbers of the calls are unknown.
     """
     longer, shorter = (mine, theirs) if len(mine) >= len(theirs) else (theirs, mine)
     fits = [
@@ -153,13 +153,15 @@ def _aligned(
 
 
 def _is_same(one: ProfileSpan, other: ProfileSpan) -> bool:
-    """Whether two accounts may be of one call: of the same operator, with the same shapes."""
+    """Whether two records can be of one call: the same operator with the same shapes."""
     sizes = zip(one.args.get("Input Dims", ()), other.args.get("Input Dims", ()), strict=False)
     return one.name == other.name and all(a == b or not a or not b for a, b in sizes)
 
 
 def _with_groups(execution: Execution, num_ranks: int) -> Execution:
-    """What older versions name by an address has a name, where it is known to be all ranks."""
+    """The name of a group that older versions identify by address, if it is known to have all
+    ranks.
+    """
     names = (f"everyone {number}" if number else "everyone" for number in count())
     everyone = {
         name: next(names)
@@ -176,10 +178,10 @@ def _with_groups(execution: Execution, num_ranks: int) -> Execution:
 
 
 def _alone(execution: Execution, profiles: Sequence[KinetoProfile]) -> KinetoProfile:
-    """An execution trace that no profile is there for: an order without times.
+    """An execution trace without a profile: an order without times.
 
     Raises:
-        TraceError: it does not say whose it is, or profiles of other ranks are there.
+        TraceError: its rank is unknown, or there are profiles of other ranks.
     """
     if profiles:
         raise TraceError(

@@ -1,7 +1,7 @@
-"""A PyTorch profiler trace (Kineto's JSON) as the spans that tell of communication.
+"""A PyTorch profiler trace (Kineto's JSON) as spans related to communication.
 
-What is kept of an event is decided by its name and category, before its arguments are looked at: a
-trace has hundreds of thousands of events, and hundreds of these.
+Name and category decide whether an event is kept, before its arguments are parsed: a trace has
+hundreds of thousands of events, and hundreds of these.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from zerosim.record.importing.values import counted, ranks_in
 OPERATOR = "c10d::"
 RECORD = "record_param_comms"
 NATIVE = ("gloo:", "nccl:", "hccl:", "xccl:", "ucc:", "mpi:")
-"""What backends call the spans of what they carry out."""
+"""The backends' names of the spans of their operations."""
 ENGINE = "autograd::engine::evaluate_function: "
 ACCUMULATES = "torch::autograd::AccumulateGrad"
 STEP, ZERO = "Optimizer.step#", "Optimizer.zero_grad#"
@@ -33,12 +33,12 @@ DTENSOR = ("Redistribute", "_ToTorchTensor", "_FromTorchTensor")
 HIDDEN = "symm_mem::"
 """Operators that move bytes between ranks and leave no record of it."""
 _HIDDEN_KERNEL = re.compile(r"cross_device_reduce\w*|multimem\w*")
-"""Kernels that do, where no operator says so."""
+"""Kernels of communication, if no operator is recorded."""
 KEPT = (
     *(OPERATOR, RECORD, *NATIVE, ENGINE, ACCUMULATES, STEP, ZERO, WINDOW, WRAPPED, FSDP2, FSDP1),
     *(*DTENSOR, HIDDEN),
 )
-"""What the names of spans begin with that tell of communication."""
+"""Prefixes of the names of spans related to communication."""
 SHAPES = "Input Dims"
 _NO_SHAPES = "profile with record_shapes=True"
 _OF_LISTS = (
@@ -72,7 +72,7 @@ _NAMES = {
 
 
 class _KinetoFile(msgspec.Struct, rename=_NAMES):
-    """What is asked of a file, wherever in it that stands."""
+    """A value to look up in a file, at any position."""
 
     events: list[_Event]
     distributed: dict[str, Any] | None = None
@@ -82,22 +82,22 @@ class _KinetoFile(msgspec.Struct, rename=_NAMES):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KinetoProfile:
-    """What one rank's file says.
+    """The contents of one rank's file.
 
     Attributes:
-        groups: the ranks of each process group, by name; empty if the file does not say.
-        begin_ns, end_ns: of all that was profiled.
-        spans: that are kept, in the order of their beginning.
-        differentiated_ns: when operators ran that a backward came back to, ascending.
-        kernels: of NCCL, on the device.
-        launches: by correlation, the thread and the time that a kernel was launched at.
-        hidden: what moved bytes and left no record of how many, in order: operators, or kernels
-            that no operator says.
+        groups: the ranks of each process group, by name; empty if not recorded.
+        begin_ns, end_ns: start and end of the profile.
+        spans: the spans kept, in order of their start.
+        differentiated_ns: times of operators that a backward refers to, ascending.
+        kernels: kernels of NCCL on the device.
+        launches: thread and time of each kernel's launch, by correlation id.
+        hidden: data movement without a recorded size, in order: operators, or kernels without an
+            operator.
         computing: the device's other kernels, in order.
-        is_timed: whether times are times; if not, they only say an order.
-        counts_iterations: whether what is annotated tells one iteration from another.
-        unsized, apart: what to try where sizes, or groups, are not recorded.
-        notes: what else is to be said of it, a sentence each.
+        is_timed: False if times only give an order.
+        counts_iterations: whether annotations distinguish iterations.
+        unsized, apart: advice if sizes, or groups, are not recorded.
+        notes: further notes, one sentence each.
     """
 
     path: Path
@@ -132,11 +132,11 @@ def read_profile(path: Path, content: bytes) -> KinetoProfile:
     """Read one rank's trace.
 
     Args:
-        path: what messages call it.
-        content: of the file.
+        path: its name in messages.
+        content: the contents of the file.
 
     Raises:
-        TraceError: it is damaged or none, or does not say whose it is.
+        TraceError: the file is damaged or not a profile, or its rank is unknown.
     """
     file = _decoded(path, content)
     rank, num_ranks, info = _identity(path, file.distributed)
@@ -168,7 +168,7 @@ def read_profile(path: Path, content: bytes) -> KinetoProfile:
 
 
 class _KeptEvents:
-    """What is kept of a file's events."""
+    """The events of a file that are kept."""
 
     def __init__(self, file: _KinetoFile) -> None:
         self.spans: list[ProfileSpan] = []
@@ -193,7 +193,7 @@ class _KeptEvents:
         self.computing.sort(key=in_order)
         nest(self.spans)
         if asked := [one for one in self.spans if one.name.startswith(HIDDEN)]:
-            self.hidden = asked  # whose kernels the others are
+            self.hidden = asked  # the other kernels belong to these
         self.hidden.sort(key=in_order)
         self.launches = self._launches(file)
 
@@ -208,7 +208,7 @@ class _KeptEvents:
             self.computing.append(_span(file, event))
 
     def _launches(self, file: _KinetoFile) -> dict[int, ProfileSpan]:
-        """What launched the kernels; newer versions link them to a call themselves."""
+        """The launches of kernels; newer versions link kernels to calls themselves."""
         kernels = (*self.kernels, *self.computing)
         wanted = {counted(one.args, "correlation") for one in kernels} - {None}
         found: dict[int, ProfileSpan] = {}
@@ -263,14 +263,14 @@ def _identity(path: Path, info: dict[str, Any] | None) -> tuple[int, int, dict[s
 def group_config(
     config: object, num_ranks: int
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
-    """The process groups with their ranks and backends, as far as PyTorch's list says them."""
+    """The process groups with ranks and backends, as far as PyTorch's list has them."""
     groups: dict[str, tuple[int, ...]] = {}
     backends: dict[str, str] = {}
     for one in config if isinstance(config, list) else ():
         if not isinstance(one, dict) or "pg_name" not in one:
             continue
         ranks = ranks_in(one.get("ranks"), num_ranks)
-        if not ranks and counted(one, "group_size") == num_ranks:  # "[]" says all of them
+        if not ranks and counted(one, "group_size") == num_ranks:  # "[]" means all ranks
             ranks = tuple(range(num_ranks))
         if ranks:
             groups[str(one["pg_name"])] = ranks
@@ -290,7 +290,7 @@ def _span(file: _KinetoFile, event: _Event) -> ProfileSpan:
 
 
 def _ns(file: _KinetoFile, microseconds: float) -> int:
-    """A time since 1970; older traces have no base, and count from there themselves."""
+    """A time since 1970; older traces have no base and count from 1970 themselves."""
     time = file.base_time_ns + round(microseconds * 1000)
     if not 0 <= time < 2**62:
         raise ValueError(f"the time {microseconds} µs is in no century")

@@ -1,4 +1,4 @@
-"""What PyTorch's backends call what they carry out: in spans, in records, in dumps.
+"""The names of operations in PyTorch's backends: in spans, in records, in dumps.
 
 Sources: ProcessGroupNCCL.cpp, ProcessGroupGloo.cpp (`profilingTitle`), PyTorch 1.12 to 2.13.
 """
@@ -28,7 +28,7 @@ OPERATIONS = {
     "send": Op.SEND,
     "recv": Op.RECEIVE,
 }
-"""By what stands behind the backend's name and a colon, as in `nccl:all_reduce`."""
+"""By the part of the name after the backend and a colon, as in `nccl:all_reduce`."""
 RECORDED: dict[str, tuple[Op, str]] = {
     "allreduce": (Op.ALL_REDUCE, "In"),
     "allreduce_coalesced": (Op.ALL_REDUCE, "In"),
@@ -48,4 +48,4 @@ RECORDED: dict[str, tuple[Op, str]] = {
     "scatter": (Op.SCATTER, ""),
     "barrier": (Op.BARRIER, ""),
 }
-"""What a record of NCCL's calls an operation, and which of its two sizes is the payload."""
+"""Names of operations in NCCL's records, and which of the two sizes is the payload."""

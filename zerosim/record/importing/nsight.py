@@ -1,9 +1,9 @@
 """An SQLite export of Nsight Systems (`nsys export --type sqlite`): NCCL's own ranges and kernels.
 
-NCCL annotates each call in the NVTX domain "NCCL" with what it was asked for; PyTorch and others
-annotate phases. Tables and columns differ between versions, so each is looked for first. Sources:
-Nsight Systems, "SQLite Export Schema Reference"; NVIDIA/nccl, src/include/nvtx_payload_schemas.h.
-Written by these, and never tried with a file of a real machine.
+NCCL annotates each call with its arguments in the NVTX domain "NCCL"; PyTorch and others annotate
+phases. Tables and columns differ between versions, so each is looked up first. Sources: Nsight
+Systems, "SQLite Export Schema Reference"; NVIDIA/nccl, src/include/nvtx_payload_schemas.h. Written
+from these, and never tested with a file of a real machine.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ SQLITE = b"SQLite format 3\x00"
 _COMMUNICATOR, _RANK, _RANKS = "NCCL communicator ID", "Rank", "No. of ranks"
 _PREFIX = "nccl"
 _RANGES = (59, 60)
-"""Event types of NVTX: what is pushed and popped, what begins and ends."""
+"""Event types of NVTX: push/pop ranges and start/end ranges."""
 _MOST_STEPS = 2 * 10**8
-"""Of SQLite's machine for all questions: a file may be made to take for ever."""
+"""Limit of SQLite's instructions over all queries: a crafted file could run forever."""
 _EVERY = 10**6
 _MOST_ROWS = 2**24
 _MOST_NS = 2**61
@@ -47,7 +47,7 @@ def read_nsight(path: Path, content: bytes) -> list[KinetoProfile]:
     """The ranks of one export: those of one node as a rule.
 
     Raises:
-        TraceError: it is damaged, hostile, or says nothing of NCCL.
+        TraceError: the file is damaged, hostile, or has no calls of NCCL.
     """
     try:
         database = sqlite3.connect(":memory:")
@@ -66,7 +66,7 @@ def read_nsight(path: Path, content: bytes) -> list[KinetoProfile]:
 
 
 class _Tables:
-    """The tables of an export, of which some may not be there."""
+    """The tables of an export; some may be missing."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database, self._steps = database, 0
@@ -80,7 +80,7 @@ class _Tables:
         return int(self._steps > _MOST_STEPS)
 
     def rows(self, table: str, *columns: str) -> Iterator[tuple[Any, ...]]:
-        """Some columns of a table, in which those that it lacks are None; none if it lacks."""
+        """Some columns of a table; missing columns are None, a missing table is empty."""
         if table not in self.names:
             return
         asked = self._database.execute(_TABLES[table])
@@ -124,7 +124,7 @@ def _lasts(begin: object, end: object) -> bool:
 
 
 def _payload(text: object) -> dict[str, Any]:
-    """What NCCL says of a call, however deep the version at hand has it."""
+    """NCCL's payload of a call, at the nesting of the version at hand."""
     if not isinstance(text, str):
         return {}
     found: dict[str, Any] = {}
@@ -149,7 +149,7 @@ def _number(said: dict[str, Any], name: str) -> int | None:
 def _add(
     process: Process, name: str, said: dict[str, Any], when: tuple[int, int], thread: int
 ) -> None:
-    """A call of NCCL, or the making of a communicator."""
+    """A call of NCCL, or the creation of a communicator."""
     communicator = str(said[_COMMUNICATOR])
     rank, size = _number(said, _RANK), _number(said, _RANKS)
     if rank is not None and size is not None:
@@ -167,7 +167,7 @@ def _add(
 def _add_kernels(
     tables: _Tables, texts: dict[Any, Any], processes: dict[int, Process], shift: int
 ) -> None:
-    """The kernels of NCCL and what launched them, by which a call finds its own."""
+    """The kernels of NCCL and their launches, by which a call finds its kernel."""
     wanted: set[tuple[int, int]] = set()
     for begin, end, link, number, process_id in tables.rows(
         *("CUPTI_ACTIVITY_KIND_KERNEL", "start", "end", "correlationId", "shortName", "globalPid")

@@ -1,14 +1,14 @@
-"""Where a program was: the phases of its iterations, from what a profile says of its order.
+"""The position of the program: phases of its iterations, from the order of a profile.
 
 The same order as `zerosim.trace.autolabel.phases` follows in a program that runs, from marks:
 
-    forward    PyTorch's wrappers annotate it; operators that a backward came back to ran in it
+    forward    annotated by PyTorch's wrappers; operators that a backward refers to ran in it
     backward   autograd's engine evaluates functions
     update     `Optimizer.step#`, the outermost
     outside    after the update, until the next forward
 
-An iteration ends with its update, or when gradients that no update used are thrown away. One that
-began before the window is none: what is seen of it belongs to none. `ProfilerStep#N` gives
+An iteration ends with its update, or when gradients are discarded without an update. One that began
+before the window does not count: its events belong to no iteration. `ProfilerStep#N` gives
 iterations the program's own numbers, if it has one for each.
 """
 
@@ -39,7 +39,7 @@ _FORWARDS = (f"{FSDP2}root_pre_forward", f"{FSDP2}pre_forward")
 
 @dataclass(frozen=True, slots=True)
 class PhaseStart:
-    """Where a program is from a time on."""
+    """The position of the program from a time on."""
 
     begin_ns: int
     iteration: int
@@ -75,7 +75,7 @@ class PhaseTimeline:
         self._begins = [one.begin_ns for one in self.all]
 
     def at(self, time_ns: int) -> PhaseStart:
-        """Where the program is at a time."""
+        """The position of the program at a time."""
         place = bisect_right(self._begins, time_ns) - 1
         return self.all[place] if place >= 0 else PhaseStart(time_ns, -1, 0, Phase.OUTSIDE)
 
@@ -114,14 +114,16 @@ def _is_inner(span: ProfileSpan, name: str) -> bool:
 
 
 def _trains(span: ProfileSpan, flows: tuple[int, ...]) -> bool:
-    """Whether a backward came back to what ran in a wrapper; what comes before one is no proof."""
+    """Whether a backward refers to operators in a wrapper; those before a backward prove
+    nothing.
+    """
     if span.name != WRAPPED or not flows:
         return True
     return bisect_right(flows, span.end_ns) > bisect_right(flows, span.start_ns)
 
 
 def _union(spans: Iterable[ProfileSpan]) -> list[tuple[int, int]]:
-    """The times in which any of these is open, ascending."""
+    """The intervals in which any of these is open, ascending."""
     found: list[tuple[int, int]] = []
     for begin, end in sorted((one.start_ns, one.end_ns) for one in spans):
         if found and begin <= found[-1][1]:
@@ -132,7 +134,7 @@ def _union(spans: Iterable[ProfileSpan]) -> list[tuple[int, int]]:
 
 
 def _places(marks: list[tuple[int, _Mark]]) -> Iterator[PhaseStart]:
-    """What the marks amount to; the first of them may lie within an iteration."""
+    """The positions derived from the marks; the first mark may lie within an iteration."""
     has_forwards = any(mark is _Mark.FORWARD for _, mark in marks)
     walk = _Walk(has_forwards)
     is_cut = has_forwards and marks[0][1] in _AMIDST
@@ -153,7 +155,7 @@ _AMIDST = (_Mark.BACKWARD, _Mark.ADDS, _Mark.UPDATE, _Mark.UPDATED)
 
 @dataclass(slots=True)
 class _Walk:
-    """Where marks lead to.
+    """The state of the timeline while marks are read.
 
     Attributes:
         has_forwards: whether a forward is ever seen; if not, iterations begin with backward.
@@ -167,7 +169,7 @@ class _Walk:
     has_gone_back: bool = False
 
     def pass_by(self, mark: _Mark) -> None:
-        """Go on to where a mark is."""
+        """Advance to the position of a mark."""
         match mark:
             case _Mark.FORWARD:
                 self._begin(Phase.FORWARD)
@@ -187,7 +189,7 @@ class _Walk:
                 pass
 
     def _begin(self, phase: Phase) -> None:
-        """A forward, or a backward of which no forward was seen: maybe of another micro-step."""
+        """A forward, or a backward without a forward before it: possibly of another micro-step."""
         iteration, micro_step, _ = self.here
         if self.has_stepped:
             iteration, micro_step = iteration + 1, 0
@@ -218,7 +220,7 @@ def _whole(places: list[PhaseStart], *, is_cleared: bool) -> list[PhaseStart]:
 
 
 def _numbers(places: list[PhaseStart], windows: list[ProfileSpan]) -> dict[int, int]:
-    """The program's own number of each iteration, if each has one to itself."""
+    """The program's own number of each iteration, if each has a distinct one."""
     found: dict[int, int] = {}
     begins = [one.start_ns for one in windows]
     for place in places:

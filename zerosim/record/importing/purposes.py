@@ -1,7 +1,7 @@
-"""Why a call was made and for which unit, from the annotations that it was made in.
+"""Purpose and unit of a call, from the annotations around it.
 
-Frameworks annotate what they do for a profile; a call outside of any annotation that is known is
-unlabelled, as one is that a program makes by itself.
+Frameworks annotate their work for profiles; a call outside of any known annotation is unlabelled,
+like a call of the program itself.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ OF_FSDP1 = {
 _ZERO_REDUNDANCY = f"{STEP}ZeroRedundancyOptimizer"
 _INTEGERS = ("int64", "int32", "int16", "int8", "uint8", "bool")
 _OF_BUCKETS = "int32"
-"""The type in which DDP's reducer tells other ranks of its buckets; buffers count in int64."""
+"""The dtype of DDP's broadcast of bucket assignments; buffers count in int64."""
 
 
 @dataclass(slots=True)
 class Purposes:
-    """Explains the calls of one rank, which are told in their order.
+    """Explains the calls of one rank, which are passed in order.
 
     Attributes:
-        wraps: whether anything in the profile is wrapped in DDP.
-        names: which of FSDP2's annotations name modules: one without a name is of the root then,
-            as older versions name none.
+        wraps: whether a module in the profile is wrapped in DDP.
+        names: FSDP2's annotations that name modules: if there are any, one without a name is the
+            root's; older versions name none.
     """
 
     wraps: bool
@@ -50,13 +50,13 @@ class Purposes:
 
     @classmethod
     def of(cls, profile: KinetoProfile) -> Purposes:
-        """Of the calls of a profile."""
+        """The explainer for the calls of a profile."""
         found = (_FSDP2.fullmatch(span.name) for span in profile.spans)
         names = frozenset(match[1] for match in found if match and match[2])
         return cls(any(span.name == WRAPPED for span in profile.spans), names)
 
     def explain(self, call: ImportedCall, place: PhaseStart) -> tuple[Purpose, str]:
-        """Why a call was made, and for which unit; "" if that is not known."""
+        """Purpose and unit of a call; "" if unknown."""
         around = call.span.around()
         return (
             self._of_sharding(around)
@@ -66,7 +66,7 @@ class Purposes:
         )
 
     def _of_sharding(self, around: list[ProfileSpan]) -> tuple[Purpose, str] | None:
-        """What FSDP calls, and for which of its modules."""
+        """The calls of FSDP, with their modules."""
         for span in around:
             if (match := _FSDP2.fullmatch(span.name)) and match[1] in _OF_FSDP2:
                 return _OF_FSDP2[match[1]], match[2] or ("root" if match[1] in self.names else "")
@@ -78,7 +78,7 @@ class Purposes:
     def _of_wrapper(
         self, call: ImportedCall, place: PhaseStart, around: list[ProfileSpan]
     ) -> tuple[Purpose, str] | None:
-        """What DDP calls: its reducer in backward, the wrapper in forward."""
+        """The calls of DDP: its reducer in backward, the wrapper in forward."""
         if not self.wraps or any(map(_is_of_dtensor, around)):
             return None
         if call.op is Op.ALL_REDUCE and any(one.name.startswith(ENGINE) for one in around):
@@ -87,7 +87,7 @@ class Purposes:
             here = place.iteration, place.micro_step
             self._buckets = self._buckets + 1 if here == self._backward else 0
             self._backward = here
-            unit = f"bucket {self._buckets}" if place.iteration >= 0 else ""  # as nobody counts
+            unit = f"bucket {self._buckets}" if place.iteration >= 0 else ""  # not counted
             return Purpose.REDUCE_GRADIENTS, unit
         if call.op is Op.BROADCAST and any(one.name == WRAPPED for one in around):
             is_told = call.dtype == _OF_BUCKETS
@@ -96,7 +96,7 @@ class Purposes:
 
 
 def _of_optimizer(call: ImportedCall, around: list[ProfileSpan]) -> tuple[Purpose, str] | None:
-    """What PyTorch's optimizers hand on in their step."""
+    """The calls of PyTorch's optimizers in their step."""
     if not any(span.name.startswith(_ZERO_REDUNDANCY) for span in around):
         return None
     is_handed_on = call.op in (Op.BROADCAST, Op.ALL_GATHER)
@@ -104,7 +104,7 @@ def _of_optimizer(call: ImportedCall, around: list[ProfileSpan]) -> tuple[Purpos
 
 
 def _of_call(call: ImportedCall, place: PhaseStart, around: list[ProfileSpan]) -> Purpose:
-    """What the call itself and DTensor around it say."""
+    """The purpose given by the call itself and the DTensor annotation around it."""
     if call.op is Op.BARRIER:
         return Purpose.SYNCHRONIZE
     if place.phase not in (Phase.FORWARD, Phase.BACKWARD):

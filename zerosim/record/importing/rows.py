@@ -1,4 +1,4 @@
-"""A rank's profile as the rows of a trace, the same that tracing writes."""
+"""A rank's profile as the rows of a trace, equal to those of a recorder."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ALGORITHMS = {"gloo": Algorithm.GLOO, "nccl": Algorithm.NCCL}
 _COUNTED: dict[str, object] = {"counted_by": "as many elements as gradients are added up for"}
 _MESSAGES = (Op.SEND, Op.RECEIVE)
 _AWAITED = "awaited"
-"""Of a wait, the values of the call that it is for, until they have a number."""
+"""A wait's fields, until its call has a number."""
 
 
 class RankRows:
@@ -93,7 +93,7 @@ class RankRows:
             yield "event", Event(id=number, rank=profile.rank, parent=parent, **own)
 
     def _stalls(self, called: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """When the device computed nothing because bytes moved."""
+        """Intervals in which the device idles for communication."""
         events = {id(call): values for call, values in zip(self.calls, called, strict=True)}
         for (start_ns, end_ns), call in stalls(self.profile, self.calls):
             of = events[id(call)]
@@ -109,7 +109,7 @@ class RankRows:
             }
 
     def _marks(self) -> Iterator[dict[str, Any]]:
-        """Where a phase begins."""
+        """The beginning of a phase."""
         for place in self._places.all:
             yield {
                 "kind": Kind.MARK,
@@ -166,7 +166,7 @@ class RankRows:
             }
 
     def _strategy(self) -> Strategy | None:
-        """The parameters, whose gradients autograd adds up, if their shapes were recorded."""
+        """The parameters whose gradients autograd accumulates, if their shapes were recorded."""
         sizes: Counter[str] = Counter()
         for call in self.calls:
             if self._places.at(call.span.start_ns).phase in STEP_PHASES and call.group:
@@ -197,7 +197,7 @@ class RankRows:
 
 
 def _message(call: ImportedCall, op: Op) -> int | None:
-    """What a message asks to send, or to receive; None of another call."""
+    """`SEND` or `RECEIVE` for a message; None for another call."""
     if call.op not in _MESSAGES or call.payload_bytes is None:
         return None
     return call.payload_bytes if call.op is op else 0

@@ -19,13 +19,13 @@ from zerosim.schema.rows import MANIFEST_NAME, encode_manifest, rank_file_name
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What was written.
+    """The result of an import.
 
     Attributes:
-        ranks: that there was a file of, ascending.
-        num_calls: collectives and messages of all of them.
-        notes: what the files did not say, a sentence each.
-        is_timed: whether they say when calls were made; else it can be shown, and not replayed.
+        ranks: the ranks with a file, ascending.
+        num_calls: collectives and messages of all ranks.
+        notes: the information that the files lack, one sentence each.
+        is_timed: whether the files have times; without them a run can be shown, but not replayed.
     """
 
     ranks: tuple[int, ...]
@@ -36,11 +36,11 @@ class Imported:
 
 
 def import_run(paths: Sequence[Path], folder: Path) -> Imported:
-    """Make a trace of what other recorders wrote.
+    """Convert files of other recorders to a trace.
 
     Args:
-        paths: a file a rank, folders of such files, or archives.
-        folder: where the trace is to be; made if it is not there.
+        paths: one file per rank, folders of such files, or archives.
+        folder: folder for the trace; created if missing.
 
     Raises:
         TraceError: a file is damaged, hostile, of another run, or of a rank that has one already.
@@ -79,7 +79,7 @@ def import_run(paths: Sequence[Path], folder: Path) -> Imported:
 
 
 def _nodes(ranks: Sequence[RankRows]) -> dict[str, int]:
-    """The position of each host; all are on one node if some rank's host is not recorded."""
+    """The index of each host; all ranks are on one node if a rank's host is not recorded."""
     hosts = list(dict.fromkeys(rows.profile.host for rows in ranks))
     return {host: 0 if "" in hosts else place for place, host in enumerate(hosts)}
 
@@ -138,7 +138,7 @@ def _is_of_trace(name: str) -> bool:
 
 
 def _write(folder: Path, files: dict[str, bytes]) -> None:
-    """Write the files; the manifest comes last, and without one a folder is no trace."""
+    """Write the files; the manifest is last, and a folder without one is not a trace."""
     for name, content in files.items():
         try:
             (folder / name).write_bytes(content)

@@ -1,4 +1,4 @@
-"""Which recorder wrote a file: told by what is in it, never by its name."""
+"""The recorder of a file: detected from its contents, never from its name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zerosim.record.importing.nsight import SQLITE, read_nsight
 
 
 def read_sources(paths: Sequence[Path]) -> list[KinetoProfile]:
-    """What files say of ranks, one account of each.
+    """The accounts of ranks in files, one per rank.
 
     Args:
         paths: files, folders of them, or archives.

@@ -1,4 +1,4 @@
-"""Spans of threads, and which of them lie in which."""
+"""Spans of threads and their nesting."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class ProfileSpan:
     """One span of one thread.
 
     Attributes:
-        thread: process and thread, as the file calls them.
+        thread: process and thread, as named in the file.
         start_ns, end_ns: since 1970.
-        args: what the file says of it beside.
-        inside: the innermost kept span of the thread that this one is in.
+        args: its further arguments in the file.
+        inside: the innermost kept span of the thread around this one.
     """
 
     name: str
@@ -48,7 +48,7 @@ class ProfileSpan:
 
 
 def nest(spans: list[ProfileSpan]) -> None:
-    """Say of each span, which are in order, which one of its thread it is in."""
+    """Set the enclosing span of each span on its thread; the spans are sorted."""
     threads: dict[tuple[int | str, int | str], list[ProfileSpan]] = defaultdict(list)
     for span in spans:
         threads[span.thread].append(span)
@@ -66,5 +66,5 @@ def nest(spans: list[ProfileSpan]) -> None:
 
 
 def in_order(span: ProfileSpan) -> tuple[int, int]:
-    """What sorts spans: those around others come first."""
+    """The sort key of spans: enclosing spans come first."""
     return span.start_ns, -span.end_ns

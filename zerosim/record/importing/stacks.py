@@ -1,9 +1,10 @@
-"""What the lines of code that a call came from say, in the words of PyTorch's annotations.
+"""The stack frames of a call, translated to the annotations of PyTorch.
 
-A framework calls its collectives in functions of its own: which one stands on the stack says what a
-profile says by an annotation. PyTorch's C++ code has no line: an all-reduce right below autograd's
-engine is DDP's reducer. On a GPU autograd has threads of its own, named "pt_autograd_N"
-(torch/csrc/autograd/engine.cpp), whose stacks do not reach the program: their calls are backward's.
+A framework calls its collectives in its own functions: their presence on the stack is equivalent to
+an annotation in a profile. PyTorch's C++ code has no frame: an all-reduce directly below autograd's
+engine is from DDP's reducer. On a GPU, autograd has its own threads, named "pt_autograd_N"
+(torch/csrc/autograd/engine.cpp), with stacks that do not reach the program: their calls are of
+backward.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _NAMES: tuple[tuple[str, str, str], ...] = (
     ("/zero_redundancy_optimizer.py", "step", f"{STEP}ZeroRedundancyOptimizer.step"),
     *(("/fsdp/_runtime_utils.py", name, f"{FSDP1}{name}") for name in OF_FSDP1),
 )
-"""Part of a file's path, a function in it, and the annotation that it amounts to."""
+"""Part of a file's path, a function in it, and the equivalent annotation."""
 _AUTOGRAD = "pt_autograd_"
 _PASS_ON = ("/zerosim/trace/", "/torch/_ops.py")
 _FORWARD = (WRAPPED, f"{FSDP2}pre_forward", f"{FSDP1}_pre_forward")
@@ -41,17 +42,17 @@ def annotated(entry: DumpedCall) -> list[str]:
 
 
 def is_backward(names: Sequence[str]) -> bool:
-    """Whether a call with these annotations is made in backward."""
+    """Whether a call with these annotations belongs to backward."""
     return BACKWARD in names
 
 
 def is_forward(names: Sequence[str]) -> bool:
-    """Whether it is made in forward."""
+    """Whether it belongs to forward."""
     return BACKWARD not in names and any(name in _FORWARD for name in names)
 
 
 def _is_of_reducer(entry: DumpedCall) -> bool:
-    """Whether DDP's reducer asked for it: in backward, and in no function of Python's."""
+    """Whether DDP's reducer made it: in backward, and below no Python function."""
     asked = next((one for one in entry.frames if not _passes_on(one)), None)
     is_engine = _is_in_autograd(entry) if asked is None else asked.function == _ENGINE
     return entry.op is Op.ALL_REDUCE and is_engine

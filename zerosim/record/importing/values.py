@@ -1,4 +1,4 @@
-"""Values of a foreign file, read as what they should be; what is something else is not recorded."""
+"""Values of a foreign file, read with the expected type; others count as not recorded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 ELEMENT_TYPES = "Element types"
-"""Of the tensors of each argument, lists as well, which a profile does not say."""
+"""The shapes of the tensors of each argument, including lists; profiles lack these."""
 _MOST = 2**62
 _BYTES: dict[str, tuple[int, *tuple[str, ...]]] = {
     "float32": (4, "float", "Float"),
@@ -39,7 +39,7 @@ def bytes_of(dtype: str) -> int:
 
 
 def counted(values: Mapping[str, Any], *names: str) -> int | None:
-    """The first of these that is there, 0 or more; None if none is, or it is no such number."""
+    """The first of these values that is present and at least 0; None if there is none."""
     for name in names:
         value = values.get(name)
         if isinstance(value, int) and not isinstance(value, bool):
@@ -64,7 +64,7 @@ def listed(text: object) -> list[int] | None:
 
 
 def ranks_in(text: object, num_ranks: int) -> tuple[int, ...]:
-    """The ranks of a group; empty if they are not said whole, or not those of a group."""
+    """The ranks of a group; empty if truncated or invalid."""
     found = listed(text) or []
     fits = len(set(found)) == len(found) and all(one < num_ranks for one in found)
     return tuple(found) if fits else ()
@@ -91,7 +91,7 @@ def sizes_at(values: Mapping[str, Any], place: int) -> list[list[int]] | None:
 
 
 def all_sizes(values: Mapping[str, Any]) -> list[list[int]] | None:
-    """The shapes of all tensors that a backend was given; None if one is not recorded."""
+    """The shapes of all tensors of a backend's call; None if one is not recorded."""
     dims = values.get("Input Dims")
     found = (
         [sizes_at(values, place) for place in range(len(dims))] if isinstance(dims, list) else []
@@ -110,7 +110,7 @@ def type_at(values: Mapping[str, Any], place: int) -> str:
 
 
 def number_at(values: Mapping[str, Any], place: int) -> int | None:
-    """A number that an operator was given; None if it is not recorded."""
+    """A number among an operator's arguments; None if not recorded."""
     given = values.get("Concrete Inputs")
     text = given[place] if isinstance(given, list) and place < len(given) else ""
     return (

@@ -5,12 +5,13 @@ Options of its `Strategy`, which has one bundle, "model":
     forwards, backwards   of the model in the micro-step, with gradients
     buckets               elements of each bucket as DDP reports them, with bucket_dtypes and
                           bucket_parameters
-    reduces               whether its backward does
-    without_gradient      parameters that this backward gave none, though the reducer waited for it
-    ignored               parameters that DDP was told to ignore
-    buffer_elements       by dtype, of buffers that are broadcast in the forward; none after one
+    reduces               whether its backward reduces
+    without_gradient      parameters without a gradient in this backward, for which the reducer
+                          waited
+    ignored               parameters that DDP is configured to ignore
+    buffer_elements       elements of buffers broadcast in the forward, by dtype; none after one
                           that prepared no reduction
-    buffer_syncs          how many forwards of the micro-step do that
+    buffer_syncs          number of forwards of the micro-step with such a broadcast
     finds_unused
     comm_hook             its name, "" if none
 """

@@ -1,10 +1,10 @@
-"""What `DistributedDataParallel` says of itself.
+"""The state of `DistributedDataParallel`.
 
 Its reducer is C++ and calls from within autograd, so no Python function of it is on the stack: an
-all-reduce of its group that autograd asks for is a bucket's, if a bucket of this size comes next.
-Which parameters are in which bucket the reducer tells by handing out buckets of zeros; it is asked
-before a forward, when that memory is free, and again once after it has made its buckets anew.
-Whether gradients are reduced is settled in forward: `no_sync()` is looked at there.
+all-reduce of its group called by autograd is a bucket's, if the next bucket has this size. The
+reducer tells the parameters of each bucket by handing out buckets of zeros; it is queried before a
+forward, when that memory is free, and once more after it rebuilt its buckets. Forward settles
+whether gradients are reduced: `no_sync()` is read there.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _MODULE = "torch.nn.parallel.distributed"
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """What is reduced in one call.
+    """A bucket: the elements reduced by one call.
 
     Attributes:
         parameters: names, as the module has them.
@@ -64,7 +64,7 @@ class Bucket:
 
 @dataclass(slots=True)
 class _Now:
-    """What a module has done in a micro-step so far."""
+    """The activity of a module so far in a micro-step."""
 
     reduces: bool = False
     num_syncs: int = 0
@@ -73,20 +73,20 @@ class _Now:
 
 @dataclass(slots=True)
 class _KnownModule:
-    """What is known of one module.
+    """The known state of one module.
 
     Attributes:
-        buckets: None if that is not known now.
-        version: how often the buckets were asked for.
+        buckets: None if currently unknown.
+        version: number of queries of the buckets.
         is_prepared: its last forward prepared a reduction, which no backward has made yet.
-        reduces: whether gradients are reduced in the micro-step that was settled last.
-        num_syncs: how many of that micro-step's forwards began with a broadcast of the buffers.
-        without_gradient: names of the parameters that its backward gave none, and the reducer
-            waited for.
-        now: all of these, of the micro-step that goes on.
-        before: where each parameter's gradient was, and how often written, when backward began.
-        waited_for: the parameters that the reducer has, with their names: they stay as it was made.
-        next_bucket: the one whose reduction comes next in this backward.
+        reduces: whether gradients are reduced in the last settled micro-step.
+        num_syncs: number of that micro-step's forwards that began with a broadcast of the buffers.
+        without_gradient: names of the parameters without a gradient in its backward, for which the
+            reducer waited.
+        now: the same fields for the current micro-step.
+        before: address and version of each parameter's gradient at the start of backward.
+        waited_for: the reducer's parameters with their names, fixed at its construction.
+        next_bucket: the bucket that is reduced next in this backward.
         roots: the outermost modules that it is in, or is.
         named: all parameters, with their names.
         given: which of them have no gradient.
@@ -125,7 +125,7 @@ class ReplicatedModules(Observer):
             Rule(_FILE, f"{_CLASS}._sync_module_buffers", Purpose.BROADCAST_BUFFERS),
             # buckets are made anew in the second forward, and all ranks agree on them
             Rule(_FILE, f"{_CLASS}._pre_forward", Purpose.METADATA, is_weak=True),
-            # what ranks that have run out of data say to those that have not
+            # message from ranks without data to those with data
             Rule("/torch/distributed/algorithms/join.py", "", Purpose.METADATA, is_weak=True),
             Rule(_FILE, f"{_CLASS}._check_global_requires_backward_grad_sync", Purpose.METADATA),
             Rule(_FILE, f"{_CLASS}._match_all_reduce_for_bwd_pass", Purpose.REDUCE_GRADIENTS),
@@ -202,7 +202,7 @@ class ReplicatedModules(Observer):
                     yield Content(Role.BUFFERS, "", buffer)
 
     def micro_step_begins(self) -> None:
-        """What was done in the micro-step before is settled."""
+        """The activity of the previous micro-step is settled."""
         for known in self._known.values():
             known.now = _Now()
 
@@ -213,7 +213,7 @@ class ReplicatedModules(Observer):
                 known.is_prepared = bool(module.require_backward_grad_sync)
                 # not after a forward that prepared no reduction: without gradients, in no_sync()
                 known.now.num_syncs += bool(module.will_sync_module_buffers())
-                if not known.is_settled:  # its first forward, as long as nothing else is known
+                if not known.is_settled:  # its first forward, while nothing else is known
                     known.reduces, known.num_syncs = known.is_prepared, known.now.num_syncs
 
     def backward_begins(self) -> None:
@@ -223,7 +223,7 @@ class ReplicatedModules(Observer):
             known.before = _gradients(known) if known.is_prepared else {}
 
     def backward_over(self, gone_back: Callable[[nn.Module], bool]) -> None:
-        """A backward is over; it has reduced what a forward prepared and what it came to."""
+        """A backward ended; it reduced the prepared buckets that it reached."""
         for module, known in list(self._known.items()):
             if gone_back(module):
                 _see_gradients(known)
@@ -244,13 +244,13 @@ class ReplicatedModules(Observer):
             known.without_gradient = known.now.without_gradient
 
     def agrees_anew(self) -> bool:
-        """Buckets are made anew: what is known of them holds no longer."""
+        """Buckets are rebuilt: the known ones are not valid any more."""
         for known in self._known.values():
             known.buckets = None
         return bool(self._known)
 
     def look_anew(self) -> None:
-        """Ask for the buckets again."""
+        """Query the buckets again."""
         for module, known in list(self._known.items()):
             if known.buckets is None:
                 known.buckets = _buckets_of(module)
@@ -264,7 +264,7 @@ class ReplicatedModules(Observer):
                 yield code, self._hook
 
     def reduction(self, call: OperatorCall) -> Reduction | None:
-        """What a call reduces; None if it does not come from a reducer."""
+        """The bucket of a call; None if it does not come from a reducer."""
         if call.op is not Op.ALL_REDUCE or not self._known:
             return None
         group = call.group.group_name
@@ -295,7 +295,7 @@ class ReplicatedModules(Observer):
         return Reduction(Purpose.REDUCE_GRADIENTS, unit, names)
 
     def _of_hook(self, frame: FrameType) -> str:
-        """The bucket that a communication hook was given."""
+        """The bucket passed to a communication hook."""
         for value in frame.f_locals.values():
             if isinstance(value, GradBucket):
                 known = self._known_of(value)
@@ -346,7 +346,7 @@ def _named(module: Any) -> list[tuple[str, weakref.ref[torch.Tensor]]]:
 
 
 def _reduced(module: Any) -> list[tuple[str, weakref.ref[torch.Tensor]]]:
-    """All parameters but those that DDP was told to ignore, with their names."""
+    """All parameters except those that DDP ignores, with their names."""
     ignored = module.parameters_to_ignore
     named = module.module.named_parameters()
     return [(name, weakref.ref(one)) for name, one in named if name not in ignored]
@@ -376,7 +376,7 @@ def _waited_for(module: Any, known: _KnownModule) -> tuple[str, ...]:
 
 
 def _buckets_of(module: Any) -> list[Bucket] | None:
-    """None if there is no room to ask for them."""
+    """None if there is no room to query them."""
     names = named_parameters(module.module)
     try:
         buckets = module.reducer._get_zeros_like_grad_buckets()
@@ -398,7 +398,9 @@ def _hook_of(module: Any) -> Any:
 
 
 def _name_of_hook(module: Any) -> str:
-    """The function's name; of a hook in C++ "fp16_compress", and "" of one that changes nothing."""
+    """The function's name; for a hook in C++ "fp16_compress", and "" for one that changes
+    nothing.
+    """
     hook = _hook_of(module)
     if hook is not None:
         return str(getattr(hook, "__qualname__", type(hook).__name__))
@@ -407,5 +409,5 @@ def _name_of_hook(module: Any) -> str:
 
 
 def observer(units: Units) -> Observer:
-    """What finds it in a program."""
+    """The observer of this system."""
     return ReplicatedModules(units)

@@ -1,4 +1,4 @@
-"""DistributedDataParallel: each bucket of gradients is all-reduced when its last one is there.
+"""DistributedDataParallel: each bucket of gradients is all-reduced when its last one is present.
 
 Law: data parallel, 2 Psi a step. Source: S. Li et al., "PyTorch Distributed: Experiences on
 Accelerating Data Parallel Training" (arXiv 2006.15704), section 3.2; the law as in `theory.laws`.
@@ -45,7 +45,7 @@ _PLAIN_HOOKS = ("", "allreduce_hook", "noop_hook")
 
 
 def plan(asked: StrategyStep) -> Plan:
-    """What a rank calls in one step.
+    """The calls of a rank in one step.
 
     Raises:
         ConfigError: an option or a dtype is not known.
@@ -107,7 +107,7 @@ def plan(asked: StrategyStep) -> Plan:
 
 
 def _reduced_last(micro_steps: Held) -> Held:
-    """A pipeline lets DDP reduce in the last backward of the step."""
+    """In a pipeline, DDP reduces in the last backward of the step."""
     last = len(micro_steps) - 1
     return tuple(
         replace(one, options=one.options | {"reduces": place == last})
@@ -136,7 +136,7 @@ def _buffers(strategy: Strategy, num_syncs: int) -> list[Movement]:
 def _reduce(
     strategy: Strategy, scale: Scale, *, is_first: bool, left_to: dict[Purpose, str]
 ) -> tuple[list[Movement], list[Deviation]]:
-    """One reduction of all buckets, and why it is not 2 Psi more, or not 2 Psi at all."""
+    """One reduction of all buckets, and why it exceeds 2 Psi, or is absent."""
     parameters = parameters_of(strategy)
     ignored = {one.name for one in parameters} & set(texts(strategy, "ignored"))
     trainable = [one for one in parameters if one.trainable and one.name not in ignored]
@@ -224,7 +224,7 @@ def _never_full(strategy: Strategy) -> int | None:
 
 
 def _why_never(strategy: Strategy, place: int) -> str:
-    """Who has no gradient, what follows, and what to do."""
+    """The parameters without a gradient, the consequence, and advice."""
     absent = texts(strategy, "without_gradient")
     finds = flag(strategy, "finds_unused", default=False)
     return said(
@@ -237,7 +237,7 @@ def _why_never(strategy: Strategy, place: int) -> str:
 
 
 def _names(names: Iterable[str]) -> str:
-    """The first of them, and how many more there are."""
+    """The first ones, and the number of the others."""
     every = list(names)
     more = len(every) - _MOST_NAMED
     if more > 1:
@@ -250,7 +250,7 @@ def _elements_of(parameters: Iterable[Parameter]) -> int:
 
 
 def _buckets(strategy: Strategy, trainable: Sequence[Parameter]) -> list[tuple[int, int]]:
-    """Elements of each bucket, and bytes of one: a bucket holds gradients of one dtype."""
+    """Elements of each bucket, and bytes per element: a bucket has gradients of one dtype."""
     sizes = numbers(strategy, "buckets")
     named = name_lists(strategy, "bucket_parameters")
     dtype_of = {one.name: one.dtype for one in trainable}

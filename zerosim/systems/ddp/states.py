@@ -11,7 +11,7 @@ BESIDE = (frozenset[str](),)
 
 
 def keeps(asked: AskedStates) -> KeptParts | None:
-    """What a rank keeps."""
+    """The memory of a rank."""
     strategy = asked.own[NAME]
     # older traces do not tell which parameters have a gradient
     tells = "no_gradient" in strategy.options or not flag(strategy, "finds_unused", default=False)

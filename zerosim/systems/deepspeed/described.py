@@ -1,7 +1,6 @@
 """The strategy that a trace of DeepSpeed would record, from a configuration and a model's modules.
 
-Modules are taken to compute in the order in which the model registers them, and backward to go
-through them the other way round.
+Modules are assumed to compute in order of registration, and backward to visit them in reverse.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _ROOT = "root"
 
 
 class Model(Protocol):
-    """A `torch.nn.Module` on any device: only names and shapes are asked for."""
+    """A `torch.nn.Module` on any device: only names and shapes are read."""
 
     def named_modules(self) -> Iterator[tuple[str, Any]]:
         """Every module with its name from the root, "" for the root itself."""
@@ -56,7 +55,7 @@ class Modules:
 
 
 def modules_of(model: Model) -> Modules:
-    """Ask a model; a parameter that several modules share has its first name in all of them."""
+    """Describe a model; a parameter shared by several modules has its first name in all of them."""
     names: dict[int, str] = {}
     bundles, computing = [], []
     for name, module in model.named_modules():
@@ -79,13 +78,15 @@ def modules_of(model: Model) -> Modules:
 
 
 def without_padding(num_ranks: int) -> Modules:
-    """One parameter in place of a model, which divides by whatever DeepSpeed divides it by."""
+    """A single parameter instead of a model; its size is divisible by everything DeepSpeed divides
+    by.
+    """
     one = Parameter(name="model", shape=(2 * num_ranks,))
     return Modules((Bundle(name=_ROOT, parameters=(one,)),), ())
 
 
 def strategy_of(given: Given, modules: Modules, num_ranks: int, num_micro_steps: int) -> Strategy:
-    """What DeepSpeed with these keys says of itself when it has settled.
+    """The strategy of DeepSpeed with these keys, after it has settled.
 
     Raises:
         ConfigError: DeepSpeed refuses these keys together.
@@ -128,7 +129,7 @@ def strategy_of(given: Given, modules: Modules, num_ranks: int, num_micro_steps:
 
 
 def _dtype_at(given: Given, path: str) -> DType:
-    """A dtype that is the parameters' own where it is not said."""
+    """A dtype, by default that of the parameters."""
     value = given[path]
     return DTYPES[value] if value else compute_dtype(given)
 
@@ -144,7 +145,7 @@ def _backward(parent: str, computing: list[str]) -> Iterator[str]:
 
 
 def _optimizer(given: Given) -> str:
-    """The class that carries the stage out, where a plan asks for it."""
+    """The class that implements the stage, if a plan needs it."""
     stage, dtype = given[f"{ZERO}.stage"], compute_dtype(given)
     sums = _dtype_at(given, "data_types.grad_accum_dtype")
     if stage == 0 and sums is not dtype:

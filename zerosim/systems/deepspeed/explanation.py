@@ -1,7 +1,7 @@
-"""What DeepSpeed itself sends and keeps with a configuration, told before anything runs.
+"""The traffic and memory of DeepSpeed itself with a configuration, predicted without a run.
 
-The plan of DeepSpeed's stages is asked for the strategy that a trace would record; its rules are in
-docs/deepspeed.md. Which keys would have DeepSpeed send what the law says is tried out.
+The plan of DeepSpeed's stages is evaluated for the strategy that a trace would record;
+docs/deepspeed.md has its rules. The keys that make DeepSpeed follow the law are found by search.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from zerosim.train.deepspeed.config.table_zero import SECTION as ZERO
 
 _SAID = Words.beside(__file__)
 _SETTLED = 2
-"""An iteration from which on stage 3 repeats itself."""
+"""An iteration from which on stage 3 is periodic."""
 _AS_THE_LAW: Mapping[str, object] = {
     f"{ZERO}.use_multi_rank_bucket_allreduce": False,
     f"{ZERO}.reduce_scatter": True,
@@ -46,18 +46,18 @@ _AS_THE_LAW: Mapping[str, object] = {
     f"{ZERO}.stage3_max_reuse_distance": 0,
     "communication_data_type": None,
 }
-"""What is tried to have DeepSpeed send what the law says, neither more nor less."""
+"""Changes to try so that DeepSpeed sends exactly as in the law."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """What a rank sends and keeps in a step of DeepSpeed.
+    """The traffic and memory of a rank in a step of DeepSpeed.
 
     Attributes:
         given: the configuration, with DeepSpeed's defaults.
-        modules: of the model, or what stands for one.
-        num_micro_steps: g, of a step.
-        has_model: there is one, so bytes are known.
+        modules: modules of the model, or a placeholder.
+        num_micro_steps: g, per step.
+        has_model: there is a model, so bytes are known.
     """
 
     given: Given
@@ -68,12 +68,12 @@ class Explanation:
 
     @cached_property
     def plan(self) -> Plan:
-        """Every call of a step that parameters and gradients need, and why it is not the law."""
+        """The calls of a step for parameters and gradients, and why they deviate from the law."""
         return self._plan_of(self.given, self.num_micro_steps)
 
     @property
     def law(self) -> Fraction:
-        """What ZeRO's law says, in Psi."""
+        """ZeRO's law, in Psi."""
         return self.plan.law.payloads
 
     @property
@@ -83,7 +83,7 @@ class Explanation:
 
     @cached_property
     def to_get_there(self) -> dict[str, object]:
-        """The fewest keys to change for what the law says; empty if none need be, or none helps."""
+        """The minimal change of keys to follow the law; empty if none is needed, or none helps."""
         wanted = {key: value for key, value in _AS_THE_LAW.items() if self.given[key] != value}
         if not self._is_off({}) or self._is_off(wanted):
             return {}
@@ -95,13 +95,13 @@ class Explanation:
 
     @cached_property
     def states(self) -> ModelStates | None:
-        """What a rank keeps under Adam; None where no law is known, as of states on the host."""
+        """The memory of a rank under Adam; None if no law is known, as for states on the host."""
         strategy = strategy_of(self.given, self.modules, self.num_ranks, self.num_micro_steps)
         master = set() if compute_dtype(self.given) is DType.FP32 else {Role.MASTER}
         return program_states({0: [strategy]}, 0, {*MOMENTS, *master})
 
     def lines(self) -> Iterator[str]:
-        """What is sent, why it is not the law, which keys would make it so, and what is kept."""
+        """The traffic, its deviation from the law, the keys to change, and the memory."""
         count = self.num_micro_steps
         yield _SAID(
             "title",
@@ -132,7 +132,7 @@ class Explanation:
             yield _SAID("unknown", what=self.states.unknown)
 
     def to_plain(self) -> dict[str, object]:
-        """What `--json` prints, with multiples of Psi as numbers."""
+        """The output of `--json`, with multiples of Psi as numbers."""
         scale = self.plan.scale
         return {
             "stage": self.given[f"{ZERO}.stage"],
@@ -159,7 +159,7 @@ class Explanation:
         return _SAID("size", parameters=format_exact(self.plan.num_parameters))
 
     def _in_symbols(self, of: Callable[[Plan], Fraction]) -> str:
-        """`2g + 1 = 9 Psi`: a step is told from one of one micro-step more."""
+        """`2g + 1 = 9 Psi`: a step is distinguished from one with one micro-step more."""
         here, g = of(self.plan), self.num_micro_steps
         each = of(self._plan_of(self.given, g + 1)) - here
         rest = here - each * g
@@ -171,7 +171,7 @@ class Explanation:
         return f"{symbols} = {_number(here)}{PSI}"
 
     def _is_off(self, changes: Mapping[str, object]) -> bool:
-        """Whether anything but padding has it send something else than the law says."""
+        """Whether anything but padding makes it deviate from the law."""
         given = replace(self.given, values={**self.given.values, **changes})
         plan = self._plan_of(given, self.num_micro_steps)
         return any(one.bytes and one.cause is not Cause.PADDING for one in plan.causes)
@@ -182,18 +182,18 @@ class Explanation:
 
 
 def explain(config: object, model: Model | None = None, *, ranks: int = 2) -> Explanation:
-    """Say what DeepSpeed itself would send and keep with a configuration.
+    """Predict the traffic and memory of DeepSpeed itself with a configuration.
 
         print(zerosim.deepspeed.explain("ds_config.json", model, ranks=8))
 
     Args:
         config: a dictionary, the path of a JSON file, or JSON as text.
-        model: whose parameters are trained. Stage 3 needs one: what it keeps and fetches ahead
-            depends on its modules. Without one there is no padding and there are no bytes.
+        model: the model to train. Stage 3 needs one: persistence and prefetching depend on its
+            modules. Without one there is no padding and there are no bytes.
         ranks: N; all are data parallel.
 
     Raises:
-        ConfigError: a key or a value is not known, or stage 3 has no model.
+        ConfigError: an unknown key or value, or stage 3 without a model.
         UnplannedError: an option has no plan.
     """
     if isinstance(ranks, bool) or not isinstance(ranks, int) or ranks < 2:
@@ -211,7 +211,7 @@ def explain(config: object, model: Model | None = None, *, ranks: int = 2) -> Ex
         num_micro_steps=batch_sizes(given, ranks).accumulate,
         has_model=model is not None,
     )
-    assert found.plan.calls  # an option without a plan is told here
+    assert found.plan.calls  # an option without a plan raises here
     return found
 
 

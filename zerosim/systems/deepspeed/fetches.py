@@ -1,11 +1,11 @@
-"""What DeepSpeed's stage 3 gathers, and when: what it keeps, and what it fetches ahead.
+"""The gathers of DeepSpeed's stage 3: persistent parameters, and prefetching.
 
 In its first micro-step it records the order in which modules compute, and gathers each module's
-parameters when it does. From the second on it follows that order: it fetches ahead what comes next,
-and does not let go what is needed again soon. A parameter that a module reads and another owns is
-external: it is gathered when the recording first meets it, and from then on with what the reader
-owns. With hpZ what was let go once since the update is gathered again from a secondary partition.
-docs/deepspeed.md has the rules in words. Source: DeepSpeed 0.19.8,
+parameters on use. From the second on it follows that order: it prefetches the next ones, and does
+not release parameters that are reused soon. A parameter that a module reads and another owns is
+external: it is gathered when the recording first meets it, and from then on with the reader's own.
+With hpZ, parameters that were released once since the update are gathered again from a secondary
+partition. docs/deepspeed.md has the rules in words. Source: DeepSpeed 0.19.8,
 `runtime/zero/partitioned_param_coordinator.py`.
 """
 
@@ -22,13 +22,13 @@ ROOT = "root"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchLimits:
-    """What decides how long parameters stay, in elements.
+    """Limits on how long parameters stay, in elements.
 
     Attributes:
-        prefetch: of one fetch ahead (`stage3_prefetch_bucket_size`).
-        live: of all that is fetched (`stage3_max_live_parameters`).
-        reuse: how far ahead a module counts as soon (`stage3_max_reuse_distance`).
-        one_by_one: each parameter is gathered by itself (`stage3_allgather_sequential`).
+        prefetch: elements of one prefetch (`stage3_prefetch_bucket_size`).
+        live: elements of all fetched parameters (`stage3_max_live_parameters`).
+        reuse: the distance within which a reuse is soon (`stage3_max_reuse_distance`).
+        one_by_one: each parameter is gathered separately (`stage3_allgather_sequential`).
     """
 
     prefetch: int
@@ -56,8 +56,8 @@ class RecomputedForward:
     """An entry of the order that is a forward computed again in backward.
 
     Attributes:
-        within: modules whose backward is under way when it begins.
-        is_cut: it ends early, and its module lets nothing go.
+        within: modules whose backward is in progress at its start.
+        is_cut: it ends early, and its module releases nothing.
     """
 
     within: frozenset[str]
@@ -81,7 +81,7 @@ class _ComputingModule:
     """A module that computes: in forward, in backward, or in forward again.
 
     Attributes:
-        names: the parameters that it was given, which nobody else lets go meanwhile.
+        names: its arguments that are parameters, which no other module releases meanwhile.
     """
 
     module: str
@@ -91,30 +91,30 @@ class _ComputingModule:
 
 @dataclass(slots=True, kw_only=True)
 class Fetcher:
-    """Stage 3's bookkeeping over micro-steps: what is whole, what is fetched, what is let go.
+    """Stage 3's state over micro-steps: gathered, prefetched and released parameters.
 
-    A decision what to let go is made once, in the first micro-step that follows the order.
+    A release is decided once, in the first micro-step that follows the order.
 
     Attributes:
         order: names of modules as they compute, forward and backward.
-        own: names of the parameters of each module, of a leaf module all that are in it, and of
-            those that it only reads.
-        direct: of a leaf module, its own alone.
-        external: of each module, what it only reads.
-        returned: what modules hand out to those around them; let go by no module, but by an update.
-        externals: by place in the order, before the entry that is there.
+        own: names of the parameters of each module, for a leaf module all within it, and of those
+            that it only reads.
+        direct: for a leaf module, its direct parameters.
+        external: for each module, those that it only reads.
+        returned: parameters that modules return to their callers; released only by an update.
+        externals: by index in the order, before the entry there.
         sizes: elements of each parameter.
-        persistent: what is gathered after each update and kept.
-        recomputes: by place in the order.
-        frozen: what no update changes, so its secondary partition holds for good.
+        persistent: parameters gathered after each update and kept.
+        recomputes: by index in the order.
+        frozen: parameters without updates, so their secondary partition stays valid.
         has_secondary: whether there are secondary partitions.
-        secondary: parameters of which there is one now.
-        whole, on_its_way: parameters that are there, and of these, those not used since.
-        released: what was decided to be let go, by module and the entry after it.
-        ahead: what was not looked at yet, by parameter and entry.
-        next_use: the last entry at which a parameter was seen to be used.
+        secondary: parameters that currently have one.
+        whole, on_its_way: gathered parameters, and among these those not used since.
+        released: releases decided, by module and the entry after it.
+        ahead: parameters not considered yet, by parameter and entry.
+        next_use: the last known entry that uses a parameter.
         unmet: external parameters of each module that are not known yet.
-        num_live: elements that were fetched and not let go in this micro-step.
+        num_live: elements fetched and not released in this micro-step.
     """
 
     order: Sequence[str]
@@ -142,8 +142,8 @@ class Fetcher:
         """The gathers of one forward and backward.
 
         Args:
-            records: the order is only being recorded, so nothing is known ahead.
-            partitioned: what the program let go before it began.
+            records: the order is being recorded, so the future is unknown.
+            partitioned: parameters that the program released before it began.
         """
         order, fetches = self.order, list[Fetch]()
         self.whole -= set(partitioned)
@@ -182,11 +182,13 @@ class Fetcher:
         return fetches
 
     def num_recomputed(self) -> Counter[str]:
-        """How often a micro-step needs each parameter for a forward that is computed again."""
+        """How often a micro-step needs each parameter for a recomputation."""
         return Counter(name for place in self.recomputes for name in self._of(self.order[place]))
 
     def update(self) -> tuple[str, ...]:
-        """An optimizer's step lets everything go; returns what is gathered after it, and kept."""
+        """An optimizer step releases everything; returns the persistent parameters gathered after
+        it.
+        """
         self.whole, self.on_its_way = set(self.persistent), set()
         self.secondary &= self.frozen
         return tuple(name for name in self.sizes if name in self.persistent)
@@ -196,9 +198,9 @@ class Fetcher:
         return [name for name in self.own.get(module, ()) if name not in unmet]
 
     def _passed(self, module: str, *, whole: bool) -> Iterable[str]:
-        """What a look ahead sees of a module: its own parameters, or all that are in it.
+        """The parameters of a module for prefetching: its own, or all within it.
 
-        What it only reads it sees as well, twice if that is in it.
+        Parameters that it only reads are included, twice if also within it.
         """
         external = self.external.get(module, ())
         if not whole:
@@ -237,7 +239,7 @@ class Fetcher:
         return fetches
 
     def _fetch_ahead(self, module: str, place: int, phase: Phase) -> list[Fetch]:
-        """Fetch what comes next, as far as the limits allow."""
+        """Prefetch the next parameters, within the limits."""
         here = {name for name in self._of(module) if self.next_use.get(name, -1) < place}
         for _ in range(min(len(here), len(self.ahead))):
             name, use = self.ahead.popleft()
@@ -257,12 +259,12 @@ class Fetcher:
     def _leave(
         self, inside: list[_ComputingModule], place: int, *, records: bool, keeps: bool
     ) -> None:
-        """The innermost module is through: let go what is not needed soon.
+        """The innermost module has finished: release parameters that are not needed soon.
 
         Args:
-            place: of the entry that comes next.
-            keeps: a module whose input has no gradient is through at the end of backward, when
-                what is persistent stays even while the order is recorded.
+            place: index of the next entry.
+            keeps: a module whose input has no gradient finishes at the end of backward, where
+                persistent parameters stay even while the order is recorded.
         """
         module, recompute = inside[-1].module, inside[-1].recompute
         inside.pop()
@@ -302,7 +304,7 @@ class Fetcher:
 
 
 def _is_over(inside: _ComputingModule, module: str, again: RecomputedForward | None) -> bool:
-    """Whether a module is through when the entry of another comes."""
+    """Whether a module has finished when the entry of another begins."""
     if inside.recompute is None and again is not None:
         return inside.module not in again.within
     if inside.recompute is not None and again is None:
@@ -311,7 +313,7 @@ def _is_over(inside: _ComputingModule, module: str, again: RecomputedForward | N
 
 
 def _is_same(inside: _ComputingModule, module: str, again: RecomputedForward | None) -> bool:
-    """Whether backward enters a module that it is in."""
+    """Whether backward enters a module that contains this one."""
     return inside.module == module and inside.recompute is None and again is None
 
 

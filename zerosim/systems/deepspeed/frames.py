@@ -1,6 +1,6 @@
 """DeepSpeed: stages 1 and 2 divide flat groups of parameters, stage 3 each parameter.
 
-What each stage keeps: `states`, beside this.
+`states`, beside this, defines the memory of each stage.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def read(made: Cutting) -> ProgramUnits:
 
 
 def _parts(bundle: Bundle, num_ranks: int) -> Iterator[tuple[Parameter, int]]:
-    """The parameters of a flat group, cut where the parts of two ranks meet, and whose they are."""
+    """The parameters of a flat group, split between ranks, with their owners."""
     size, begin = number(bundle, "padded_elements") // num_ranks, 0
     for one in bundle.parameters:
         end = begin + one.elements
@@ -93,7 +93,9 @@ def _parts(bundle: Bundle, num_ranks: int) -> Iterator[tuple[Parameter, int]]:
 
 
 def _of_parameters(made: Cutting) -> ProgramUnits:
-    """Stage 3: parts of each parameter; small ones stay gathered, others until the next is."""
+    """Stage 3: parts of each parameter; small ones stay gathered, others until the next is
+    gathered.
+    """
     strategy = made.systems[NAME]
     persistent = {name for bundle in strategy.bundles for name in texts(bundle, "persistent")}
     parameters = [one for one in parameters_in(strategy.bundles) if one.trainable]

@@ -1,9 +1,9 @@
-"""What DeepSpeed says of itself: its stage, and the values that decide what it sends.
+"""The state of DeepSpeed: its stage, and the options that affect its traffic.
 
-Found in any model that computes and is an engine of `deepspeed.initialize`. What DeepSpeed sends is
-decided by its configuration, by how it pads, and in stage 3 by the order of modules that it has
-recorded in its first micro-step and repeats from then on; docs/deepspeed.md tells how. Options of
-its `Strategy`:
+Found in any computing model that is an engine of `deepspeed.initialize`. DeepSpeed's traffic
+depends on its configuration, on its padding, and in stage 3 on the order of modules that it records
+in its first micro-step and repeats from then on; docs/deepspeed.md explains it. Options of its
+`Strategy`:
 
     stage                0 to 3
     optimizer            the class that carries the stage out ("DeepSpeedZeroOptimizer")
@@ -120,7 +120,7 @@ class DeepSpeed(Observer):
         self._orders.remove()
 
     def shards(self, module: nn.Module) -> Iterator[Shard]:
-        """What stage 3 keeps of a module's parameters; a shard has no gradient of its own."""
+        """The shards of a module's parameters in stage 3; a shard has no gradient of its own."""
         for parameter in module.parameters(recurse=False):
             kept = getattr(parameter, "ds_tensor", None)
             if kept is not None:
@@ -133,7 +133,7 @@ class DeepSpeed(Observer):
                 yield Content(role, unit, tensor)
 
     def settings(self) -> Hashable:
-        """What stage 3 has recorded; all else is settled when an engine is made."""
+        """The recorded order of stage 3; everything else is settled when an engine is created."""
         return tuple(self._orders.of(engine) for engine in self._engines)
 
     def describe(self) -> Iterator[Strategy]:
@@ -240,14 +240,14 @@ class DeepSpeed(Observer):
         )
 
     def _fetched(self, frame: FrameType) -> str:
-        """The module whose parameters are fetched, or that they are fetched ahead of their use."""
+        """The module whose parameters are fetched or prefetched."""
         here = frame.f_locals
         if here.get("params_to_prefetch"):
             return _PREFETCH
         return self._modules.get(here.get("current_submodule"), "")  # type: ignore[arg-type]
 
     def _reads(self, frame: FrameType) -> str:
-        """The module that reads an external parameter, which was not known to be one."""
+        """The reader of an external parameter that was not known to be one."""
         stack = frame.f_globals.get("FWD_MODULE_STACK") or [None]
         reader = self._modules.get(stack[-1], "")
         for engine in self._engines:
@@ -255,7 +255,7 @@ class DeepSpeed(Observer):
         return reader
 
     def _bucket_of_ids(self, frame: FrameType) -> str:
-        """The bucket of stages 1 and 2, told by its first parameter."""
+        """The bucket of stages 1 and 2, identified by its first parameter."""
         here = frame.f_locals
         bucket = here.get("bucket")
         return self._bucket(bucket.params[0][-1]) if bucket is not None and bucket.params else ""
@@ -283,5 +283,5 @@ def _gathered_group(frame: FrameType) -> str:
 
 
 def observer(_: Units) -> Observer:
-    """What finds it in a program."""
+    """The observer of this system."""
     return DeepSpeed()

@@ -1,4 +1,4 @@
-"""What an engine of DeepSpeed knows of its parameters and switches."""
+"""A DeepSpeed engine's parameters and switches."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def own_parameters(engine: Any) -> Iterator[Bundle]:
         own += external
         if not own:
             continue
-        # it gathers them in the order in which it numbered them
+        # it gathers them in the order of its numbering
         own.sort(key=lambda one: getattr(one, "ds_id", 0))
         persistent = [names[one] for one in own if getattr(one, "ds_persist", False)]
         options: dict[str, object] = {"persistent": persistent}
@@ -83,7 +83,7 @@ def own_parameters(engine: Any) -> Iterator[Bundle]:
 
 
 def _external(module: nn.Module) -> list[torch.Tensor]:
-    """What a module reads and does not own, as DeepSpeed knows by now."""
+    """External parameters of a module, as known to DeepSpeed so far."""
     return list(getattr(module, "_external_params", {}).values())
 
 
@@ -95,12 +95,12 @@ def external_reads(engine: Any) -> Iterator[tuple[str, str]]:
 
 
 def names_of(engine: Any) -> dict[torch.Tensor, str]:
-    """The first name of each parameter: those that are tied have several."""
+    """The first name of each parameter: tied ones have several."""
     return {parameter: name for name, parameter in engine.module.named_parameters()}
 
 
 def partitioned(engine: Any) -> Iterator[str]:
-    """Persistent parameters that are not whole: before the first update, or let go since."""
+    """Persistent parameters that are not gathered: before the first update, or since a release."""
     for name, parameter in engine.module.named_parameters():
         status = getattr(getattr(parameter, "ds_status", None), "name", "")
         if getattr(parameter, "ds_persist", False) and status == "NOT_AVAILABLE":
@@ -126,27 +126,27 @@ def listed(named: Any) -> Iterator[Parameter]:
 
 
 def coordinator_of(engine: Any) -> Any:
-    """What gathers stage 3's parameters; None in other stages."""
+    """The coordinator of stage 3's gathers; None in other stages."""
     offload = getattr(engine.optimizer, "parameter_offload", None)
     return None if offload is None else offload.get_param_coordinator()
 
 
 def device_of(config: Any) -> str:
-    """Where an offload leads: "none", "cpu" or "nvme"."""
+    """The target of an offload: "none", "cpu" or "nvme"."""
     return "none" if config is None else str(getattr(config.device, "value", config.device))
 
 
 def reduces_norm(engine: Any, stage: int) -> bool:
-    """Whether a step agrees on the norm of the gradients."""
+    """Whether a step communicates the norm of the gradients."""
     if stage and not hasattr(engine.optimizer, "bf16_groups"):
         return bool(getattr(engine.optimizer, "compute_grad_norm", True))
-    # in 16 bits every rank has all gradients, and finds the same norm by itself
+    # in 16 bits every rank has all gradients, and computes the same norm by itself
     in_fp32 = engine.get_data_types()[0] is torch.float32
     return bool(in_fp32 and engine.gradient_clipping() > 0)
 
 
 def reduces_overflow(engine: Any, stage: int) -> bool:
-    """Whether a step agrees on an overflow."""
+    """Whether a step communicates an overflow."""
     if stage in (1, 2):
         return bool(getattr(engine.optimizer, "check_grad_overflow", False))
     return bool(engine.fp16_enabled())

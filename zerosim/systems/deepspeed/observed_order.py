@@ -1,8 +1,8 @@
 """The order of modules that DeepSpeed's stage 3 records in its first micro-step, and repeats.
 
-It records forwards and backwards of modules alike. Which entries of backward are forwards is seen
-in the calls of modules: each call makes the next entry. One that ends early, as the recomputation
-of `checkpoint(use_reentrant=False)` does, raises and never lets its parameters go.
+It records forwards and backwards of modules alike. Calls of modules show which entries of backward
+are forwards: each call creates the next entry. One that ends early, like the recomputation of
+`checkpoint(use_reentrant=False)`, raises and never releases its parameters.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Recomputed:
     """A forward that is computed again in backward.
 
     Attributes:
-        place: of its entry in the order of modules.
-        within: modules whose backward was under way when it began.
+        place: index of its entry in the order of modules.
+        within: modules whose backward was in progress at its start.
     """
 
     place: int
@@ -60,9 +60,9 @@ class Recomputes:
         """Look at nothing yet.
 
         Args:
-            names: of the modules that DeepSpeed knows.
-            order: what is recorded so far.
-            going_back: modules whose backward is under way.
+            names: names of the modules that DeepSpeed knows.
+            order: the order recorded so far.
+            going_back: modules whose backward is in progress.
         """
         self.found: list[Recomputed] = []
         self.cut_short: list[int] = []
@@ -111,15 +111,15 @@ class ForeignRead:
 
 @dataclass(frozen=True, slots=True)
 class RepeatedOrder:
-    """What stage 3 does in a micro-step.
+    """The state of stage 3 in a micro-step.
 
     Attributes:
-        trace: "record" if it records which modules compute, "complete" if it repeats that.
-        module_order: what it repeats, forward and backward.
-        recomputed, cut_short: entries of it that are forwards computed again in backward, and the
-            places of those that end early.
-        partitioned: names of persistent parameters that are not whole when it begins.
-        met: external parameters that were found while it recorded what it repeats.
+        trace: "record" while it records the order of modules, "complete" while it repeats it.
+        module_order: the order that it repeats, forward and backward.
+        recomputed, cut_short: entries that are recomputations in backward, and the indices of those
+            that end early.
+        partitioned: names of persistent parameters that are not gathered at its start.
+        met: external parameters that were found during the recording.
     """
 
     trace: str = ""
@@ -134,7 +134,7 @@ _NO_ORDER = RepeatedOrder()
 
 
 class RepeatedOrders:
-    """What stage 3 does in each engine's micro-step."""
+    """The state of stage 3 in each engine's micro-step."""
 
     def __init__(self, names: Mapping[nn.Module, str]) -> None:
         """Know no engine yet.
@@ -155,7 +155,7 @@ class RepeatedOrders:
         self._recomputes.clear()
 
     def reads(self, engine: Any, reader: str, parameter: Any) -> None:
-        """A module read a parameter that another owns, which was not known."""
+        """A module read a parameter that another owns, which was not known to be external."""
         name = names_of(engine).get(parameter)
         coordinator = coordinator_of(engine)
         if name is not None and coordinator is not None:
@@ -163,7 +163,7 @@ class RepeatedOrders:
             self._met.setdefault(id(engine), []).append(ForeignRead(place, reader, name))
 
     def of(self, engine: Any) -> RepeatedOrder:
-        """What stage 3 does in this micro-step: looked at once, when its forward begins."""
+        """The state of stage 3 in this micro-step: read once, when its forward begins."""
         coordinator, number = coordinator_of(engine), int(engine.micro_steps)
         seen, before = self._seen.get(id(engine), (-1, _NO_ORDER))
         if coordinator is None or seen == number or not _in_forward():
@@ -191,7 +191,7 @@ class RepeatedOrders:
         return now
 
     def _watch(self, engine: Any, coordinator: Any) -> None:
-        """See which forwards are computed again, while the order is recorded."""
+        """Determine which forwards are recomputations, while the order is recorded."""
         if id(engine) in self._recomputes:
             self._recomputes.pop(id(engine)).end()
         recomputes = Recomputes(
@@ -206,7 +206,7 @@ class RepeatedOrders:
     def _met_while(self, engine: Any, order: Sequence[str]) -> list[ForeignRead]:
         """The external parameters that were found while this order was recorded.
 
-        What a module hands out is found without a gather, at the latest when backward begins.
+        Returned parameters are found without a gather, at the latest when backward begins.
         """
         met, known = self._met.pop(id(engine), []), self._known.pop(id(engine), None)
         if known is None:

@@ -1,8 +1,9 @@
 """DeepSpeed's stages 0 to 3, with the configuration that they run with.
 
 Laws: those of ZeRO, 2 Psi for stages 0 and 1, g + 1 for stage 2, 3g for stage 3 with g micro-steps.
-Its stages 1 and 2 all-reduce gradients by default, and its stage 3 keeps and fetches ahead; how,
-docs/deepspeed.md says. Source of the laws: Rajbhandari et al. (arXiv 1910.02054), section 7.
+Its stages 1 and 2 all-reduce gradients by default, and its stage 3 has persistent parameters and
+prefetching; docs/deepspeed.md explains it. Source of the laws: Rajbhandari et al. (arXiv
+1910.02054), section 7.
 """
 
 from __future__ import annotations
@@ -47,18 +48,18 @@ _UNPLANNED = {
     "zero_quantized_gradients": "quantizes gradients on their way (qgZ)",
     "mics_shard_size": "divides among a part of the ranks (MiCS)",
 }
-"""Options of stage 3 that have no plan, and what they do."""
+"""Options of stage 3 without a plan, and their effect."""
 _ASKED_FOR = "GatheredParameters"
 HeldAt = Callable[[int, int], Strategy]
-"""What held at an iteration and micro-step."""
+"""The strategy in force at an iteration and micro-step."""
 
 
 @dataclass(slots=True)
 class _DeepSpeedStep:
-    """What is planned so far, and in what.
+    """The plan so far, and its units.
 
     Attributes:
-        size, gradient_size: bytes of an element of parameters and of gradients that travel.
+        size, gradient_size: bytes per element of communicated parameters and gradients.
     """
 
     strategy: Strategy
@@ -69,11 +70,11 @@ class _DeepSpeedStep:
     causes: list[Deviation] = field(default_factory=list)
 
     def because(self, cause: Cause, words: str, payload_bytes: int) -> None:
-        """Note a part of a cause, given as payload of one pass of a ring."""
+        """Record a part of a cause, given as payload of one pass of a ring."""
         self.causes.append(Deviation(cause, payload_bytes * self.share, words))
 
     def among_fewer(self, ranks: Sequence[int], payload_bytes: int) -> None:
-        """Note what a gather among fewer ranks saves."""
+        """Record the savings of a gather among fewer ranks."""
         share = Fraction(len(ranks) - 1, len(ranks)) - self.share
         words = said(
             "deepspeed.fewer", count=len(ranks), ranks=len(self.strategy.ranks), option=_HPZ
@@ -81,7 +82,7 @@ class _DeepSpeedStep:
         self.causes.append(Deviation(Cause.SMALLER_GROUP, payload_bytes * share, words))
 
     def reduce(self, op: Op, elements: int, *, is_cut: bool = True) -> None:
-        """Plan a reduction of gradients, which its buckets cut into calls."""
+        """Plan a reduction of gradients, which its buckets split into calls."""
         self.calls.append(
             self._call(
                 Phase.BACKWARD,
@@ -101,7 +102,7 @@ class _DeepSpeedStep:
         op: Op = Op.ALL_GATHER,
         ranks: Sequence[int] = (),
     ) -> None:
-        """Plan a gather of parameters, among all ranks unless others are given."""
+        """Plan a gather of parameters, among all ranks by default."""
         call = self._call(phase, Purpose.GATHER_PARAMETERS, op, elements, self.size, unit)
         self.calls.append(replace(call, ranks=tuple(ranks)) if ranks else call)
 
@@ -129,7 +130,7 @@ class _DeepSpeedStep:
 
 
 def plan(asked: StrategyStep) -> Plan:
-    """What a rank calls in one step: see `plan_deepspeed`."""
+    """The calls of a rank in one step: see `plan_deepspeed`."""
     rows = asked.rows
 
     def held(iteration: int, micro_step: int) -> Strategy:
@@ -141,17 +142,17 @@ def plan(asked: StrategyStep) -> Plan:
 def plan_deepspeed(
     held_at: HeldAt, iteration: int, num_micro_steps: int, rank: int | None = None
 ) -> Plan:
-    """What a rank calls in one step.
+    """The calls of a rank in one step.
 
     Args:
-        held_at: what held when: stage 3 does now what it recorded and kept earlier.
-        iteration: whose plan it is.
-        num_micro_steps: of the iteration.
-        rank: whose plan it is; the first one's if it is not said.
+        held_at: strategies over time: stage 3 depends on earlier recordings and gathers.
+        iteration: the iteration to plan.
+        num_micro_steps: micro-steps of the iteration.
+        rank: the rank to plan for; the first one by default.
 
     Raises:
         UnplannedError: an option has no plan.
-        ConfigError: an option or a dtype is not known.
+        ConfigError: an unknown option or dtype.
     """
     strategy = held_at(iteration, num_micro_steps - 1)
     num_ranks, stage = len(strategy.ranks), number(strategy, "stage")
@@ -391,7 +392,7 @@ def _fetcher(
 def _fetched(
     fetcher: Fetcher, held_at: HeldAt, iteration: int, num_micro_steps: int
 ) -> list[Fetch]:
-    """The gathers of an iteration, those after its update one by one."""
+    """The gathers of an iteration, with those after its update one by one."""
     found: list[Fetch] = []
     # after its second iteration that records nothing stage 3 repeats itself
     recorded = [it for it in range(iteration + 1) if _records(held_at(it, 0))]

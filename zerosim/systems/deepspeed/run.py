@@ -44,10 +44,10 @@ stage_0, stage_1, stage_2, stage_3 = (partial(_stage, number) for number in rang
 
 
 def _deepspeed() -> Any:
-    """DeepSpeed, so that it runs where no compiler is and says nothing of itself."""
+    """DeepSpeed, set up to run without a compiler and without output."""
     os.environ.setdefault("DS_ACCELERATOR", "cpu")
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
-    # it would be compiled when the first collective is called, which takes a minute and a half
+    # it would be compiled at the first collective, which takes a minute and a half
     importlib.import_module("deepspeed.ops").__compatible_ops__["deepspeed_shm_comm"] = False
     return importlib.import_module("deepspeed")

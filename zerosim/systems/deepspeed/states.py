@@ -22,11 +22,11 @@ _OTHER_PARTS = (
     "zero_quantized_nontrainable_weights",
     "mics_shard_size",
 )
-"""Options of stage 3 that make it keep something else."""
+"""Options of stage 3 that change its memory."""
 
 
 def keeps(asked: AskedStates) -> KeptParts | None:
-    """What a rank keeps; None where no law is known."""
+    """The memory of a rank; None if no law is known."""
     strategy, has_master = asked.own[NAME], asked.has_master
     stage, count = number(strategy, "stage"), len(strategy.ranks)
     offloads = any(
@@ -62,8 +62,8 @@ def keeps(asked: AskedStates) -> KeptParts | None:
 
 
 def _is_plain(strategy: Strategy) -> bool:
-    """Whether stage 3 keeps its parts as they are, and no more beside them."""
-    known = number(strategy, "partition_count") > 0  # older traces do not tell, nor what is kept
+    """Whether stage 3 keeps its parts as they are, and no further copies."""
+    known = number(strategy, "partition_count") > 0  # not in older traces
     return known and not any(strategy.options.get(name) for name in _OTHER_PARTS)
 
 

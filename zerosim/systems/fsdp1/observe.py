@@ -1,4 +1,4 @@
-"""What `FullyShardedDataParallel` (FSDP1) says of itself, in all its sharding strategies.
+"""The state of `FullyShardedDataParallel` (FSDP1), in all its sharding strategies.
 
 A wrapped module's parameters are one flat parameter: padded so that each begins aligned (if the
 original parameters are kept, `use_orig_params`), and to a multiple of the ranks.
@@ -112,21 +112,21 @@ class FullyShardedModules(Observer):
             self._models[thing] = _FlatModel(name, label, found)
 
     def micro_step_begins(self) -> None:
-        """See what all models have kept whole until now."""
+        """Determine which units all models have kept gathered so far."""
         self._now_unused = weakref.WeakSet()
         self._computes.clear()
         for model in list(self._models.values()):
             self._see(model)
 
     def forward_begins(self, root: nn.Module, *, is_first: bool) -> None:
-        """See what the model has kept whole."""
+        """Determine which units the model has kept gathered."""
         model = self._models.get(root) if is_first else None
         if model is not None:
             self._computes.add(root)
             self._see(model)
 
     def backward_begins(self) -> None:
-        """See which modules forward did not call: those that have no place in its order."""
+        """Determine which modules forward did not call: they have no place in its order."""
         for root in [] if self._units.is_piped else list(self._computes):
             for _, reference in self._models[root].modules:
                 module = reference()
@@ -179,7 +179,7 @@ class FullyShardedModules(Observer):
                     yield Content(Role.GRADIENTS, NOT_REDUCED_YET, flat.grad)
 
     def settings(self) -> Hashable:
-        """What a program may switch for each module, and what its first forward settles."""
+        """Switches per module, and the state settled by its first forward."""
         return tuple(
             (
                 self._units.passes(thing),
@@ -302,5 +302,5 @@ def _padded(handle: Any, num_ranks: int) -> int:
 
 
 def observer(units: Units) -> Observer:
-    """What finds it in a program."""
+    """The observer of this system."""
     return FullyShardedModules(units)

@@ -12,7 +12,7 @@ from zerosim.theory.programs.steps import StrategyStep
 
 
 def plan(asked: StrategyStep) -> Plan:
-    """What a rank calls in one step.
+    """The calls of a rank in one step.
 
     Raises:
         ConfigError: an option or a dtype is not known.

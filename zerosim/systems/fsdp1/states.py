@@ -13,11 +13,12 @@ from zerosim.theory.programs.states import AskedStates, Divided, KeptParts, with
 
 BESIDE = (frozenset[str](),)
 _ALIGNMENT_BYTES = 16
-"""Each of several original parameters in a flat one begins there, in what is gathered."""
+"""Alignment of each original parameter in a flat one, in the gathered dtype.
+"""
 
 
 def keeps(asked: AskedStates) -> KeptParts | None:
-    """What a rank keeps; None of a strategy without parameters."""
+    """The memory of a rank; None for a strategy without parameters."""
     strategy = asked.own[NAME]
     found = [
         with_gradients(strategy, bundle.name, _flat(bundle, asked.rank))
@@ -27,7 +28,9 @@ def keeps(asked: AskedStates) -> KeptParts | None:
 
 
 def _flat(bundle: Bundle, rank: int) -> Divided:
-    """A row of the flat parameter; original parameters have states of what is in it."""
+    """A row of the flat parameter; states of original parameters have the size of their part in
+    it.
+    """
     ranks = numbers(bundle, "shard_ranks") or [rank]
     size = element_bytes_of(bundle.parameters[0].dtype) if bundle.parameters else FP32_BYTES
     row = number(bundle, "padded_elements") // len(ranks)

@@ -3,7 +3,7 @@
 Options of its `Strategy`:
 
     forwards, backwards           of the model in the micro-step, with gradients
-    returns                       how many forwards those backwards go back through
+    returns                       number of forwards that those backwards pass through
     undivided, undivided_frozen   elements of all other parameters, by dtype
 
 and of its bundles, one for each wrapped module, named as the module, the outermost "root":
@@ -13,11 +13,11 @@ and of its bundles, one for each wrapped module, named as the module, the outerm
     reshards_after_forward, reshards_after_backward, reduces
     all_reduces                   over the replicas, too
     is_used                       its modules computed in the micro-step
-    without_gradient              parameters that the micro-step's backward gave none
-    reshard_ranks                 those among whom it is divided after forward, if fewer
-    starts_whole                  whole already when the micro-step begins
-    is_fed                        something that is trained is before it: its input has a gradient
-    is_reached                    something that is trained is in it or before it
+    without_gradient              parameters without a gradient in the micro-step's backward
+    reshard_ranks                 the ranks among which it is sharded after forward, if fewer
+    starts_whole                  gathered already when the micro-step begins
+    is_fed                        a trained module precedes it: its input has a gradient
+    is_reached                    a trained module is in it or precedes it
 """
 
 from zerosim.systems.registry import Axis, System

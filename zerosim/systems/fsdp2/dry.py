@@ -1,4 +1,4 @@
-"""FSDP2 where tensors have no memory."""
+"""FSDP2 with tensors without memory."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from zerosim.trace.holdings import is_same_memory
 
 @contextmanager
 def as_with_memory() -> Iterator[None]:
-    """FSDP2 compares addresses to see whether a parameter still lies where it was put.
+    """FSDP2 compares addresses to check whether a parameter was moved.
 
-    If it does there is nothing to do.
+    If it was not, there is nothing to do.
     """
     from torch.distributed.fsdp._fully_shard._fsdp_param import FSDPParam
 

@@ -1,4 +1,4 @@
-"""FSDP2: each rank keeps the same rows of every parameter, alone or of what is left to it."""
+"""FSDP2: each rank keeps the same rows of every parameter, or of its tensor-parallel shard."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BESIDE = (frozenset[str](), frozenset({TENSOR_PARALLEL}))
 def read(made: Cutting) -> ProgramUnits:
     """Each rank keeps the same rows of every parameter; bundles are gathered together.
 
-    Of what tensor parallel has divided before, rows of its part.
+    With tensor parallelism, rows of its shard.
     """
     strategy = made.systems[NAME]
     if strategy.options.get("undivided") or strategy.options.get("undivided_frozen"):

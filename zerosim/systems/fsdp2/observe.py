@@ -1,4 +1,4 @@
-"""What `fully_shard` (FSDP2, and HSDP on a mesh of two dimensions) says of itself.
+"""The state of `fully_shard` (FSDP2, and HSDP on a mesh of two dimensions).
 
 The newer `replicate` is data parallel on the same machinery.
 """
@@ -55,13 +55,13 @@ _SWITCHES = {
     "reduces": "reduce_grads",
     "all_reduces": "all_reduce_grads",
 }
-"""What a program may switch of a group, as a strategy and as FSDP2 call it."""
+"""Switches of a group, by their names in a strategy and in FSDP2."""
 
 _positions = attrgetter(*_SWITCHES.values())
 
 
 class FullyShard(Observer):
-    """Every model with modules that were given to `fully_shard`.
+    """Every model with modules that were passed to `fully_shard`.
 
     Attributes:
         is_prepared: the program has gathered parameters itself, for the forward of this micro-step.
@@ -108,7 +108,7 @@ class FullyShard(Observer):
             self._names[group] = qualified(label, unit)
 
     def micro_step_begins(self) -> None:
-        """See what all models have kept whole until now."""
+        """Determine which groups all models have kept gathered so far."""
         self.is_prepared = False
         self._use = _Use()
         self._num_forwards.clear()
@@ -116,7 +116,7 @@ class FullyShard(Observer):
             self._see(model)
 
     def forward_begins(self, root: nn.Module, *, is_first: bool) -> None:
-        """See what the model has kept whole, if nothing of it was gathered for this forward."""
+        """Determine which groups the model kept gathered, if none was gathered for this forward."""
         model = self._models.get(root) if is_first else None
         if model is not None:
             if not self.is_prepared:
@@ -125,7 +125,7 @@ class FullyShard(Observer):
                 self._num_forwards[group] = _num_forwards(group)
 
     def backward_begins(self) -> None:
-        """See which groups forward has used, and which gradients there are."""
+        """Determine which groups forward has used, and the existing gradients."""
         self._look_at_forward()
         self._before = {
             one: _written(one)
@@ -141,7 +141,7 @@ class FullyShard(Observer):
             self._use.unused.update(one for one, count in counts if _num_forwards(one) <= count)
 
     def backward_over(self, gone_back: Callable[[nn.Module], bool]) -> None:
-        """See which parameters of the groups that reduce have got no gradient."""
+        """Determine which parameters of reducing groups got no gradient."""
         for thing, model in list(self._models.items()):
             if gone_back(thing):
                 model.see_gradients()
@@ -172,7 +172,7 @@ class FullyShard(Observer):
         self.is_prepared = True
 
     def shards(self, module: nn.Module) -> Iterator[Shard]:
-        """What is kept of a module's divided parameters."""
+        """The shards of a module's partitioned parameters."""
         for group in groups_of(module):
             for one in group.fsdp_params:
                 yield Shard(one.sharded_param, getattr(one, "_unsharded_param", None))
@@ -190,7 +190,7 @@ class FullyShard(Observer):
                         yield Content(Role.GRADIENTS, NOT_REDUCED_YET, one)
 
     def gathers_within(self, module: nn.Module, unit: str) -> bool:
-        """Whether a module gathers this unit's parameters, if it must, from within its call."""
+        """Whether a module gathers this unit's parameters, if needed, within its call."""
         return any(self._names.get(group) == unit for group in groups_of(module))
 
     def _see(self, model: _GroupedModel) -> None:
@@ -198,7 +198,7 @@ class FullyShard(Observer):
             self._whole[group] = bool(group.is_unsharded)
 
     def settings(self) -> Hashable:
-        """What a program may switch for each group."""
+        """Switches per group."""
         return tuple(
             (
                 self._units.passes(thing),
@@ -258,7 +258,7 @@ class FullyShard(Observer):
         return (_positions(group), self._whole.get(group, False), trainable, is_unused, without)
 
     def _unit(self, frame: FrameType) -> str:
-        """The wrapped module of the parameter group whose method this frame is."""
+        """The wrapped module of the parameter group of this frame's method."""
         return self._name(frame.f_locals.get("self"))
 
     def _name(self, group: Any) -> str:
@@ -276,7 +276,7 @@ class _GroupedModel:
     given: GivenGradients = field(default_factory=GivenGradients)
 
     def alive(self) -> list[Any]:
-        """The groups that there still are."""
+        """The groups that still exist."""
         return [group for reference in self.groups if (group := reference()) is not None]
 
     def see_gradients(self) -> None:
@@ -291,12 +291,12 @@ class _GroupedModel:
 
 @dataclass(slots=True)
 class _Use:
-    """What a micro-step has used of all models.
+    """The use of all models in a micro-step.
 
     Attributes:
         unused: groups whose modules did not compute.
-        without: of groups that reduce, the parameters that got no gradient.
-        is_seen: it is known which are unused.
+        without: for reducing groups, the parameters without a gradient.
+        is_seen: whether `unused` is known.
     """
 
     unused: weakref.WeakSet[Any] = field(default_factory=weakref.WeakSet)
@@ -320,7 +320,7 @@ def _is_trained(parameter: Any) -> bool:
 
 
 def _num_forwards(group: Any) -> int:
-    """Those that no backward has come to; -1 if this version does not tell."""
+    """Those that no backward has reached; -1 if this version does not tell."""
     found = getattr(group, "_post_forward_indices", None)
     return -1 if found is None else len(found)
 
@@ -340,8 +340,8 @@ def _switches(group: Any) -> dict[str, object]:
 
 
 def _reached(model: nn.Module) -> tuple[set[nn.Module], set[nn.Module]]:
-    """The modules whose output has a gradient, as what is trained is in them or comes before them;
-    and those whose input has one, too.
+    """The modules whose output has a gradient, because a trained module is in them or precedes
+    them; and those whose input has one, too.
     """
     is_trained, names, fed = False, set[str](), set[str]()
     seen: set[str] = set()
@@ -371,7 +371,7 @@ def _bundle(
     use: _Use,
 ) -> Bundle:
     first = group.fsdp_params[0]
-    # from PyTorch 2.15 on each parameter has one of its own
+    # from PyTorch 2.15 on, each parameter has one of its own
     policy = getattr(group, "mp_policy", None) or first.mp_policy
     orig = first.sharded_param.dtype
     parameter_dtype = policy.param_dtype or orig
@@ -411,7 +411,7 @@ def _divides(group: Any) -> bool:
 
 
 def _name_of(parameter: Any, names: dict[int, str]) -> str:
-    """A parameter's name in the model, which has it whole or its shard."""
+    """A parameter's name in the model, which has the whole one or its shard."""
     for one in (parameter.sharded_param, getattr(parameter, "_unsharded_param", None)):
         if id(one) in names:
             return names[id(one)]
@@ -424,7 +424,7 @@ def _shard_dim(parameter: Any) -> int:
 
 
 def _shard_ranks(mesh: Any) -> tuple[int, ...]:
-    """What `replicate` was given is divided among nobody: this rank has all of it."""
+    """Parameters under `replicate` are not sharded: this rank has all of them."""
     group = getattr(mesh, "shard_process_group", None)
     return (dist.get_rank(),) if group is None else ranks_of(group)
 
@@ -435,10 +435,10 @@ def _replicate_ranks(mesh: Any) -> tuple[int, ...]:
 
 
 def _mesh_ranks(group: Any) -> set[int]:
-    """All ranks of the mesh: of a hybrid one more than this rank's shards and replicas."""
+    """All ranks of the mesh: for a hybrid one more than this rank's shards and replicas."""
     return set(group.mesh_info.mesh.mesh.flatten().tolist())
 
 
 def observer(units: Units) -> Observer:
-    """What finds it in a program."""
+    """The observer of this system."""
     return FullyShard(units)

@@ -1,4 +1,4 @@
-"""FSDP2: each parameter is divided along its first dimension, and padded by itself.
+"""FSDP2: each parameter is sharded along dim 0, and padded separately.
 
 Source: Y. Zhao et al., "PyTorch FSDP" (arXiv 2304.11277), section 3.2; on a 2-D mesh (HSDP)
 section 3.2.2.
@@ -14,7 +14,7 @@ from zerosim.theory.programs.steps import StrategyStep
 
 
 def plan(asked: StrategyStep) -> Plan:
-    """What a rank calls in one step.
+    """The calls of a rank in one step.
 
     Raises:
         ConfigError: an option or a dtype is not known.

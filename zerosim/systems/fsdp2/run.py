@@ -20,12 +20,12 @@ def fsdp2(run: RunConfig, batches: Batches) -> Step:
 
 
 def fsdp2_kept(run: RunConfig, batches: Batches) -> Step:
-    """The same, and what was gathered in forward is kept until backward: ZeRO-2's traffic."""
+    """The same, with gathered parameters kept from forward to backward: ZeRO-2's traffic."""
     return _fully_sharded(run, batches, reshard_after_forward=False)
 
 
 def fsdp2_bf16(run: RunConfig, batches: Batches) -> Step:
-    """The same with bf16 on the way and fp32 in the shards."""
+    """The same with bf16 communication and fp32 shards."""
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)
     return _fully_sharded(run, batches, mp_policy=policy)
 

@@ -1,4 +1,4 @@
-"""FSDP2: rows of each parameter among the ranks that it is divided among."""
+"""FSDP2: rows of each parameter on the ranks that share it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BESIDE = (frozenset[str](),)
 
 
 def keeps(asked: AskedStates) -> KeptParts | None:
-    """What a rank keeps; None of a strategy without parameters."""
+    """The memory of a rank; None for a strategy without parameters."""
     strategy = asked.own[NAME]
     found = list(_rows(strategy, asked.rank))
     among = max((part.among for part in found), default=1)
@@ -41,7 +41,7 @@ def keeps(asked: AskedStates) -> KeptParts | None:
 
 
 def _rows(strategy: Strategy, rank: int) -> Iterator[Divided]:
-    """Storages of parameters and gradients are padded, states have the rows there are."""
+    """Storages of parameters and gradients are padded; states have the actual rows."""
     for bundle in strategy.bundles:
         ranks = numbers(bundle, "shard_ranks") or [rank]
         place = ranks.index(rank) if rank in ranks else 0

@@ -4,9 +4,9 @@ Options of its `Strategy`: `schedule`, `num_stages`, `num_microbatches`, `ranks_
 its bundles, one for each stage of this rank, "stage 1":
 
     index
-    output_shapes, dtypes   what it sends on for one micro-batch, [] for the last
-    output_gradients        which of them have a gradient that comes back
-    input_shapes, input_dtypes, input_gradients   likewise
+    output_shapes, dtypes   its outputs for one micro-batch, [] for the last stage
+    output_gradients        which of them receive a gradient
+    input_shapes, input_dtypes, input_gradients   the same for inputs
 """
 
 from zerosim.systems.registry import Axis, System

@@ -1,8 +1,8 @@
-"""What a pipeline of `torch.distributed.pipelining` says of itself, and what its messages carry.
+"""The state of a pipeline of `torch.distributed.pipelining`, and the contents of its messages.
 
-A schedule asks its stages for the operations of a micro-batch, and joins and delays them as it
-likes. So it is noted which tensor a stage named for what, when it was asked; the stage's own answer
-is passed on. What stages tell each other before that, shapes and votes, is set-up.
+A schedule asks its stages for the operations of a micro-batch, and combines and delays them freely.
+The purpose of each tensor is therefore noted when a stage names it; the stage's own answer is
+passed on. Earlier messages between stages, shapes and votes, are set-up.
 """
 
 from __future__ import annotations
@@ -60,23 +60,23 @@ class Pipelines(Observer):
         return len(self._schedules) > 0
 
     def is_preparing(self) -> bool:
-        """Whether stages compute only to learn what shapes they will exchange."""
+        """Whether stages compute only to determine shapes for communication."""
         return is_preparing()
 
     def is_evaluating(self) -> bool:
-        """Whether a stage computes a micro-batch that no backward will follow."""
+        """Whether a stage computes a micro-batch without a backward."""
         stage = _computing("forward_one_chunk", "self")
         return stage is not None and not stage.has_backward
 
     def micro_batch(self, phase: Phase) -> int | None:
-        """The micro-batch that a stage computes, or goes back through; None if none does."""
+        """The micro-batch of a stage's forward or backward; None if there is none."""
         if phase is Phase.FORWARD:
             return _micro_batch("forward_one_chunk", "fwd_chunk_id")
         found = _micro_batch("backward_one_chunk", "bwd_chunk_id")
         return _micro_batch("backward_weight_one_chunk", "bwd_chunk_id") if found is None else found
 
     def install(self) -> None:
-        """Begin to note what stages are asked for, as soon as the program has imported them."""
+        """Start to note the stages' operations, once the program has imported them."""
         stages = getattr(sys.modules.get(_MODULE), "_PipelineStageBase", None)
         if stages is None or self._originals:
             return
@@ -85,20 +85,20 @@ class Pipelines(Observer):
             setattr(stages, name, self._noting(original, purpose, phase))
 
     def remove(self) -> None:
-        """Stop; stages are asked as they were before `install`."""
+        """Stop; restore the stages' methods."""
         stages = getattr(sys.modules.get(_MODULE), "_PipelineStageBase", None)
         for name, original in self._originals.items():
             setattr(stages, name, original)
         self._originals.clear()
 
     def meet(self, _: Any) -> None:
-        """See whether a schedule is what makes a model compute."""
+        """Determine whether a schedule runs a model."""
         if _MODULE in sys.modules:
             self.install()
             self._meet_schedule()
 
     def message(self, tensors: list[torch.Tensor]) -> CarriedMessage | None:
-        """What a message carries; None if it is not known to be a pipeline's."""
+        """The contents of a message; None if it is not known to be a pipeline's."""
         if _MODULE not in sys.modules:
             return None
         self.install()
@@ -108,7 +108,7 @@ class Pipelines(Observer):
         return found
 
     def settings(self) -> Hashable:
-        """What messages are made of."""
+        """The tensors that messages carry."""
         return tuple(
             (
                 id(schedule),
@@ -121,7 +121,7 @@ class Pipelines(Observer):
         )
 
     def describe(self) -> Iterator[Strategy]:
-        """Each schedule whose stages know what they send, and have labels of their own."""
+        """Each schedule whose stages know their outputs and have distinct labels."""
         for schedule in self._schedules:
             stages = _stages(schedule)
             labels = [self._units.label(stage.submod) for stage in stages]
@@ -169,7 +169,7 @@ class Pipelines(Observer):
 
 
 def is_preparing() -> bool:
-    """Whether stages compute only to learn what shapes they will exchange."""
+    """Whether stages compute only to determine shapes for communication."""
     return _MODULE in sys.modules and find_frame("_initialize_pp_stages", _FILES) is not None
 
 
@@ -179,7 +179,7 @@ def _micro_batch(function: str, argument: str) -> int | None:
 
 
 def _computing(function: str, variable: str) -> Any:
-    """A variable of a stage's function that is running; None if it is not."""
+    """A variable of a running function of a stage; None if it does not run."""
     if _MODULE not in sys.modules:
         return None
     frame = find_frame(function, _FILES)
@@ -201,7 +201,7 @@ def _bundle(stage: Any, label: str) -> Bundle:
     inputs = () if stage.is_first else meta.inputs or ()
     return Bundle(
         name=_name(stage),
-        # stages of one rank may call theirs alike
+        # stages of one rank may have equal names
         parameters=parameters_of(
             (f"{_name(stage)}.{name}", parameter)
             for name, parameter in stage.submod.named_parameters()
@@ -220,17 +220,17 @@ def _bundle(stage: Any, label: str) -> Bundle:
 
 
 def _identity(meta: Any) -> tuple[int, ...]:
-    """What is another whenever stages have agreed anew."""
+    """A key that changes whenever stages have agreed again."""
     return (id(meta.inputs), id(meta.outputs), id(meta.input_grads), id(meta.output_grads))
 
 
 def _present(gradients: Any, number: int) -> list[bool]:
-    """Which of the tensors have a gradient that is sent back."""
+    """Which of the tensors receive a gradient."""
     if gradients is None:
         return [True] * number
     return [gradient is not None for gradient in gradients[:number]]
 
 
 def observer(units: Units) -> Observer:
-    """What finds it in a program."""
+    """The observer of this system."""
     return Pipelines(units)

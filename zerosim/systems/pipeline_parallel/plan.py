@@ -1,10 +1,10 @@
 """Pipeline parallel: a stage sends its output on, and gets the gradient of it back.
 
-Law: b s h for each micro-batch and boundary, both ways. Its ranks stand idle while the pipeline
-fills and drains: (p-1)/(v m) of the time that the work alone takes, (p-1)/(v m + p - 1) of all the
-time, with v stages a rank. Source: Y. Huang et al., "GPipe" (arXiv 1811.06965), section 2.3; D.
-Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters" (arXiv
-2104.04473), section 2.2.
+Law: b s h per micro-batch and boundary, both ways. Its ranks are idle while the pipeline fills and
+drains: (p-1)/(v m) of the computing time alone, (p-1)/(v m + p - 1) of the total time, with v
+stages per rank. Source: Y. Huang et al., "GPipe" (arXiv 1811.06965), section 2.3; D. Narayanan et
+al., "Efficient Large-Scale Language Model Training on GPU Clusters" (arXiv 2104.04473), section
+2.2.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _KNOWN_BUBBLE = ("GPipe", "1F1B", "LoopedBFS")
 
 
 def plan(asked: StrategyStep) -> Plan:
-    """What a rank calls in one step; what a stage gets is what the stage before sends on.
+    """The calls of a rank in one step; the inputs of a stage are the outputs of the previous one.
 
     Raises:
         ConfigError: an option or a dtype is not known.
@@ -85,7 +85,7 @@ def plan(asked: StrategyStep) -> Plan:
 
 
 def order_of_one_stage(strategy: Strategy, rank: int) -> list[Phase]:
-    """In which order a rank with one stage computes its micro-batches, forward and backward.
+    """The order in which a rank with one stage computes its micro-batches, forward and backward.
 
     Raises:
         ConfigError: it has several stages, or the order of its schedule is not known.
@@ -98,14 +98,16 @@ def order_of_one_stage(strategy: Strategy, rank: int) -> list[Phase]:
             f"in which order rank {rank} computes under schedule {schedule!r} is not known, so "
             "what FSDP gathers is not: expected GPipe or 1F1B, with one stage a rank"
         )
-    # 1F1B fills the pipeline, then goes back once for each time that it goes forward
+    # 1F1B fills the pipeline, then alternates one backward and one forward
     ahead = count if schedule == "GPipe" else min(count, len(rank_of) - rank_of.index(rank))
     pairs = [Phase.BACKWARD, Phase.FORWARD] * (count - ahead)
     return [Phase.FORWARD] * ahead + pairs + [Phase.BACKWARD] * ahead
 
 
 def _outputs(strategies: Sequence[Strategy]) -> dict[int, list[tuple[int, int]]]:
-    """What crosses the boundary behind each stage for one micro-batch: elements, bytes of one."""
+    """Traffic over the boundary behind each stage for one micro-batch: elements, bytes per
+    element.
+    """
     found: dict[int, list[tuple[int, int]]] = {}
     for strategy in strategies:
         for place, bundle in enumerate(strategy.bundles):
@@ -130,7 +132,7 @@ def _bytes(sizes: Sequence[tuple[int, int]]) -> int:
 
 
 def _ways(index: int, num_stages: int) -> Iterator[tuple[Purpose, int, bool]]:
-    """What a stage has to do with its boundaries: purpose, boundary, whether it sends."""
+    """A stage's messages over its boundaries: purpose, boundary, whether it sends."""
     if index + 1 < num_stages:
         yield Purpose.SEND_ACTIVATIONS, index, True
         yield Purpose.SEND_GRADIENTS, index, False
@@ -167,7 +169,9 @@ def _messages(
 
 
 def _bubble(strategy: Strategy, rank_of: Sequence[int], num_microbatches: int) -> Bubble | None:
-    """None for a schedule that splits backward in two, or whose stages differ in number by rank."""
+    """None for a schedule that splits backward in two, or with different numbers of stages per
+    rank.
+    """
     schedule = text(strategy, "schedule")
     if not any(name in schedule for name in _KNOWN_BUBBLE) or "ZeroBubble" in schedule:
         return None

@@ -23,12 +23,12 @@ def gpipe(run: RunConfig, batches: Batches) -> Step:
 
 
 def one_f_one_b(run: RunConfig, batches: Batches) -> Step:
-    """A backward as soon as there is one to do, so that fewer activations are held."""
+    """A backward as soon as one is ready, so that fewer activations are live."""
     return _pipeline(run, batches, Schedule1F1B)
 
 
 def _pipeline(run: RunConfig, batches: Batches, schedule_of: type[PipelineScheduleSingle]) -> Step:
-    """A stage on each rank; the batch of all ranks, cut into `num_microbatches`."""
+    """A stage on each rank; the batch of all ranks, split into `num_microbatches`."""
     model = model_of(run)
     assert isinstance(model, GPT), "the catalogue asks for a GPT"
     rank, num_ranks = dist.get_rank(), dist.get_world_size()
@@ -51,7 +51,7 @@ def _pipeline(run: RunConfig, batches: Batches, schedule_of: type[PipelineSchedu
 
 
 def num_microbatches(run: RunConfig) -> int:
-    """Two for each stage, where the batch of a rank can be halved, and else one.
+    """Two per stage, if the batch of a rank can be halved, else one.
 
     With as many micro-batches as stages the first stage holds all of them in either schedule.
     """
@@ -59,7 +59,9 @@ def num_microbatches(run: RunConfig) -> int:
 
 
 def _cut(model: GPT, rank: int, num_ranks: int) -> nn.Sequential:
-    """This rank's part of embedding, blocks and head; equal numbers of blocks as far as it goes."""
+    """This rank's part of embedding, blocks and head; equal numbers of blocks as far as
+    possible.
+    """
     num_blocks = len(model.blocks)
     first, last = (num_blocks * part // num_ranks for part in (rank, rank + 1))
     parts: list[nn.Module] = list(model.blocks)[first:last]

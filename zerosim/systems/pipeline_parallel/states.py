@@ -14,7 +14,7 @@ BESIDE = (frozenset[str](),)
 
 
 def keeps(asked: AskedStates) -> KeptParts | None:
-    """What a rank keeps; None of stages without parameters."""
+    """The memory of a rank; None for stages without parameters."""
     found = list(_of_stages(asked.everywhere, asked.rank))
     return KeptParts(name=term(NAME), parts=found) if found else None
 

@@ -1,6 +1,6 @@
-"""Which rank holds what where ranks compute layers together: tensor parallel, alone or beside DDP.
+"""Shards of ranks that compute layers together: tensor parallel, alone or beside DDP.
 
-Each rank keeps a column-wise or row-wise part of a matrix, and all of what is not divided. Source:
+Each rank keeps a column-wise or row-wise shard of a matrix, and all replicated parameters. Source:
 M. Shoeybi et al., "Megatron-LM" (arXiv 1909.08053), section 3.
 """
 
@@ -18,11 +18,11 @@ from zerosim.theory.programs.options import number_map
 
 BESIDE = (frozenset[str](), frozenset({DDP}))
 _UNDIVIDED = "not divided"
-"""What is called what a trace counts, but does not name."""
+"""The name of parameters that a trace counts, but does not name."""
 
 
 def read(made: Cutting) -> ProgramUnits:
-    """What is divided; beside it DDP reduces what each rank has."""
+    """The sharded parameters; besides, DDP reduces each rank's own."""
     strategy = made.systems[NAME]
     parameters = parameters_in(strategy.bundles)
     if DDP in made.systems:
@@ -41,10 +41,10 @@ def read(made: Cutting) -> ProgramUnits:
 
 
 def _undivided(strategy: Strategy) -> Iterator[Parameter]:
-    """The parameters that are whole, all of a dtype as one.
+    """The replicated parameters, all of a dtype as one.
 
     Raises:
-        NotShown: an older trace does not tell how many there are.
+        NotShown: an older trace does not have their number.
     """
     if "undivided" not in strategy.options:
         raise NotShown("how many parameters tensor parallel leaves whole is not told")

@@ -1,8 +1,7 @@
-"""What `parallelize_module` says of itself: which modules are divided, and how.
+"""The state of `parallelize_module`: the sharded modules, and their styles.
 
-A style leaves hooks on the module that it divides, and in them the layouts that it was given: they
-are read from there. Shapes are those of the module's latest forward, whole, as if nothing were
-divided. What a layout makes a rank send is theory's to say.
+A style leaves hooks on its module, and in them the given layouts: they are read from there. Shapes
+are those of the module's latest forward, unsharded. Theory derives the communication of a layout.
 """
 
 from __future__ import annotations
@@ -47,14 +46,14 @@ _FILES = "/torch/distributed/tensor/"
 
 @dataclass(slots=True)
 class _DividedModule:
-    """What a style makes of a module.
+    """The effect of a style on a module.
 
     Attributes:
-        options: what its forward showed; empty before its first.
-        looks: what came in and went out when that was noted; it seldom changes.
-        micro_step: iteration and micro-step in which it computed last.
-        forwards: how often it did in that micro-step.
-        recomputed: how often autograd has computed it again since.
+        options: the options seen in its forward; empty before its first.
+        looks: inputs and outputs at that time; they seldom change.
+        micro_step: iteration and micro-step of its last computation.
+        forwards: number of forwards in that micro-step.
+        recomputed: number of recomputations since.
     """
 
     style: Style
@@ -77,7 +76,7 @@ class TensorParallel(Observer):
         Rule(f"{_FILES}_api.py", "distribute_tensor", Purpose.BROADCAST_STATE),
         Rule(f"{_FILES}_api.py", "", Purpose.ACTIVATIONS, is_weak=True),
         Rule(f"{_FILES}_redistribute.py", "", Purpose.ACTIVATIONS, is_weak=True),
-        # an operator whose inputs do not fit together makes them fit
+        # an operator with inputs of different layouts redistributes them
         Rule(f"{_FILES}_dispatch.py", "", Purpose.ACTIVATIONS, is_weak=True),
     )
 
@@ -95,7 +94,7 @@ class TensorParallel(Observer):
         modules.unwatch(self)
 
     def meet(self, thing: Any) -> None:
-        """Find it in a model, or what an optimizer will have to add up for it."""
+        """Find it in a model, or in the sums that an optimizer will have to complete for it."""
         if TENSOR_MODULE not in sys.modules:
             return
         if isinstance(thing, torch.optim.Optimizer):
@@ -145,7 +144,7 @@ class TensorParallel(Observer):
                 _look_at_output(divided, module, tensors)
 
     def settings(self) -> Hashable:
-        """What the latest micro-step showed, its forward whole."""
+        """The latest micro-step, with its whole forward."""
         if labels.position().phase is not Phase.FORWARD:
             self._seen = tuple(
                 (one.forwards, one.recomputed, *one.looks.values())
@@ -175,10 +174,10 @@ class TensorParallel(Observer):
                 )
 
     def purpose_of_activations(self, phase: Phase | None, call: OperatorCall) -> Purpose | None:
-        """What a DTensor is made to fit for.
+        """The purpose of a redistribution of a DTensor.
 
-        An optimizer's step completes the sums that tensor parallel left gradients as; whatever else
-        it asks for, it needs for what it computes.
+        An optimizer step completes the sums that tensor parallelism left in gradients; any other
+        call of it belongs to its own computation.
         """
         if phase in (Phase.FORWARD, Phase.BACKWARD):
             return Purpose.ACTIVATIONS
@@ -224,7 +223,7 @@ def _bundle(divided: _DividedModule) -> Bundle:
 
 
 def _look_at_input(divided: _DividedModule, inputs: tuple[Any, ...]) -> None:
-    """Note what a module was given."""
+    """Note the inputs of a module."""
     layouts = divided.style.input
     if layouts is not None and layouts.position < len(inputs):
         tensor = inputs[layouts.position]
@@ -244,7 +243,7 @@ def _look_at_input(divided: _DividedModule, inputs: tuple[Any, ...]) -> None:
 def _look_at_output(
     divided: _DividedModule, module: nn.Module, outputs: list[torch.Tensor]
 ) -> None:
-    """Note what a module made."""
+    """Note the outputs of a module."""
     layouts = divided.style.output
     if layouts is not None and layouts.position < len(outputs):
         tensor = outputs[layouts.position]
@@ -262,7 +261,7 @@ def _look_at_output(
 
 
 def _looks_new(divided: _DividedModule, side: str, tensor: torch.Tensor) -> bool:
-    """Whether a tensor is not like the one before it in its place."""
+    """Whether a tensor differs from the previous one in its position."""
     layout = getattr(tensor, "placements", None)
     look = (tensor.shape, tensor.dtype, tensor.requires_grad, layout)
     if divided.looks.get(side) == look:
@@ -285,5 +284,5 @@ def _parameters(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def observer(_: Units) -> Observer:
-    """What finds it in a program."""
+    """The observer of this system."""
     return TensorParallel()

@@ -1,8 +1,8 @@
 """Tensor parallel: a layer's matrices are divided, and activations are summed over the ranks.
 
-Law: 4 all-reduces of b s h a layer, two in forward and two in backward: a pair of a column-wise and
-a row-wise module sums its output in forward and the gradient of its input in backward. With
-sequence parallel each of them is a reduce-scatter and an all-gather, the same bytes. Source: M.
+Law: 4 all-reduces of b s h per layer, two in forward and two in backward: a pair of a column-wise
+and a row-wise module sums its output in forward and the gradient of its input in backward. With
+sequence parallelism each of them is a reduce-scatter and an all-gather, the same bytes. Source: M.
 Shoeybi et al., "Megatron-LM" (arXiv 1909.08053), section 3; V. Korthikanti et al., "Reducing
 Activation Recomputation in Large Transformer Models" (arXiv 2205.05198), section 4.2.
 """
@@ -28,7 +28,9 @@ SOURCE = (
     "Shoeybi et al., arXiv 1909.08053, section 3; Korthikanti et al., arXiv 2205.05198, section 4.2"
 )
 _READS = {"Adam": 3, "AdamW": 3, "RMSprop": 3, "Adagrad": 3}
-"""Operations of an optimizer's step that read a gradient; others, and fused ones, have one."""
+"""Number of operations of an optimizer step that read a gradient; one for others, and fused
+ones.
+"""
 REPLICATE, PARTIAL = "replicate", "partial"
 _SUMS_INPUTS = ("column", "prepare input")
 """Gradients of these modules' inputs are sums over the ranks that are still to be made."""
@@ -36,7 +38,7 @@ _SUMS_INPUTS = ("column", "prepare input")
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """Activations on a border of a module, and what becomes of their layout there.
+    """Activations at a border of a module, and the change of their layout there.
 
     Attributes:
         sums: whether their gradients are sums over the ranks that are still to be made.
@@ -53,7 +55,7 @@ class _Change:
 
 
 def plan(asked: StrategyStep) -> Plan:
-    """What a rank calls in one step; each micro-step has one forward and backward.
+    """The calls of a rank in one step; each micro-step has one forward and backward.
 
     Raises:
         ConfigError: an option or a dtype is not known.
@@ -129,7 +131,7 @@ def plan(asked: StrategyStep) -> Plan:
 
 
 def _completions(strategy: Strategy) -> Iterator[Movement]:
-    """What an optimizer asks for: DTensor completes a sum for each operation that reads it."""
+    """The calls of an optimizer: DTensor completes a sum for each operation that reads it."""
     parameters = {one.name: one for bundle in strategy.bundles for one in bundle.parameters}
     for name in texts(strategy, "partial_gradients"):
         yield Movement(
@@ -144,7 +146,7 @@ def _completions(strategy: Strategy) -> Iterator[Movement]:
 
 
 def _times_read(strategy: Strategy) -> int:
-    """How many operations of the optimizer's step read a gradient."""
+    """Number of operations of the optimizer step that read a gradient."""
     return _READS.get(text(strategy, "optimizer"), 1)
 
 
@@ -157,7 +159,7 @@ class _Pair:
 
     @property
     def inputs(self) -> list[Bundle]:
-        """The column-wise modules, whose inputs' gradients are summed."""
+        """The column-wise modules, with a sum of their inputs' gradients."""
         return [bundle for bundle in self.bundles if text(bundle, "style") == "column"]
 
 
@@ -188,7 +190,7 @@ def _unlike(pair: _Pair, rest: Fraction) -> list[Deviation]:
 
 
 def _bytes(bundle: Bundle) -> int:
-    """What a module hands on in one forward, whole."""
+    """The outputs of a module in one forward, unsharded."""
     size = element_bytes_of(text(bundle, "dtype") or "float32")
     return _elements(shape_of(bundle, "output_shape")) * size
 
@@ -201,7 +203,7 @@ def _elements(shape: tuple[int, ...]) -> int:
 
 
 def _calls(strategy: Strategy, bundle: Bundle) -> Iterator[Movement]:
-    """What the forwards and the backward of a module ask for in one micro-step."""
+    """The calls of a module's forwards and backward in one micro-step."""
     forwards = number(bundle, "forwards", 1)
     for change in _changes(bundle):
         for phase, op in _ops(change):
@@ -218,7 +220,7 @@ def _calls(strategy: Strategy, bundle: Bundle) -> Iterator[Movement]:
 
 
 def _again(strategy: Strategy, bundle: Bundle) -> Iterator[Movement]:
-    """What is asked for again autograd computes the module's forward once more."""
+    """The repeated calls of a recomputation of the module's forward."""
     recomputed = number(bundle, "recomputed")
     for call in _calls(strategy, bundle):
         if recomputed and call.phase is Phase.FORWARD:
@@ -226,7 +228,7 @@ def _again(strategy: Strategy, bundle: Bundle) -> Iterator[Movement]:
 
 
 def _changes(bundle: Bundle) -> Iterator[_Change]:
-    """What a style makes of a module's input, and of its output; "" where it leaves them alone."""
+    """The effect of a style on a module's input and output; "" if there is none."""
     inside, given = shape_of(bundle, "input_shape"), text(bundle, "input_layout")
     if inside and given:
         yield _Change(
@@ -234,7 +236,7 @@ def _changes(bundle: Bundle) -> Iterator[_Change]:
             after=text(bundle, "wanted_layout") or given,
             shape=inside,
             element_bytes=element_bytes_of(text(bundle, "input_dtype") or "float32"),
-            # what is handed on as a plain tensor gets whole gradients
+            # outputs passed on as plain tensors get whole gradients
             sums=text(bundle, "style") in _SUMS_INPUTS
             and not flag(bundle, "wanted_is_tensor", default=False),
             is_tensor=flag(bundle, "input_is_tensor"),
@@ -254,7 +256,7 @@ def _changes(bundle: Bundle) -> Iterator[_Change]:
 
 
 def _ops(change: _Change) -> Iterator[tuple[Phase, Op]]:
-    """The collectives of a change: in forward, and for the gradient on its way back."""
+    """The collectives of a redistribution: in forward, and for the gradient in backward."""
     before, after, goes_back = change.before, change.after, change.has_gradient
     if before == after:
         if before == REPLICATE and change.sums and change.is_tensor and goes_back:

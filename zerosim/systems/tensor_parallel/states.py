@@ -17,7 +17,7 @@ BESIDE = (frozenset[str](),)
 
 
 def keeps(asked: AskedStates) -> KeptParts | None:
-    """What a rank keeps; None where an older trace does not tell what is not divided."""
+    """The memory of a rank; None if an older trace lacks the replicated parameters."""
     strategy = asked.own[NAME]
     if "undivided" not in strategy.options:
         return None
@@ -25,7 +25,7 @@ def keeps(asked: AskedStates) -> KeptParts | None:
 
 
 def _of_layers(strategy: Strategy) -> Iterator[Divided]:
-    """The part of each matrix, and all of what is not divided."""
+    """The shard of each matrix, and all replicated parameters."""
     among = len(strategy.ranks)
     every = [*parameters_of(strategy), *undivided(strategy)]
     gradients = set(texts(strategy, "whole_gradients"))

@@ -1,6 +1,6 @@
 """The layouts that `parallelize_module` gave to a module's inputs and outputs.
 
-A style leaves hooks on the module, and in them what it was given: it is read from there, and
+A style leaves hooks on the module, with its arguments in them: they are read from there, and
 nothing is called.
 """
 
@@ -28,13 +28,13 @@ _STYLES = {
 
 @dataclass(frozen=True, slots=True)
 class LayoutChange:
-    """How a style makes a tensor fit that comes in or goes out.
+    """How a style redistributes an input or output.
 
     Attributes:
-        position: which of the module's inputs or outputs it is.
-        given: as it is before; None if the style does not say.
-        wanted: as it is after.
-        is_tensor: whether a plain tensor is made of it in the end.
+        position: index among the module's inputs or outputs.
+        given: the layout before; None if the style does not specify it.
+        wanted: the layout after.
+        is_tensor: whether the result is a plain tensor.
     """
 
     position: int
@@ -45,13 +45,13 @@ class LayoutChange:
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What `parallelize_module` makes of one module.
+    """The effect of `parallelize_module` on one module.
 
     Attributes:
-        name: the module's, with which input or output it is if that is not the first.
+        name: the module's name, with the index of an input or output other than the first.
         kind: "column", "row", "sequence", "prepare input", "prepare output", or "other".
-        mesh: the device mesh among whose ranks it is divided.
-        input, output: what is made to fit before and after it computes.
+        mesh: the device mesh of the ranks that share it.
+        input, output: redistributions before and after its computation.
     """
 
     name: str
@@ -62,11 +62,11 @@ class Style:
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """Global ranks among which it is divided."""
+        """Global ranks that share it."""
         return tuple(self.mesh.mesh.flatten().tolist())
 
     def made(self, num_dims: int) -> str:
-        """The layout in which it makes its output."""
+        """The layout of its output."""
         made = _MADE.get(self.kind, "")
         if made or self.output is None:
             return made.replace("last", str(num_dims - 1))
@@ -85,7 +85,7 @@ def whole(tensor: torch.Tensor, placements: Any, mesh: Any) -> tuple[list[int], 
 
 
 def read_styles(name: str, module: nn.Module) -> Iterator[Style]:
-    """What the hooks of a module say of the styles that it was given."""
+    """The styles of a module, read from its hooks."""
     before = [_closure(hook) for hook in module._forward_pre_hooks.values()]
     after = [_closure(hook) for hook in module._forward_hooks.values()]
     for closure in before:
@@ -133,7 +133,7 @@ def _of_style(name: str, mesh: Any, prepares: Any, returns: Any) -> Style:
 
 
 def _closure(hook: Any) -> dict[str, Any]:
-    """The variables that a hook keeps from where it was made."""
+    """The closure variables of a hook."""
     code, cells = getattr(hook, "__code__", None), getattr(hook, "__closure__", None)
     names = () if code is None else code.co_freevars
     pairs = zip(names, cells or (), strict=True)
@@ -145,7 +145,7 @@ def _is_empty(cell: CellType) -> bool:
 
 
 def is_divided(value: Any) -> bool:
-    """Whether something is a DTensor."""
+    """Whether it is a DTensor."""
     kind = getattr(sys.modules.get(TENSOR_MODULE), "DTensor", None)
     return kind is not None and isinstance(value, kind)
 

@@ -1,4 +1,4 @@
-"""`torch.distributed.optim.ZeroRedundancyOptimizer`: optimizer states divided, beside DDP.
+"""`torch.distributed.optim.ZeroRedundancyOptimizer`: partitioned optimizer states, beside DDP.
 
 Options of its `Strategy`: `bucket_view` (parameters_as_bucket_view). One bundle for each rank,
 "rank 0", has the parameters that it updates (`owner`: global rank).

@@ -15,7 +15,7 @@ BESIDE = (frozenset({DDP}),)
 
 
 def read(made: Cutting) -> ProgramUnits:
-    """The states of each parameter are with its owner, which sends it on."""
+    """The states of each parameter are with its owner, which broadcasts the parameter."""
     require_seats_of_all(made)
     strategy = made.systems[NAME]
     owners = {

@@ -1,4 +1,4 @@
-"""What `ZeroRedundancyOptimizer` says of itself."""
+"""The state of `ZeroRedundancyOptimizer`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RedundancyOptimizer(Observer):
             self._names[thing] = unique(self._taken, thing._optim_constructor.__name__)
 
     def settings(self) -> Hashable:
-        """How many there are."""
+        """The number of optimizers."""
         return len(self._names)
 
     def describe(self) -> Iterator[Strategy]:
@@ -71,5 +71,5 @@ class RedundancyOptimizer(Observer):
 
 
 def observer(units: Units) -> Observer:
-    """What finds it in a program."""
+    """The observer of this system."""
     return RedundancyOptimizer(units)

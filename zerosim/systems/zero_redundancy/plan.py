@@ -1,6 +1,6 @@
 """ZeroRedundancyOptimizer: each rank updates its own parameters and broadcasts them.
 
-Law: stage 1 of ZeRO, 2 Psi a step: reduce-scatter of the gradients, all-gather of the updated
+Law: stage 1 of ZeRO, 2 Psi per step: reduce-scatter of the gradients, all-gather of the updated
 parameters. PyTorch's optimizer works beside DDP, whose all-reduce gives every rank all sums, and
 then broadcasts: 3 Psi.
 """
@@ -31,7 +31,7 @@ SOURCE = SOURCES[1]
 
 
 def plan(asked: StrategyStep) -> Plan:
-    """What a rank calls in one step: DDP's calls, which this joins, and the broadcasts.
+    """The calls of a rank in one step: DDP's calls, which this joins, and the broadcasts.
 
     Without DDP the law counts the updated parameters only.
 

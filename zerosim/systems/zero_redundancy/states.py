@@ -15,7 +15,7 @@ BESIDE = (frozenset({DDP}),)
 
 
 def keeps(asked: AskedStates) -> KeptParts | None:
-    """What a rank keeps."""
+    """The memory of a rank."""
     found = replicated.keeps(asked)
     return None if found is None else replace(found, name=NAME, parts=list(_of_owners(asked)))
 

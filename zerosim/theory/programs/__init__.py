@@ -1,17 +1,17 @@
-"""What a rank of any program is to call and keep, by the law of each system, and why not that.
+"""Planned calls and memory of a rank of any program, by the law of each system, with deviations.
 
-    plan           the records: a plan, why it is not its law, what can be claimed of it
+    plan           the records: a plan, its deviations from the law, its claims
     zero           zerosim's own engine: the whole ZeRO family
-    options        a strategy's options, read as what they should be
-    fully_sharded  what systems share that shard all parameters
-    parts          what is left of parameters where single ones are divided
-    hand_written   which law the calls of a program come nearest to that no system makes
-    states         what a rank keeps of its model states
+    options        typed access to a strategy's options
+    fully_sharded  shared code of systems that shard all parameters
+    parts          the local part of parameters that are sharded one by one
+    hand_written   the nearest law to the calls of a program without a system
+    states         the model states of a rank
     steps          all strategies of a rank together
 
 Each system's own plan and states are in its folder (`zerosim.systems`).
 
-A plan is made of a trace's rows `Strategy` and of nothing that was intercepted.
+A plan derives from a trace's rows `Strategy` and from no intercepted call.
 """
 
 from zerosim.theory.programs.hand_written import plan_hand_written

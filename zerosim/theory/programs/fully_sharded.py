@@ -1,7 +1,7 @@
 """Fully sharded: parameters are gathered when a module computes, gradients reduce-scattered.
 
 Law: stage 3 of ZeRO, 3 Psi in each micro-step; on a 2-D mesh (HSDP) each rank's part of the
-gradients is all-reduced over the replicas as well: 2 Psi/N. A system pads each parameter by itself,
+gradients is also all-reduced over the replicas: 2 Psi/N. A system pads each parameter separately,
 or a module's flat parameter. Source: Y. Zhao
 et al., "PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel" (arXiv 2304.11277),
 sections 3.2 and 4.
@@ -30,7 +30,7 @@ HYBRID_SOURCE = f"{SOURCE}; Zhao et al., arXiv 2304.11277, section 3.2.2"
 
 @dataclass(frozen=True, slots=True)
 class _Passes:
-    """How often a model computes in a step.
+    """The passes of a model in a step.
 
     Attributes:
         returns: how many forwards its backwards go back through, each gathering anew.
@@ -46,11 +46,11 @@ class _Module:
     """A wrapped module in one micro-step, in numbers.
 
     Attributes:
-        shards, replicas: global ranks that it is divided among, and that hold the same part.
-        elements, padded: of all its parameters.
-        trainable: of those that are not frozen.
-        reduced, reduced_padded: of those that get a gradient.
-        size, reduce_size: bytes of an element of parameters and of gradients that travel.
+        shards, replicas: global ranks that share it, and that have the same part.
+        elements, padded: elements of all its parameters.
+        trainable: elements of those that are not frozen.
+        reduced, reduced_padded: elements of those with a gradient.
+        size, reduce_size: bytes per element of communicated parameters and gradients.
     """
 
     name: str
@@ -70,27 +70,29 @@ class _Module:
         return _share(len(self.shards))
 
     def law_bytes(self, passes_: _Passes) -> Fraction:
-        """What the law makes a rank send for it: a gather in each pass, a reduction in backward."""
+        """Traffic of a rank for it under the law: a gather in each pass, a reduction in
+        backward.
+        """
         gathers = (passes_.forwards + passes_.returns) * self.share
         reductions = passes_.backwards * (self.share + self.replica_share)
         return self.elements * self.size * (gathers + reductions)
 
     @property
     def replica_share(self) -> Fraction:
-        """Of all gradients, what a rank sends to the replicas."""
+        """Traffic of a rank to the replicas, for all gradients."""
         return Fraction(2, len(self.shards)) * _share(len(self.replicas))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sharding:
-    """In what systems that shard all parameters differ.
+    """Differences between systems that shard all parameters.
 
     Attributes:
-        title: of a strategy, from its numbers of shards and replicas.
-        is_flat: a module's parameters are one flat parameter, padded as a whole; else the first
-            dimension of each is padded.
-        gathers_ahead: in each module's backward it gathers what comes before it in forward, also
-            the last one that is not gone back through.
+        title: name of a strategy, from its numbers of shards and replicas.
+        is_flat: a module's parameters are one flat parameter, padded as a whole; else dim 0 of each
+            is padded.
+        gathers_ahead: in each module's backward it gathers the module that precedes it in forward,
+            including the last one without a backward.
     """
 
     title: Callable[[Strategy, int, int], str]
@@ -100,21 +102,21 @@ class Sharding:
 
 @dataclass(slots=True)
 class _FsdpStep:
-    """What is planned so far."""
+    """The plan so far."""
 
     sharding: Sharding
     calls: list[Movement] = field(default_factory=list)
     causes: list[Deviation] = field(default_factory=list)
 
     def because(self, cause: Cause, words: str, size: Fraction) -> None:
-        """Note a part of a cause."""
+        """Record a part of a cause."""
         self.causes.append(Deviation(cause, size, words))
 
 
 def plan_fully_sharded(asked: StrategyStep, sharding: Sharding) -> Plan:
-    """What a rank calls in one step.
+    """The calls of a rank in one step.
 
-    A pipeline keeps parameters after each backward, and reduces and lets go at the end of the step.
+    A pipeline keeps parameters after each backward, and reduces and frees at the end of the step.
 
     Raises:
         ConfigError: an option or a dtype is not known.
@@ -143,7 +145,7 @@ def plan_fully_sharded(asked: StrategyStep, sharding: Sharding) -> Plan:
     if order:
         _in_pipeline(step, strategy, order)
     for held in () if order else taking_part:
-        if not passes(held)[0]:  # its forward was in an iteration before
+        if not passes(held)[0]:  # its forward was in an earlier iteration
             whole = {one.name for one in held.bundles if flag(one, "starts_whole", default=False)}
             gathered |= whole
         for place in range(passes(held)[0]):
@@ -176,7 +178,7 @@ def plan_fully_sharded(asked: StrategyStep, sharding: Sharding) -> Plan:
 
 
 def _returns(strategy: Strategy) -> int:
-    """How many forwards the backwards of a micro-step go back through: at least one each."""
+    """The number of forwards that the backwards of a micro-step pass through: at least one each."""
     backwards = passes(strategy)[1]
     return max(backwards, number(strategy, "returns", backwards)) if backwards else 0
 
@@ -191,7 +193,7 @@ def _words(num_shards: int, num_replicas: int, made: _Passes) -> str:
 
 
 def _made(made: _Passes) -> str:
-    """In which forwards and backwards a model takes part; "" if there are as many of each."""
+    """The forwards and backwards of a model, in words; "" if there are equally many of both."""
     if made.forwards == made.backwards:
         return ""
     key = "through" if made.returns > made.backwards else "both" if made.backwards else "forward"
@@ -272,7 +274,7 @@ def _share(num_ranks: int) -> Fraction:
 
 
 def _in_pipeline(step: _FsdpStep, strategy: Strategy, order: Sequence[Phase]) -> None:
-    """All micro-batches of a stage, and what is left to the end of the step."""
+    """All micro-batches of a stage, and the calls delayed to the end of the step."""
     kept = replace(
         strategy,
         bundles=tuple(
@@ -298,7 +300,7 @@ def _in_pipeline(step: _FsdpStep, strategy: Strategy, order: Sequence[Phase]) ->
 def _forward(
     step: _FsdpStep, strategy: Strategy, gathered: set[str], *, is_first: bool = True
 ) -> None:
-    """A forward, the first of its micro-step or not; `gathered` holds what is whole."""
+    """A forward, the first of its micro-step or not; `gathered` has the gathered modules."""
     for bundle in strategy.bundles:
         module = _module(strategy, bundle, step.sharding)
         if not flag(bundle, "is_used"):
@@ -327,8 +329,8 @@ def _backward(
     """A backward; modules before the first that is trained are not gone back through.
 
     Args:
-        is_last: of the forwards that the same backward goes back through: gradients are reduced
-            once they are summed. What has no gradient to give to its input is not let go before.
+        is_last: last among the forwards of the same backward: gradients are reduced once they are
+            summed. A module without an input gradient is not freed before.
     """
     goes_back = _goes_back(strategy, step.sharding)
     for bundle in reversed(strategy.bundles):
@@ -362,12 +364,12 @@ def _backward(
 
 
 def _goes_back(strategy: Strategy, sharding: Sharding) -> dict[str, bool]:
-    """Whether a module's parameters are gathered for its backward, if they are not whole."""
+    """Whether a module's parameters are gathered for its backward, if they are not present."""
     is_reached = False
     found: dict[str, bool] = {}
     for bundle in strategy.bundles:
         is_reached |= any(one.trainable for one in bundle.parameters)
-        # older traces, and systems with flat parameters, do not tell
+        # older traces, and systems with flat parameters, do not record it
         found[bundle.name] = flag(bundle, "is_reached", default=is_reached)
     if sharding.gathers_ahead:
         order = _computed(strategy.bundles)
@@ -379,7 +381,7 @@ def _goes_back(strategy: Strategy, sharding: Sharding) -> dict[str, bool]:
 
 
 def _computed(bundles: Sequence[Bundle]) -> list[str]:
-    """Modules in the order in which their forwards end: each after those within it."""
+    """Modules in order of their forward's end: each after those within it."""
     found: list[str] = []
     within: list[str] = []
     for name in (bundle.name for bundle in bundles):
@@ -390,7 +392,7 @@ def _computed(bundles: Sequence[Bundle]) -> list[str]:
 
 
 def _is_within(name: str, outer: str) -> bool:
-    """Whether a module is a part of another, by their names."""
+    """Whether a module is part of another, by their names."""
     label, _, last = outer.rpartition(" ")
     if last == "root":
         return name.startswith(f"{label} ") if label else True
@@ -398,7 +400,7 @@ def _is_within(name: str, outer: str) -> bool:
 
 
 def kept_after_forward(module: str) -> str:
-    """Which text says that a module's parameters are kept after forward."""
+    """The text which explains that a module's parameters are kept after forward."""
     return "fsdp.root_parameters_kept" if _is_root(module) else "fsdp.kept_after_forward"
 
 
@@ -407,7 +409,7 @@ def _root(bundle: Bundle) -> str:
 
 
 def _is_root(module: str) -> bool:
-    """Also of a model that is not the program's first, whose name is before it."""
+    """Also for a model with its name in front, which is not the program's first."""
     return module == "root" or module.endswith(": root")
 
 

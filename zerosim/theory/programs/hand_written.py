@@ -1,8 +1,8 @@
-"""A program that calls collectives by itself: which law its calls come nearest to.
+"""A program with its own collectives: the law that its calls resemble most.
 
-There is no telling what its author planned, so what it calls is taken as given, and the closest
-known pattern is a resemblance and never a proof. It is judged by what was asked for, in which phase
-and by which operation; what the backend makes of that is a cause of its own.
+The author's intention is unknown, so the calls are taken as given, and the closest known pattern is
+a resemblance, never a proof. It is judged by the requested bytes, the phase and the operation; the
+implementation by the backend is a cause of its own.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _PAPER = "Rajbhandari et al., arXiv 1910.02054, section"
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A law, as the payloads of the operations that it is made of, in Psi of a ring's passes.
+    """A law, as the payloads of its operations, in Psi of a ring's passes.
 
     Attributes:
-        times: micro-steps, in each of which it holds.
+        times: micro-steps, in each of which it applies.
     """
 
     words: str
@@ -41,7 +41,7 @@ class _Known:
 
     @property
     def name(self) -> str:
-        """What the law is called, for who reads it."""
+        """The name of the law, for display."""
         own = term(self.words)
         return own if self.times == 1 else said("programs.each", law=own, count=self.times)
 
@@ -55,7 +55,7 @@ _ALIKE = Fraction(1, 4)
 """A program that differs from a law by a larger part of it is not like it."""
 _REDUCTIONS = (Op.ALL_REDUCE, Op.REDUCE_SCATTER, Op.REDUCE)
 _WIDTHS = (2, 4, 8)
-"""Bytes of elements that parameters and gradients travel in; others are something else."""
+"""Bytes of the elements of communicated parameters and gradients; other sizes are other data."""
 _FORWARD, _ELSEWHERE = True, False
 _ZERO_3 = "ZeRO-3"
 _KNOWN = (
@@ -85,13 +85,14 @@ _KNOWN = (
 def plan_hand_written(
     strategy: Strategy, seen: Sequence[Movement], num_micro_steps: int = 1
 ) -> Plan:
-    """The calls of one step as they were made, beside the closest known pattern.
+    """The recorded calls of one step, beside the closest known pattern.
 
     Args:
-        strategy: says how many parameters there are.
-        seen: what the rank called in the step among the strategy's ranks, and no other strategy
-            planned: no law of data parallelism speaks of messages, or of calls of other groups.
-        num_micro_steps: of the step; gradients may be reduced, and parameters gathered, in each.
+        strategy: has the number of parameters.
+        seen: calls of the rank in the step among the strategy's ranks that no other strategy
+            planned: laws of data parallelism cover neither messages nor calls of other groups.
+        num_micro_steps: micro-steps of the step; gradients may be reduced, and parameters gathered,
+            in each.
     """
     num_ranks = len(strategy.ranks)
     scale = Scale(
@@ -139,10 +140,10 @@ def plan_hand_written(
 def _named(
     seen: Sequence[Movement], strategy: Strategy, known: _Known, rest: Fraction
 ) -> tuple[Deviation, ...]:
-    """Why units of ZeRO-3 send something else than the law says, where calls name their units.
+    """Why units of ZeRO-3 deviate from the law, if calls name their units.
 
     Args:
-        rest: what is sent beyond the law.
+        rest: traffic beyond the law.
     """
     gathers = [call for call in seen if call.op is Op.ALL_GATHER and call.unit]
     sizes: dict[str, dict[bool, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
@@ -172,7 +173,7 @@ def _own_bytes(strategy: Strategy) -> int:
 
 
 def _in_own(call: Movement, own_bytes: int) -> Fraction:
-    """What a rank would send of a call if its elements were as wide as a parameter's."""
+    """Bytes that a rank would send in a call if its elements were as wide as a parameter's."""
     share = call.ring_share()
     is_other = own_bytes and call.element_bytes in _WIDTHS
     return share * own_bytes / Fraction(call.element_bytes) if is_other else share
@@ -200,7 +201,7 @@ def _of_dtypes(seen: Sequence[Movement], own_bytes: int) -> tuple[Deviation, ...
 
 
 def _padding(strategy: Strategy) -> int:
-    """What is added to all parameters where the rows of each are to divide by the ranks."""
+    """The padding of all parameters that makes the rows of each divisible by the ranks."""
     return sum(_padded(one, len(strategy.ranks)) for one in parameters_of(strategy)) - bytes_of(
         parameters_of(strategy)
     )
@@ -212,7 +213,7 @@ def _padded(parameter: Parameter, num_ranks: int) -> int:
 
 
 def _parts(seen: Sequence[Movement], strategy: Strategy) -> dict[str, Fraction]:
-    """Of what a unit sends, which part is no padding; empty if its parameters are not known.
+    """The fraction of a unit's traffic without padding; empty if its parameters are unknown.
 
     They are if gradients, in the order of backward, fill units in the order of their reductions.
     """
@@ -232,7 +233,7 @@ def _parts(seen: Sequence[Movement], strategy: Strategy) -> dict[str, Fraction]:
 
 
 def _words(strategy: Strategy, known: _Known) -> str:
-    """What the law is; how many parameters there are, where that was counted by something else."""
+    """The law; and the number of parameters, if it was derived from other data."""
     counted = next((text(one, "counted_by") for one in strategy.bundles), "")
     return said(
         "hand_written.law_counted" if counted else "hand_written.law",
@@ -243,7 +244,7 @@ def _words(strategy: Strategy, known: _Known) -> str:
 
 
 def _laws(num_micro_steps: int) -> Sequence[_Known]:
-    """The laws, and what they come to if everything in backward and forward is done each time."""
+    """The laws, and their total if everything in backward and forward is done each time."""
     if num_micro_steps == 1:
         return _KNOWN
     return (
@@ -270,7 +271,7 @@ def _laws(num_micro_steps: int) -> Sequence[_Known]:
 def _passes(
     seen: Sequence[Movement], scale: Scale, own_bytes: int
 ) -> dict[tuple[bool, Op | None], Fraction]:
-    """What was sent, in Psi of a ring's passes; a broadcast spreads parameters as a gather does."""
+    """Traffic in Psi of a ring's passes; a broadcast distributes parameters like a gather."""
     found: dict[tuple[bool, Op | None], Fraction] = defaultdict(Fraction)
     for call in seen:
         op = Op.ALL_GATHER if call.op is Op.BROADCAST else call.op

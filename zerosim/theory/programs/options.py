@@ -1,4 +1,4 @@
-"""Options of a strategy or a bundle, read as what they should be."""
+"""Typed access to options of a strategy or a bundle."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Held = Strategy | Bundle
 
 
 def parameters_of(strategy: Strategy) -> tuple[Parameter, ...]:
-    """The parameters of all bundles, each once however many bundles share it."""
+    """The parameters of all bundles, each once."""
     found = {one.name: one for bundle in strategy.bundles for one in bundle.parameters}
     return tuple(found.values())
 
@@ -20,12 +20,12 @@ def flag(held: Held, key: str, *, default: bool = True) -> bool:
 
 
 def passes(strategy: Strategy) -> tuple[int, int]:
-    """How often a model computes and is gone back through in a micro-step.
+    """The number of forwards and backwards of a model in a micro-step.
 
     Neither in one that it sits out, when its strategy spans one rank only.
 
     Raises:
-        ConfigError: these are no whole numbers.
+        ConfigError: they are not integers.
     """
     if len(strategy.ranks) < 2:
         return 0, 0
@@ -33,7 +33,7 @@ def passes(strategy: Strategy) -> tuple[int, int]:
 
 
 def text(held: Held, key: str) -> str:
-    """An option in words; "" if it is not said."""
+    """An option in words; "" if missing."""
     return str(held.options.get(key) or "")
 
 
@@ -41,7 +41,7 @@ def number(held: Held, key: str, default: int = 0) -> int:
     """A whole number.
 
     Raises:
-        ConfigError: it is something else.
+        ConfigError: it has another type.
     """
     value = held.options.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int):
@@ -50,10 +50,10 @@ def number(held: Held, key: str, default: int = 0) -> int:
 
 
 def numbers(held: Held, key: str) -> list[int]:
-    """A list of whole numbers; empty if it is not said.
+    """A list of integers; empty if missing.
 
     Raises:
-        ConfigError: it is something else.
+        ConfigError: it has another type.
     """
     value = held.options.get(key) or []
     if not isinstance(value, list | tuple) or not all(isinstance(one, int) for one in value):
@@ -62,10 +62,10 @@ def numbers(held: Held, key: str) -> list[int]:
 
 
 def texts(held: Held, key: str) -> list[str]:
-    """A list of words; empty if it is not said.
+    """A list of words; empty if missing.
 
     Raises:
-        ConfigError: it is something else.
+        ConfigError: it has another type.
     """
     value = held.options.get(key) or []
     if not isinstance(value, list | tuple):
@@ -74,10 +74,10 @@ def texts(held: Held, key: str) -> list[str]:
 
 
 def name_lists(held: Held, key: str) -> list[list[str]]:
-    """A list of lists of names; empty if it is not said.
+    """A list of lists of names; empty if missing.
 
     Raises:
-        ConfigError: it is something else.
+        ConfigError: it has another type.
     """
     value = held.options.get(key) or []
     if not isinstance(value, list | tuple) or not all(isinstance(o, list | tuple) for o in value):
@@ -86,10 +86,10 @@ def name_lists(held: Held, key: str) -> list[list[str]]:
 
 
 def text_map(held: Held, key: str) -> dict[str, str]:
-    """Words by name; empty if it is not said.
+    """Words by name; empty if missing.
 
     Raises:
-        ConfigError: it is something else.
+        ConfigError: it has another type.
     """
     value = held.options.get(key) or {}
     if not isinstance(value, dict):
@@ -98,10 +98,10 @@ def text_map(held: Held, key: str) -> dict[str, str]:
 
 
 def number_map(held: Held, key: str) -> dict[str, int]:
-    """Whole numbers by name; empty if it is not said.
+    """Integers by name; empty if missing.
 
     Raises:
-        ConfigError: it is something else.
+        ConfigError: it has another type.
     """
     value = held.options.get(key) or {}
     if not isinstance(value, dict) or not all(isinstance(one, int) for one in value.values()):
@@ -110,10 +110,10 @@ def number_map(held: Held, key: str) -> dict[str, int]:
 
 
 def shapes(held: Held, key: str) -> list[tuple[int, ...]]:
-    """A list of shapes; empty if it is not said.
+    """A list of shapes; empty if missing.
 
     Raises:
-        ConfigError: it is something else.
+        ConfigError: it has another type.
     """
     value = held.options.get(key) or []
     if not isinstance(value, list | tuple) or not all(isinstance(o, list | tuple) for o in value):

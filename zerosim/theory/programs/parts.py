@@ -1,4 +1,4 @@
-"""What is left of parameters on a rank where single parameters are divided before all else.
+"""The local part of parameters on a rank, if single parameters are sharded before other systems.
 
 Source: M. Shoeybi et al., "Megatron-LM" (arXiv 1909.08053), section 3.
 """
@@ -18,7 +18,7 @@ BSH = "b·s·h"
 def local_parameters(
     parameters: Sequence[Parameter], strategies: Sequence[Strategy]
 ) -> tuple[Parameter, ...]:
-    """What of whole parameters is left on a rank where tensor parallel has divided them.
+    """The local parts of parameters on a rank under tensor parallelism.
 
     Args:
         strategies: those of tensor parallel that hold on the rank.
@@ -28,7 +28,7 @@ def local_parameters(
         for bundle in strategy.bundles:
             for one in bundle.parameters:
                 divided[one.name, one.shape] = (bundle, len(strategy.ranks))
-    # DDP works on what is left of a parameter, and tells that size itself
+    # DDP works on local parts, and records that size itself
     return tuple(
         _local(one, *divided[one.name, one.shape]) if (one.name, one.shape) in divided else one
         for one in parameters
@@ -48,7 +48,7 @@ def _local(parameter: Parameter, bundle: Bundle, num_ranks: int) -> Parameter:
 
 
 def shape_of(bundle: Bundle, key: str) -> tuple[int, ...]:
-    """A shape of a bundle's options, the first of several."""
+    """A shape in a bundle's options, the first of several."""
     found = bundle.options.get(key) or ()
     if isinstance(found, list | tuple) and found and isinstance(found[0], list | tuple):
         return shapes(bundle, key)[0]

@@ -1,8 +1,8 @@
-"""What one rank is to move in one optimizer step, and why that is not its pure law.
+"""The movements of one rank in one optimizer step, and their deviation from the pure law.
 
 A system's plan has three parts that add up: the law; the causes, by which the ring shares of its
-calls differ from the law; and what the algorithm that carries the calls out makes of them. A ring
-share is what a rank of a ring sends in the mean: (N-1)/N of a buffer, twice that for an all-reduce.
+calls differ from the law; and the algorithm's difference from these shares. A ring share is the
+traffic of a ring's rank in the mean: (N-1)/N of a buffer, twice that for an all-reduce.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _OF_ROOTS = frozenset({Op.BROADCAST, Op.REDUCE, Op.GATHER, Op.SCATTER})
 
 
 def element_bytes_of(dtype: str) -> int:
-    """Bytes of an element of a dtype, as PyTorch names it.
+    """Bytes of an element of a dtype, by PyTorch's name.
 
     Raises:
         ConfigError: a dtype that is not known.
@@ -63,7 +63,7 @@ def bytes_of(parameters: Iterable[Parameter], dtype: str = "") -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bubble:
-    """How long a pipeline's ranks stand idle, if every stage takes as long as another.
+    """Idle time of a pipeline's ranks, if every stage takes the same time.
 
     Attributes:
         num_ranks: p, ranks in a row.
@@ -89,12 +89,12 @@ class Bubble:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """In what a law counts.
+    """The unit of a law.
 
     Attributes:
-        unit: its name: "Ψ", or "b·s·h", the activations that cross a boundary.
-        unit_bytes: one of them, in the dtype in which it travels.
-        share: of a payload, what a rank sends: (N-1)/N, or 1 for messages.
+        unit: its name: "Ψ", or "b·s·h", the activations at a boundary.
+        unit_bytes: bytes of one unit, in the communicated dtype.
+        share: the fraction of a payload that a rank sends: (N-1)/N, or 1 for messages.
         suffix: the share in symbols.
     """
 
@@ -105,7 +105,7 @@ class Scale:
 
     @property
     def a_pass(self) -> Fraction:
-        """What a rank sends for one unit of payload."""
+        """Bytes that a rank sends for one unit of payload."""
         return self.unit_bytes * self.share
 
     def multiple(self, sent_bytes: Fraction | int) -> Fraction:
@@ -113,19 +113,19 @@ class Scale:
         return Fraction(sent_bytes) / self.a_pass if self.a_pass else Fraction(0)
 
     def amount(self, sent_bytes: Fraction | int) -> str:
-        """Likewise in words: `2Ψ(N-1)/N`, `2.89Ψ(N-1)/N`."""
+        """The same in words: `2Ψ(N-1)/N`, `2.89Ψ(N-1)/N`."""
         multiple = self.multiple(sent_bytes)
         text = f"{multiple}" if multiple.denominator == 1 else format_decimal(multiple, 2)
         return f"{text}{self.unit}{self.suffix}"
 
     def in_digits(self, sent_bytes: Fraction | int) -> str:
-        """Likewise, such as `+ 0.04Ψ`; "" for what two digits do not show."""
+        """The same, as in `+ 0.04Ψ`; "" if two digits do not show it."""
         multiple = self.multiple(sent_bytes)
         text = format_decimal(abs(multiple), 2)
         return f"{'-' if multiple < 0 else '+'} {text}{self.unit}" if text.strip("0.") else ""
 
     def in_units(self, sent_bytes: Fraction | int) -> str:
-        """Likewise in words, with a sign: `+ 1.00 Ψ`, `- 0.11 Ψ`."""
+        """The same in words, with a sign: `+ 1.00 Ψ`, `- 0.11 Ψ`."""
         multiple = self.multiple(sent_bytes)
         sign = "-" if multiple < 0 else "+"
         size = abs(multiple)
@@ -143,10 +143,10 @@ class PlanClaim:
         id: stable name, such as "sent-a-step".
         title: the sentence.
         formula: the law with this run's numbers filled in, and its value.
-        law: what the pure law says.
+        law: the value of the pure law.
         causes: why a step moves more, or less: exactly the difference.
-        phase: that it speaks of; None for the whole step.
-        link: that it speaks of; None for all between ranks.
+        phase: the phase of the claim; None for the whole step.
+        link: the link of the claim; None for all traffic between ranks.
     """
 
     id: str
@@ -160,26 +160,26 @@ class PlanClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What one strategy makes one rank move in one optimizer step.
+    """The movements of one rank in one optimizer step under one strategy.
 
     Attributes:
-        system, name: whose plan it is.
+        system, name: the system of the plan.
         title: the system in words: "DDP", "DDP + ZeroRedundancyOptimizer".
-        ranks: global ranks that its law speaks of.
-        law_name: whose law it is: "ZeRO-3".
+        ranks: global ranks of its law.
+        law_name: name of the law: "ZeRO-3".
         formula: the law in symbols: "3Ψ(N-1)/N".
-        scale: in what its law counts.
-        calls: all of them, and the copies between tiers; empty for one rank.
-        causes: why the calls' ring shares are not what the law says, in words without numbers.
-            Together they are exactly the difference.
-        bubble: of a pipeline whose schedule has a known one.
-        left_to: who decides what cannot be planned, by purpose: a communication hook.
-        asked_for: what the program itself asks for beside the plan, in words, by unit.
-        is_likeness: the law is the nearest one to what was called, and was not planned.
-        is_far: even the nearest one differs from what was called by a larger part of it.
-        num_parameters: Psi; 0 for a law that counts something else.
-        is_complete: nothing else is moved in the step, whatever its purpose.
-        made: in which forwards and backwards of the model, in words, if that is not one of each.
+        scale: the unit of its law.
+        calls: all calls, and the copies between tiers; empty for one rank.
+        causes: why the calls' ring shares differ from the law, in words without numbers. Together
+            they are exactly the difference.
+        bubble: for a pipeline with a schedule of known bubble.
+        left_to: the authority over unplannable traffic, by purpose: a communication hook.
+        asked_for: the program's own requests besides the plan, in words, by unit.
+        is_likeness: the law is the nearest one to the recorded calls, and was not planned.
+        is_far: even the nearest one differs from the recorded calls by a larger part of it.
+        num_parameters: Psi; 0 for a law with another unit.
+        is_complete: nothing else is moved in the step, for any purpose.
+        made: the forwards and backwards of the model, in words, if not one of each.
     """
 
     system: str
@@ -203,7 +203,7 @@ class Plan:
 
     @property
     def purposes(self) -> frozenset[Purpose]:
-        """Of all that is planned."""
+        """The sum over all planned calls."""
         return frozenset(call.purpose for call in self.calls)
 
     def merged_causes(self) -> list[Deviation]:
@@ -214,11 +214,11 @@ class Plan:
         return [Deviation(cause, size, words) for (cause, words), size in sizes.items()]
 
     def deviations(self, rank: int, algorithm: Algorithm) -> tuple[Deviation, ...]:
-        """Why what `rank` sends is not what the law says, cause by cause.
+        """Why the traffic of `rank` differs from the law, cause by cause.
 
         Returns:
             The causes that are not zero, each once, in the order of `Cause`. Their sum is exactly
-            what the calls send by `algorithm`, less `law.sent_bytes`.
+            the traffic of the calls with `algorithm`, less `law.sent_bytes`.
 
         Raises:
             ConfigError: the algorithm's exact cost is not known.
@@ -239,7 +239,7 @@ class Plan:
         )
 
     def claims(self, rank: int, algorithm: Algorithm) -> tuple[PlanClaim, ...]:
-        """What can be held against a run; the first speaks of the whole step.
+        """The claims that can be checked on a run; the first covers the whole step.
 
         Raises:
             ConfigError: the algorithm's exact cost is not known.
@@ -254,7 +254,7 @@ class Plan:
         return (step,)
 
     def in_words(self, moved: Fraction, link: Link | None) -> str:
-        """What was moved for this plan; over a link, if a claim speaks of one."""
+        """The movements of this plan; over a link, if a claim is about one."""
         assert link is None, "of this plan nothing is claimed by link"
         key = "claims.called" if self.is_likeness else "claims.planned"
         return said(key, bytes=format_exact_bytes(moved))
@@ -267,7 +267,7 @@ def _join(cause: Cause, parts: Sequence[Deviation]) -> Deviation:
 
 
 def _of_algorithm(plan: Plan, rank: int, algorithm: Algorithm) -> list[Deviation]:
-    """From the ring shares to what the algorithm really makes a rank send."""
+    """From the ring shares to the algorithm's actual traffic of a rank."""
     doubled, rounding, unequal = Fraction(0), Fraction(0), Fraction(0)
     for call in plan.calls:
         sent = call.cost(rank, algorithm).sent_bytes

@@ -1,11 +1,11 @@
-"""What the model states of a program that zerosim's engine does not run occupy on a rank.
+"""The model states of a rank in a program that zerosim's engine does not run.
 
-Of each system the law, role by role, and exactly what it means for these parameters: computed from
-the strategy, which says how each parameter is divided and in which dtype it is kept. A gradient has
-its parameter's dtype, and PyTorch's optimizers keep their states in it too, or in fp32 beside an
-fp32 master copy. Which states an optimizer keeps no strategy tells: that is given.
+For each system the law, role by role, and its exact value for these parameters: computed from the
+strategy, which has the sharding and dtype of each parameter. A gradient has its parameter's dtype,
+and PyTorch's optimizers keep their states in it too, or in fp32 beside an fp32 master copy. A
+strategy does not tell the states of the optimizer: they are given.
 
-What each system keeps its own module says (`zerosim.systems`, the part `states`).
+Each system's own module defines its memory (`zerosim.systems`, the part `states`).
 
 Sources: S. Rajbhandari et al., "ZeRO" (arXiv 1910.02054), sections 3.1 and 5; Y. Zhao et al.,
 "PyTorch FSDP" (arXiv 2304.11277), sections 3.2 and 4.
@@ -32,10 +32,10 @@ from zerosim.theory.wording import said
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Divided:
-    """Parameters that are kept alike: one, or those of a flat parameter.
+    """Parameters kept in the same way: one, or those of a flat parameter.
 
     Attributes:
-        elements, trainable: of all ranks; with and without those that are frozen.
+        elements, trainable: elements over all ranks; with and without frozen ones.
         size: bytes of an element.
         kept: elements of the storages of this rank.
         kept_gradients, kept_states: likewise, if that is not as many, or none where all is frozen.
@@ -58,7 +58,7 @@ class Divided:
     has_states: bool = True
 
     def of_role(self, role: Role, *, has_master: bool) -> Kept:
-        """What it means for one role."""
+        """Its part for one role."""
         is_state = role in OPTIMIZER_STATES
         among, kept = self.among, self.kept
         if role is not Role.PARAMETERS:
@@ -82,11 +82,11 @@ class Divided:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedStates:
-    """One rank, of which it is asked what it keeps.
+    """A rank and its strategies, for the query of its states.
 
     Attributes:
         own: its strategies in force, by system.
-        everywhere: those of all ranks.
+        everywhere: the strategies of all ranks.
         has_master: the optimizer keeps an fp32 copy of the parameters.
     """
 
@@ -98,7 +98,7 @@ class AskedStates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptParts:
-    """What a rank keeps, part by part, as its system says it.
+    """The memory of a rank, part by part, according to its system.
 
     Attributes:
         name: the system and its mode, in words.
@@ -121,17 +121,17 @@ def program_states(
     optimizer: Collection[Role],
     first_update: int = 0,
 ) -> ModelStates | None:
-    """What a rank keeps; None where no law is known.
+    """The memory of a rank; None if no law is known.
 
     Args:
         strategies: those in force, by rank.
-        optimizer: which of `OPTIMIZER_STATES` there are.
-        first_update: the iteration that makes the first one, and with it momentum and variance; a
-            master copy comes with it, too.
+        optimizer: the present ones among `OPTIMIZER_STATES`.
+        first_update: the iteration of the first update, which creates momentum and variance, and a
+            master copy if there is one.
     """
     own = {one.system: one for one in strategies[rank]}
     if len(own) != len(strategies[rank]):
-        return None  # several models, or several optimizers: whose states are whose is not told
+        return None  # several models, or several optimizers: their states cannot be assigned
     has_master = Role.MASTER in optimizer
     found = _kept_by(AskedStates(own=own, everywhere=strategies, rank=rank, has_master=has_master))
     if found is None or not any(part.elements for part in found.parts):
@@ -169,7 +169,7 @@ def _words(parts: Sequence[Divided]) -> dict[Cause, str]:
 
 
 def _kept_by(asked: AskedStates) -> KeptParts | None:
-    """As the system says it that knows itself beside the others; None if none does."""
+    """From the system that handles itself beside the others; None if none does."""
     part = reader_of(asked.own, "states")
     keeps: Callable[[AskedStates], KeptParts | None] | None = None if part is None else part.keeps
     return None if keeps is None else keeps(asked)
@@ -185,7 +185,7 @@ def with_gradients(strategy: Strategy, name: str, part: Divided) -> Divided:
 
 
 def whole(parameter: Parameter) -> Divided:
-    """A parameter of which the rank keeps everything."""
+    """A parameter that the rank keeps whole."""
     size = parameter.elements
     return Divided(
         elements=size,
@@ -196,7 +196,7 @@ def whole(parameter: Parameter) -> Divided:
 
 
 def undivided(strategy: Strategy) -> Iterator[Parameter]:
-    """What a model has beside that which is divided: as many elements of each dtype."""
+    """The parameters of a model outside of the sharded ones: their elements, by dtype."""
     for option, trains in (("undivided", True), ("undivided_frozen", False)):
         for dtype, elements in number_map(strategy, option).items():
             yield Parameter(name="", shape=(elements,), dtype=dtype, trainable=trains)

@@ -1,7 +1,7 @@
-"""All strategies of a rank together: what each makes it call in one optimizer step.
+"""All strategies of a rank together: the calls of each in one optimizer step.
 
-Each system is asked for its own plan. What one makes of another's is said by its axis: one that
-divides single parameters leaves less to the others, a pipeline reduces once a step.
+Each system makes its own plan. Its axis determines its effect on other plans: one that shards
+single parameters leaves smaller parts to the others, a pipeline reduces once per step.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from zerosim.theory.programs.plan import Plan
 from zerosim.theory.wording import said
 
 Held = tuple[Strategy, ...]
-"""One strategy as it was in each micro-step of an iteration."""
+"""One strategy in each micro-step of an iteration."""
 
 
 def in_force(rows: Sequence[Strategy], iteration: int, num_micro_steps: int) -> tuple[Held, ...]:
@@ -43,30 +43,32 @@ def in_force(rows: Sequence[Strategy], iteration: int, num_micro_steps: int) -> 
 
 
 def _before(first: Strategy) -> Strategy:
-    """What is first seen within an iteration held from its beginning, and computed nothing yet."""
+    """A strategy first seen within an iteration was in force from its beginning, without
+    computation.
+    """
     if "forwards" not in first.options:
         return first
     return replace(first, options=first.options | {"forwards": 0, "backwards": 0})
 
 
 def row_at(history: Sequence[Strategy], moment: tuple[int, int]) -> Strategy | None:
-    """The row that holds in a micro-step of an iteration; None before the first."""
+    """The row in force in a micro-step of an iteration; None before the first."""
     before = [row for row in history if (row.iteration, row.micro_step) <= moment]
     return before[-1] if before else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StrategyStep:
-    """One strategy of one rank in one iteration, of which a plan is asked for.
+    """One strategy of one rank in one iteration, for which a plan is made.
 
     Attributes:
-        steps: the strategy in each micro-step, with its parameters as systems that divide single
-            parameters have left them.
-        others: the same strategy as its other ranks tell of it, by rank.
-        rows: all rows of the rank that say it, or what held in this iteration: what a system does
-            may follow from what it did before.
+        steps: the strategy in each micro-step, with the local parts of parameters left by systems
+            that shard single parameters.
+        others: the same strategy as recorded by its other ranks, by rank.
+        rows: all rows of it on the rank, or those in force in this iteration: a system may depend
+            on its earlier steps.
         pipeline: the pipeline that the rank is in.
-        joined: the plan that this one becomes a part of, if there is one.
+        joined: the plan that this one extends, if any.
     """
 
     steps: Held
@@ -83,7 +85,7 @@ class StrategyStep:
         return self.steps[-1]
 
     def order(self) -> Sequence[Phase]:
-        """Of the forwards and backwards of a pipeline's micro-batches; none without a pipeline.
+        """The passes of a pipeline's micro-batches; none without a pipeline.
 
         Raises:
             ConfigError: it is not known.
@@ -104,15 +106,15 @@ def plan_step(
     iteration: int = 0,
     rows: Sequence[Strategy] = (),
 ) -> tuple[Plan, ...]:
-    """What the strategies make one rank call in one iteration.
+    """The calls of one rank in one iteration under its strategies.
 
     Strategies that span one rank send nothing and have no plan; nor has a hand-written program,
-    of which nothing is known beforehand.
+    which cannot be predicted.
 
     Args:
-        held: what holds in the iteration, by rank: see `in_force`.
-        rank: whose plan it is.
-        iteration, rows: which iteration it is, and all rows of the rank.
+        held: strategies in force in the iteration, by rank: see `in_force`.
+        rank: the rank to plan for.
+        iteration, rows: the iteration, and all rows of the rank.
 
     Raises:
         ConfigError: an option or a dtype is not known.
@@ -164,7 +166,7 @@ def _plan(system: System, asked: StrategyStep) -> Plan | None:
 
 
 def _of_what_is_left(plan: Plan) -> Plan:
-    """Say what Psi is where tensor parallel has divided the parameters before."""
+    """Explain Psi if tensor parallelism has sharded the parameters before."""
     if plan.scale.unit != PSI:
         return plan
     words = said("programs.left", words=plan.law.words)

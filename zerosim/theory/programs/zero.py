@@ -21,11 +21,11 @@ from zerosim.theory.zero import step_terms
 ENGINE = "ZeRO"
 """The system of zerosim's own engine, `zerosim.initialize`."""
 COPIED = {Link.BUS: "copied-over-the-bus", Link.STORAGE: "copied-to-and-from-the-disk"}
-"""The claim about what a rank copies over a link."""
+"""The claim about a rank's copies over a link."""
 
 
 def copied(link: Link, what: str) -> str:
-    """What a rank copies over one of these links, in words: "2 B x Ψ/N over its bus"."""
+    """A rank's copies over one of these links, in words: "2 B x Ψ/N over its bus"."""
     return said(f"claims.{link}", what=what)
 
 
@@ -34,7 +34,7 @@ class ZeroPlan(Plan):
     """A plan whose law has parts, by phase and link, each with its causes.
 
     Attributes:
-        terms: what its law and its calls are made of.
+        terms: the terms of its law and its calls.
     """
 
     workload: Workload
@@ -42,7 +42,7 @@ class ZeroPlan(Plan):
 
     @property
     def ranks_per_node(self) -> int:
-        """Of all ranks."""
+        """The mean over all ranks."""
         return self.workload.world_node_size
 
     def deviations(self, rank: int, algorithm: Algorithm) -> tuple[Deviation, ...]:
@@ -50,7 +50,7 @@ class ZeroPlan(Plan):
         return deviations(self.workload, rank, algorithm)
 
     def claims(self, rank: int, algorithm: Algorithm) -> tuple[PlanClaim, ...]:
-        """The whole step, each phase, and each link between tiers over which anything goes."""
+        """The whole step, each phase, and each link between tiers with traffic."""
         workload = self.workload
         found = []
         for phase in (None, *STEP_PHASES):
@@ -82,7 +82,7 @@ class ZeroPlan(Plan):
         return tuple(found)
 
     def in_words(self, moved: Fraction, link: Link | None) -> str:
-        """Of what is sent, how many Psi; of what is copied, how many bytes of a part of them."""
+        """The amount in Psi for sent bytes; for copies, the bytes of a share of them."""
         workload = self.workload
         if link is None:
             unit = workload.num_parameters * workload.element_bytes
@@ -92,7 +92,7 @@ class ZeroPlan(Plan):
 
 
 def plan_zero(workload: Workload, rank: int) -> ZeroPlan:
-    """What one rank moves in one step.
+    """The movements of one rank in one step.
 
     Raises:
         ConfigError: there is no such rank.

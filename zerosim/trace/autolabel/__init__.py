@@ -1,19 +1,19 @@
-"""What a program that says nothing does: phases, units, purposes, and how it divides its training.
+"""Labels for a program without labels: phases, units, purposes, and its partitioning.
 
-    labeler      installs and removes all of it; steps aside where an engine speaks for itself
+    labeler      installs and removes the rest; yields to an engine with labels of its own
     phases       forward, backward, update: from modules, autograd and optimizers
-    units        which modules compute, and in which model
-    names        what parameters, gradients and the loss are called
-    discovery    what memory is for
-    by_hand      what a program calls on its parameters and gradients itself
-    rules        the purpose of a collective, from the functions of frameworks that asked for it
-    observer     how a system is found in a program, whichever it is (`zerosim.systems`)
-    strategies   which of that is new, as rows `Strategy`
-    modules, entries   the calls of PyTorch that all this is seen in
-    fail_safe    keeps a mistake in all this from the program
+    units        the computing module and its model
+    names        the names of parameters, gradients and the loss
+    discovery    the roles of memory
+    by_hand      the program's own collectives on its parameters and gradients
+    rules        the purpose of a collective, from the functions of frameworks that called it
+    observer     the interface that finds a system in a program (`zerosim.systems`)
+    strategies   changes of the partitioning, as rows `Strategy`
+    modules, entries   the intercepted calls of PyTorch
+    fail_safe    isolates the program from errors in this package
 
-Everything here is a label: the operators are intercepted in `zerosim.trace.intercept`, and what
-cannot be attributed stays unlabelled. Nothing of the program is changed: hooks of PyTorch that
-return nothing, and functions that pass everything on. The core of `zerosim.trace` knows of it what
-`zerosim.trace.labeler` says; `session` puts the two together.
+Everything here is a label: the operators are intercepted in `zerosim.trace.intercept`, and events
+that cannot be attributed stay unlabelled. The program is not changed: hooks return nothing, and
+wrapped functions pass everything on. The core of `zerosim.trace` only knows the interface
+`zerosim.trace.labeler`; `session` connects the two.
 """

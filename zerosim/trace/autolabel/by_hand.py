@@ -1,4 +1,4 @@
-"""What a program calls by itself, on its parameters, its gradients and its loss."""
+"""The program's own collectives on its parameters, its gradients and its loss."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ REDUCTIONS = (Op.ALL_REDUCE, Op.REDUCE_SCATTER, Op.REDUCE)
 
 
 class ByHand:
-    """Knows calls by the storages that they are given."""
+    """Identifies calls by the storages of their arguments."""
 
     def __init__(self, units: Units, strategies: Strategies, phases: Phases) -> None:
         """Know no model yet.
 
         Args:
-            units: knows what parameters are called.
-            strategies: takes that of a model whose gradients the program reduces itself.
-            phases: knows what the program does now.
+            units: knows the names of parameters.
+            strategies: records that of a model with gradients that the program reduces itself.
+            phases: knows the current phase.
         """
         self._units = units
         self._strategies = strategies
@@ -49,7 +49,7 @@ class ByHand:
         self._roots.append(weakref.ref(root))
 
     def explain(self, call: OperatorCall, current: Labels) -> Labels:
-        """What a program calls by itself on its parameters, its gradients and its loss."""
+        """The program's own collectives on its parameters, its gradients and its loss."""
         names, purpose = self._units.names, Purpose.UNLABELLED
         found = names.of_gradients(call.tensors)
         if found:
@@ -73,7 +73,7 @@ class ByHand:
         return current.explained(purpose, unit, found)
 
     def _in_update(self, call: OperatorCall, current: Labels) -> Labels:
-        """What an optimizer's step wrote on one rank gets into the others' parameters after it."""
+        """The results of an optimizer's step on one rank are sent to the other ranks after it."""
         here = current.position
         if here is None or not self._phases.is_after_step():
             return current
@@ -136,7 +136,7 @@ class ByHand:
         return None
 
     def _of_model(self, call: OperatorCall, root: nn.Module, current: Labels) -> Labels:
-        """What it is for nobody says: a call of this size and at this place is the update's."""
+        """Of unknown purpose: a call of this size at this position belongs to the update."""
         reference = weakref.ref(root)
         is_said = (reference, call.group.group_name) in self._said
         if not is_said and not self._strategies.has_system():
@@ -151,9 +151,9 @@ def _padded(size: int, multiple: int) -> int:
 
 
 def _exchanged(call: OperatorCall) -> Purpose:
-    """What a model exchanges while it computes: tokens, and how many of them before.
+    """Data that a model exchanges during its computation: tokens, preceded by their counts.
 
-    Unknown is what may be something else: quantized values, indices, and a scale for each of them.
+    Ambiguous data stay unknown: quantized values, indices, and scales.
     """
     tensors = call.tensors
     if all(tensor.dtype in _COUNTS and tensor.numel() <= _MOST_COUNTS for tensor in tensors):

@@ -1,7 +1,7 @@
-"""What a program holds, by role and unit, for whoever looks at it while it stands.
+"""The tensors of a paused program, by role and unit.
 
-Parameters are found in the models that computed, their gradients beside them, what optimizers keep
-in their states. Of a divided parameter this rank's shard is a parameter, the whole a gathered one.
+Parameters are found in the models that computed, gradients beside them, optimizer states in the
+optimizers. For a sharded parameter, this rank's shard is a parameter, the whole a gathered one.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ def contents(
     optimizers: Iterable[torch.optim.Optimizer],
     shards: Callable[[nn.Module], Iterable[Shard]],
 ) -> Iterator[Content]:
-    """What the modules of some units and some optimizers hold; nothing twice.
+    """The tensors of the modules of some units and of some optimizers, without duplicates.
 
     Args:
-        shards: what is kept of a module's divided parameters.
+        shards: the shards of a module's partitioned parameters.
     """
     unit_of: dict[int, str] = {}
-    # of two units, one within the other, what the inner one has is its own
+    # of two nested units, the tensors of the inner one are its own
     for module, unit in sorted(units, key=lambda one: -sum(1 for _ in one[0].modules())):
         for inner in module.modules():
             for parameter, _ in _parameters(inner, shards):
@@ -63,7 +63,7 @@ def _of_modules(
 def _parameters(
     module: nn.Module, shards: Callable[[nn.Module], Iterable[Shard]]
 ) -> Iterator[tuple[torch.Tensor, Role]]:
-    """A module's own parameters, and of divided ones the shard as well."""
+    """A module's own parameters, including the shards of partitioned ones."""
     whole: set[int] = set()
     for shard in shards(module):
         if shard.is_parameter:

@@ -1,11 +1,11 @@
-"""What memory is for in a program that says nothing: found by walking modules and optimizers.
+"""Roles of memory in a program without labels: found by walking modules and optimizers.
 
-    a module's parameters         parameters; whole ones of what is divided: gathered parameters
+    a module's parameters         parameters; whole ones of partitioned ones: gathered parameters
     their .grad                   gradients
     an optimizer's own tensors    momentum, variance, or an fp32 master copy
 
-Each is met when it is used: a module that computes, an optimizer that steps; in the next trace only
-if it is used there. An engine that says what it holds needs none of this.
+Each is registered on use: by a module that computes or an optimizer that steps; in the next trace
+again only on use. An engine that declares its tensors does not need this.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ ROLE_OF_STATE = {
     "square_avg": Role.VARIANCE,
     "sum": Role.VARIANCE,
 }
-"""Names that PyTorch's optimizers give to what they keep."""
+"""Names of states in PyTorch's optimizers."""
 
 
 class _MetParameter:
     """A parameter that was met.
 
     Attributes:
-        gradient: the one that was met last.
+        gradient: the most recent one.
         held: its storage.
     """
 
@@ -70,7 +70,7 @@ def _none() -> None:
 
 
 class Discovery:
-    """Says what it finds to the holdings."""
+    """Registers its findings with the holdings."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Discovery:
         self._sizes = weakref.WeakKeyDictionary()
 
     def install(self) -> None:
-        """Begin to look at what is used."""
+        """Start to observe use."""
         modules.watch(self)
         self._hooks = [register_optimizer_step_post_hook(self._optimizer_stepped)]
 
@@ -111,8 +111,8 @@ class Discovery:
     def find_gradients(self, *, wholly: bool) -> None:
         """Meet gradients that are new, or all if `wholly`.
 
-        Between phase borders only parameters are asked that had no gradient when they were asked
-        last, or whose gradient is gone.
+        Between phase borders, only parameters are checked that had no gradient at the last check,
+        or whose gradient is gone.
         """
         if wholly:
             self._lost.clear()
@@ -166,7 +166,7 @@ class Discovery:
             return True
         sharded = self._sharded.get(module)
         if sharded is None:
-            # another computes, which it is no part of
+            # a different module computes, of which it is not part
             self._unit = OUTSIDE_THE_MODEL if modules.is_inside() else ""
             whole = {id(one) for inner in module.modules() for one in self._met_shards(inner)}
             for inner in module.modules():
@@ -194,7 +194,7 @@ class Discovery:
                 self._meet(shard.whole, Role.GATHERED, "")
 
     def _met_shards(self, module: nn.Module) -> Iterator[torch.Tensor]:
-        """Meet what is kept of divided parameters that may be whole now; yields the whole ones."""
+        """Register partitioned parameters that may be gathered now; yields the gathered ones."""
         for shard in self._shards(module):
             if shard.is_parameter:
                 self._meet_parameter(shard.kept, Role.PARAMETERS)
@@ -204,10 +204,10 @@ class Discovery:
                 yield shard.whole
 
     def _meet_module(self, module: nn.Module, whole: Collection[int]) -> None:
-        """Meet its own parameters.
+        """Register the module's own parameters.
 
         Args:
-            whole: by identity, those of which something else is kept.
+            whole: by identity, the gathered parameters that have a separate shard.
         """
         own = list(module.parameters(recurse=False))
         is_divided = any(_is_sharded(one) or id(one) in whole for one in own)
@@ -248,7 +248,7 @@ class Discovery:
         that of a system, which has a name and stays one.
 
         Returns:
-            What its storage is held as; None if it has none.
+            The holding of its storage; None if it has no storage.
         """
         local = local_of(tensor)
         storage = storage_of(local)
@@ -262,7 +262,7 @@ class Discovery:
 
 
 def local_of(tensor: torch.Tensor) -> torch.Tensor:
-    """This rank's part of a tensor that is divided."""
+    """This rank's shard of a partitioned tensor."""
     local: torch.Tensor = getattr(tensor, "_local_tensor", tensor)
     return local
 

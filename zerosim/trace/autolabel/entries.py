@@ -20,7 +20,7 @@ from zerosim.trace.eager import transparent
 
 
 class Entries:
-    """Tells `Phases` before and after each, from `install` to `remove`."""
+    """Notifies `Phases` before and after each call, from `install` to `remove`."""
 
     def __init__(self, phases: Phases) -> None:
         self._phases = phases
@@ -30,7 +30,7 @@ class Entries:
         self._clears: dict[type, Any] = {}
 
     def install(self) -> None:
-        """Begin to tell."""
+        """Start to notify."""
         phases = self._phases
         self._hooks = [
             register_optimizer_step_pre_hook(lambda one, *_: phases.optimizer_begins(one)),
@@ -64,7 +64,7 @@ class Entries:
         GradScaler.step = scaler_step  # type: ignore[method-assign]
 
     def remove(self) -> None:
-        """Tell no more."""
+        """Stop notifying."""
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()
@@ -83,7 +83,7 @@ def _run_backward_with(function: Any) -> None:
 
 
 def _telling(phases: Phases, clear: Any) -> Any:
-    """What clears gradients, after saying whose."""
+    """A function that clears gradients, after reporting which."""
 
     @transparent
     @functools.wraps(clear)

@@ -1,8 +1,8 @@
-"""What keeps a mistake in finding labels from the program, and from the trace.
+"""Isolates the program and the trace from errors in label inference.
 
-A label is a guess about someone else's code, made in the middle of it. If making one goes wrong,
-whoever made it says so once and makes no more: what follows is unlabelled, and recorded all the
-same. What zerosim says to its user (a full disk) passes through.
+A label is a guess about foreign code, made while it runs. If the inference fails, the failing
+object reports it once and stops: later events are unlabelled, but still recorded. zerosim's errors
+for its user (a full disk) are not caught.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from zerosim.trace.guard import say
 
 
 class Fallible(Protocol):
-    """Who may go wrong.
+    """An object whose methods may fail.
 
     Attributes:
-        trouble: what went wrong; "" while nothing has.
+        trouble: the error; "" if there was none.
     """
 
     trouble: str
@@ -32,7 +32,7 @@ R = TypeVar("R")
 
 
 def fail_safe(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R | None]:
-    """`method`, which returns None once anything of its object has gone wrong."""
+    """`method`, which returns None once any method of its object has failed."""
 
     @uncompiled
     @functools.wraps(method)
@@ -43,7 +43,7 @@ def fail_safe(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S,
             return method(self, *args, **kwargs)
         except ZerosimError:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
+        except Exception as error:  # noqa: BLE001 - the program continues after any error
             self.trouble = f"{type(error).__name__}: {first_line(error)}"
             say(f"what follows is not labelled ({self.trouble})")
             return None

@@ -1,11 +1,11 @@
-"""What finds out where a program is, why it communicates, and how it divides its training.
+"""Infers a program's position, the purpose of its communication, and its partitioning.
 
-    with the position   phases enter labels
-    with the unit       blocks open and close computations
-    with the purpose    each collective that has none is explained before it is written down
-    with the systems    what changed since the last look is written as rows `Strategy`
+    position   phases enter labels
+    unit       blocks open and close computations
+    purpose    each collective without one is explained before it is written
+    systems    changes since the last check are written as rows `Strategy`
 
-An engine that speaks for itself needs none of it: then nothing is said here.
+An engine with labels of its own needs none of this: the labeler is then silent.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _MESSAGES = (Op.SEND, Op.RECEIVE)
 
 
 class AutoLabeler:
-    """Labels a program that says nothing of itself, from `install` to `remove`.
+    """Labels a program without labels of its own, from `install` to `remove`.
 
     Implements `labeler.Labeler` and `phases.PhaseObserver`.
 
@@ -59,7 +59,7 @@ class AutoLabeler:
         """Look at nothing yet; `install` begins.
 
         Args:
-            memory: find out, too, what memory is for.
+            memory: also infer the roles of memory.
         """
         self.trouble = ""
         self._recorder = recorder
@@ -104,15 +104,15 @@ class AutoLabeler:
 
     @fail_safe
     def _settle_the_rest(self) -> None:
-        """What was begun and never gone back through is all that there will be of it."""
+        """A micro-step that began without a backward counts as complete."""
         if dist.is_initialized():  # without groups nothing is divided any more
             self._settle()
 
     def contents(self) -> list[Content]:
-        """What the program holds; nothing of an engine, which says it itself."""
+        """The tensors of the program; empty for an engine, which declares its own."""
         if labels.is_described():
             return []
-        named = [*self._units.roots(), *self._units.modules()]  # what is in no unit is a root's
+        named = [*self._units.roots(), *self._units.modules()]  # the rest belongs to a root
         return list(contents(named, self._optimizers, self._shards))
 
     def _shards(self, module: nn.Module) -> Iterator[Shard]:
@@ -123,7 +123,7 @@ class AutoLabeler:
         for system in self._systems:
             yield from system.kept(wholly=wholly)
 
-    # what the program does
+    # the program's activity
 
     @fail_safe
     def forward_begins(self, root: nn.Module) -> None:
@@ -174,15 +174,15 @@ class AutoLabeler:
     # what a schedule says of it
 
     def is_preparing(self) -> bool:
-        """Whether modules compute only to learn what shapes they will exchange."""
+        """Whether modules compute only to determine shapes for communication."""
         return any(system.is_preparing() for system in self._systems)
 
     def is_evaluating(self) -> bool:
-        """Whether a micro-batch is computed that no backward will follow."""
+        """Whether the current micro-batch has no backward."""
         return any(system.is_evaluating() for system in self._systems)
 
     def micro_batch(self, phase: Phase) -> int | None:
-        """The micro-batch whose forward or backward runs; None if none does."""
+        """The micro-batch of the current forward or backward; None if there is none."""
         found = (system.micro_batch(phase) for system in self._systems)
         return next((number for number in found if number is not None), None)
 
@@ -194,10 +194,10 @@ class AutoLabeler:
         return self._units.begin(module)
 
     def _stand_late(self, module: nn.Module, unit: str) -> None:
-        """Have a held rank stand before what a module computes, not before what gathers for it.
+        """Pause a rank before the computation of a module, not before the gather for it.
 
-        A system's hook comes first, so ours is called when the parameters are there; it is there
-        for this call alone. A compiler would see it: what it compiles is held before the call.
+        A system's hook comes first, so this one runs after the gather; it exists for this call
+        only. A compiler would see the hook: a compiled module pauses before the call.
         """
         within = any(system.gathers_within(module, unit) for system in self._systems)
         if within and module._compiled_call_impl is None:
@@ -244,7 +244,7 @@ class AutoLabeler:
     @fail_safe
     def optimizer_begins(self, optimizer: torch.optim.Optimizer) -> None:
         """An optimizer begins its step."""
-        self._look_at_new_buckets()  # what a forward saved is gone, so there is room for it
+        self._look_at_new_buckets()  # saved tensors of a forward are freed, so there is room
         rates = [group.get("lr") for group in optimizer.param_groups]
         if rates and isinstance(rates[0], int | float):
             self._recorder.setting("learning rate", float(rates[0]))
@@ -271,37 +271,39 @@ class AutoLabeler:
 
     @fail_safe
     def gradients_cleared(self, parameters: Iterable[torch.Tensor]) -> bool:
-        """Whether all gradients of the micro-step are thrown away with these."""
+        """Whether this clears all gradients of the micro-step."""
         return self._units.are_gradients_of_all(parameters)
 
     def _begin(self) -> None:
-        """The program computes: see whether that begins a micro-step, and what is whole then."""
+        """The program computes: check whether a micro-step begins, and which parameters are
+        gathered.
+        """
         if self._units.is_at(labels.position()):
             for system in self._systems:
                 system.micro_step_begins()
 
     def _settle(self) -> None:
-        """How often each model has computed is known: say it where it is not as before."""
+        """The number of computations of each model is known: record it if it changed."""
         self._units.settle()
         for system in self._systems:
             system.settle()
         self._strategies.look()
 
-    # what it asks for, and what it keeps
+    # its calls and its memory
 
     def find_gradients(self, *, wholly: bool) -> None:
-        """Say what gradients there are by now."""
+        """Register the current gradients."""
         if self._discovery is not None and (wholly or not self._units.follows_at_once):
             self._discovery.find_gradients(wholly=wholly)
 
     def name_of(self, role: Role, storage: torch.Tensor) -> str:
-        """What parameters a storage holds, or gradients of which; "" if that is not known."""
+        """The parameters in a storage, or those of its gradients; "" if unknown."""
         names = self._units.names
         found = names.of_gradients if role is Role.GRADIENTS else names.of_parameters
         return ", ".join(found([storage])[:_MOST_NAMED])
 
     def explain(self, call: OperatorCall, current: Labels) -> Labels:
-        """Add what can be found out about a collective to its labels."""
+        """Add inferred labels of a collective."""
         return self._explain(call, current) or current
 
     @fail_safe
@@ -340,7 +342,7 @@ class AutoLabeler:
         return next(filter(None, (one.reduction(call) for one in self._systems)), None)
 
     def _explain_elsewhere(self, current: Labels) -> Labels:
-        """A thread that does not compute asks: of the program only its stack is looked at."""
+        """A call of a thread that does not compute: only its stack is inspected."""
         found = self._rules.find()
         if found is None:
             return current
@@ -375,7 +377,7 @@ class AutoLabeler:
         return current.explained(found.purpose, unit, names)
 
     def _in_next_forward(self, current: Labels) -> Labels:
-        """What the program itself gathers for the next forward belongs to that forward."""
+        """The program's own gather for the next forward belongs to that forward."""
         asked = [system for system in self._systems if system.is_asked_ahead()]
         if not asked:
             return current
@@ -391,7 +393,7 @@ class AutoLabeler:
 
     @fail_safe
     def _look_at_new_buckets(self) -> None:
-        """A system agreed on its buckets anew in an earlier forward: they hold from there."""
+        """A system rebuilt its buckets in an earlier forward: they are valid from there."""
         if self._agreed is None:
             return
         (position, systems), self._agreed = self._agreed, None

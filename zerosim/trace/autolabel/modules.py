@@ -1,11 +1,11 @@
-"""Which module computes: every call of an `nn.Module`, as eager code makes it.
+"""Observes the computing module: every call of an `nn.Module` in eager code.
 
-`nn.Module.__call__` is replaced while someone watches. PyTorch's global hooks would do, but a
-compiler sees them: it compiles them into its graphs, guards them, warns of them, and compiles all
-again when they come or go. A call that passes here is the same to it as one that does not; within a
-compiled graph there are no calls of modules, and none are seen.
+`nn.Module.__call__` is replaced while there are watchers. PyTorch's global hooks would do, but a
+compiler sees them: it compiles them into its graphs, guards them, warns about them, and recompiles
+when they change. It does not see this wrapper; in a compiled graph there are no module calls, and
+none are observed.
 
-A module within another of which nobody wants to hear again passes by in well under a microsecond.
+A nested module that no watcher wants again costs well under a microsecond.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from zerosim.trace.eager import transparent, uncompiled
 
 _COMPILER_MODULES = ("torch._dynamo.utils", "torch._dynamo.variables.nn_module")
 _COMPILER_NAME = "unpatched_nn_module_call"
-"""By this name the compiler keeps the `__call__` that it may look behind."""
+"""The name under which the compiler finds the original `__call__`."""
 
 
 class ModuleWatcher(Protocol):
-    """Who is told of calls."""
+    """Receives module calls."""
 
     def module_begins(self, module: nn.Module) -> bool | None:
-        """A module is called; returns whether to say so again when it is called in another."""
+        """A module is called; returns whether to report further nested calls of it."""
         ...
 
     def module_ends(self, module: nn.Module, output: Any, error: BaseException | None) -> None:
@@ -41,7 +41,7 @@ class _Watching:
     original: Any = nn.Module.__call__
     watchers: tuple[ModuleWatcher, ...] = ()
     wanting: ClassVar[dict[weakref.ref[nn.Module], tuple[ModuleWatcher, ...]]] = {}
-    """Of modules that were called in others, who wants to hear of them again."""
+    """For modules called within others, the watchers that want further calls."""
 
 
 class _Depth(threading.local):
@@ -53,7 +53,7 @@ _thread = _Depth()
 
 
 def watch(watcher: ModuleWatcher) -> None:
-    """Tell `watcher` of all calls from now on, in the order of watching."""
+    """Report all calls to `watcher` from now on, in order of registration."""
     if not _Watching.watchers and nn.Module.__call__ is not _call:
         _Watching.original = nn.Module.__call__
         _replace(_Watching.original, _call)
@@ -62,25 +62,25 @@ def watch(watcher: ModuleWatcher) -> None:
 
 
 def is_inside() -> bool:
-    """Whether another module computes, in this thread."""
+    """Whether another module computes on this thread."""
     return _thread.depth > 0
 
 
 def given() -> list[torch.Tensor]:
-    """The tensors that the outermost module, which is about to compute, was called with."""
+    """The input tensors of the outermost module, which is about to compute."""
     return [one for one in _thread.given if isinstance(one, torch.Tensor)]
 
 
 def reconsider() -> None:
-    """What was not wanted may be wanted now."""
+    """Forget which modules were not wanted."""
     _Watching.wanting.clear()
 
 
 def unwatch(watcher: ModuleWatcher) -> None:
-    """Tell it no more; nothing if it is not told."""
+    """Stop reporting to a watcher; no effect if it is not registered."""
     _Watching.watchers = tuple(one for one in _Watching.watchers if one is not watcher)
     reconsider()
-    # whoever replaced it after us has ours within: it then passes everything on
+    # a later replacement wraps this one, which then passes everything on
     if not _Watching.watchers and nn.Module.__call__ is _call:
         _replace(_call, _Watching.original)
 

@@ -1,7 +1,8 @@
-"""What a program's tensors are called: parameters, their gradients, and the loss.
+"""Names of a program's tensors: parameters, their gradients, and the loss.
 
-A tensor is known by its storage, so that `p.data`, a view and a chunk are known as well; of several
-parameters in one storage those whose bytes it shares. A copy is somebody else's, and has no name.
+A tensor is identified by its storage, so `p.data`, a view and a chunk have the same name; among
+several parameters in one storage, by the bytes it shares. A copy is a different tensor without a
+name.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Names:
         return tuple(found)
 
     def of_gradients(self, tensors: Iterable[torch.Tensor]) -> tuple[str, ...]:
-        """The parameters whose gradients these tensors share bytes with."""
+        """The parameters whose gradients share bytes with these tensors."""
         found: dict[str, None] = {}
         for tensor in tensors:
             storage = _storage(tensor)
@@ -67,12 +68,12 @@ class Names:
         return tuple(found)
 
     def is_loss(self, tensors: Iterable[torch.Tensor]) -> bool:
-        """Whether these share bytes with what was last differentiated."""
+        """Whether these share bytes with the last differentiated tensors."""
         losses = [loss for reference in self._losses if (loss := reference()) is not None]
         return any(_share_bytes(loss, tensor) for tensor in tensors for loss in losses)
 
     def backward_begins(self, roots: Iterable[torch.Tensor]) -> None:
-        """Gradients come anew, from these tensors."""
+        """New gradients are about to be computed, from these tensors."""
         self._look_again()
         self._losses = [weakref.ref(root) for root in roots if root.numel() == 1]
 
@@ -92,7 +93,7 @@ class Names:
         ]
 
     def _learn(self, wanted: int) -> None:
-        """Look where gradients are until one is found there; the last ones come first."""
+        """Search for gradients until one is found; the most recent ones come first."""
         others: list[Named] = []
         while self._without_gradient and wanted not in self._gradients:
             named = self._without_gradient.pop()
@@ -125,6 +126,6 @@ def _share_bytes(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _span(tensor: torch.Tensor) -> tuple[int, int]:
-    """The bytes of its storage from its first element to its last, if it has no gaps."""
+    """The bytes of its storage from its first to its last element, if it is contiguous."""
     begin = int(tensor.storage_offset())
     return begin * tensor.element_size(), (begin + tensor.numel()) * tensor.element_size()

@@ -1,4 +1,4 @@
-"""How a system is found in a program: what is asked of it, and what all of them share."""
+"""The interface that finds a system in a program, and helpers shared by all systems."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from zerosim.trace.operators import OperatorCall
 
 @dataclass(frozen=True, slots=True)
 class CarriedMessage:
-    """What a message between two ranks carries.
+    """The contents of a message between two ranks.
 
     Attributes:
-        unit: what of this rank sends or receives it, such as its stage of a pipeline.
+        unit: its sender or receiver on this rank, such as a stage of a pipeline.
         micro_batch: counted from 0.
     """
 
@@ -37,7 +37,7 @@ class CarriedMessage:
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """What an all-reduce from within autograd is for."""
+    """The purpose of an all-reduce from within autograd."""
 
     purpose: Purpose
     unit: str
@@ -47,9 +47,9 @@ class Reduction:
 class Observer:
     """One system, as it is found in a program.
 
-    A system's `observe.observer(units)` makes one. It answers what it knows; what it does not
-    override says that nothing is known. Nothing of the program may be changed, and an exception
-    ends the labels, never the program.
+    Created by a system's `observe.observer(units)`. It answers what it can; the default of every
+    method means unknown. It must not change the program, and an exception ends the labels, never
+    the program.
 
     Attributes:
         rules: its functions that call collectives, for the table of `rules`.
@@ -69,14 +69,14 @@ class Observer:
         """Look for the system in a model, or an optimizer, that is used for the first time."""
 
     def settings(self) -> Hashable:
-        """What may change from one step to the next; asked often, so it must be cheap."""
+        """The state that may change between steps; queried often, so it must be cheap."""
         return None
 
     def describe(self) -> Iterator[Strategy]:
-        """What was met, as it is now; positions are filled in by the caller."""
+        """The current strategies; the caller fills in positions."""
         yield from ()
 
-    # the moments of an iteration
+    # moments of an iteration
 
     def micro_step_begins(self) -> None:
         """A forward or a backward begins another micro-step."""
@@ -88,7 +88,7 @@ class Observer:
         """Autograd begins."""
 
     def backward_over(self, gone_back: Callable[[nn.Module], bool]) -> None:
-        """A backward that adds to gradients is over; `gone_back` tells through which models."""
+        """A backward that accumulated gradients ended; `gone_back` tells through which models."""
 
     def update_begins(self) -> None:
         """The first step of an optimizer after a backward begins, and none within it."""
@@ -96,44 +96,44 @@ class Observer:
     def settle(self) -> None:
         """A backward or a micro-step is over."""
 
-    # what a call is for
+    # purposes of calls
 
     def hooks(self) -> Iterator[tuple[CodeType, Rule]]:
         """The program's own functions that communicate for the system."""
         yield from ()
 
     def message(self, tensors: list[torch.Tensor]) -> CarriedMessage | None:
-        """What a message carries; None if it is not known to be the system's."""
+        """The contents of a message; None if it is not known to belong to the system."""
         return None
 
     def reduction(self, call: OperatorCall) -> Reduction | None:
-        """What a call from within autograd reduces; None if the system does not make it."""
+        """The target of a reduction from within autograd; None if the system does not make it."""
         return None
 
     def purpose_of_activations(self, phase: Phase | None, call: OperatorCall) -> Purpose | None:
-        """What tensors are made to fit for; None if the system does not do that."""
+        """The purpose of padded tensors; None if the system does not pad."""
         return None
 
-    # what a call settles
+    # effects of calls
 
     def agrees_anew(self) -> bool:
-        """Its ranks agree in forward on what communicates together; whether the system does."""
+        """Its ranks agree on buckets in forward; returns whether the system does this."""
         return False
 
     def look_anew(self) -> None:
-        """What it agreed on in an earlier forward can be asked for now."""
+        """The buckets agreed on in an earlier forward are available."""
 
     def is_asked_ahead(self) -> bool:
-        """Whether the program itself gathers parameters, for the next forward."""
+        """Whether the program itself gathers parameters for the next forward."""
         return False
 
     def forward_is_prepared(self) -> None:
         """It has done so."""
 
-    # what modules hold, and when they compute
+    # contents and computation of modules
 
     def shards(self, module: nn.Module) -> Iterator[Shard]:
-        """What is kept of a module's divided parameters."""
+        """The shards of a module's partitioned parameters."""
         yield from ()
 
     def kept(self, *, wholly: bool) -> Iterator[Content]:
@@ -146,25 +146,25 @@ class Observer:
         yield from ()
 
     def gathers_within(self, module: nn.Module, unit: str) -> bool:
-        """Whether a module gathers this unit's parameters, if it must, from within its call."""
+        """Whether a module gathers this unit's parameters, if needed, within its call."""
         return False
 
     def is_preparing(self) -> bool:
-        """Whether modules compute only to learn what shapes they will exchange."""
+        """Whether modules compute only to determine shapes for communication."""
         return False
 
     def is_evaluating(self) -> bool:
-        """Whether a micro-batch is computed that no backward will follow."""
+        """Whether the current micro-batch has no backward."""
         return False
 
     def micro_batch(self, phase: Phase) -> int | None:
-        """The micro-batch whose forward or backward runs; None if none does."""
+        """The micro-batch of the current forward or backward; None if there is none."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """What a rank keeps of a divided parameter.
+    """The shard of a partitioned parameter on a rank.
 
     Attributes:
         whole: the parameter that is whole for now; None if it is not.
@@ -177,7 +177,7 @@ class Shard:
 
 
 def observers(units: Units) -> tuple[Observer, ...]:
-    """One of each installed system that says how it is found in a program."""
+    """One observer of each installed system that has one."""
     parts = (system.part("observe") for system in systems().values())
     return tuple(part.observer(units) for part in parts if part is not None)
 
@@ -196,7 +196,7 @@ def parameters_of(named: Iterable[tuple[str, torch.Tensor]]) -> tuple[Parameter,
 
 
 def undivided(model: nn.Module, divided: Collection[str]) -> dict[str, object]:
-    """Elements of all other parameters, by dtype, in a strategy: of those that train, and frozen.
+    """Elements of all other parameters in a strategy, by dtype: trainable and frozen.
 
     Args:
         divided: names of those that the system divides.
@@ -226,17 +226,17 @@ def ranks_in_use(ranks: Iterable[int], passes: tuple[int, int]) -> tuple[int, ..
 
 
 def options_of(passes: tuple[int, int]) -> dict[str, object]:
-    """How often a model computes and is gone back through in a micro-step, in a strategy."""
+    """Number of forwards and backwards of a model in a micro-step, in a strategy."""
     forwards, backwards = passes
     return {"forwards": forwards, "backwards": backwards}
 
 
 Written = tuple[int, int] | None
-"""Which gradient, and how often it was written; None if there is none."""
+"""Identity and version of a gradient; None if there is none."""
 
 
 def written(gradient: torch.Tensor | None) -> Written:
-    """What tells whether a backward has given a gradient: another one, or written anew."""
+    """Identifies whether a backward wrote a gradient: a new tensor, or a new version."""
     if gradient is None:
         return None
     return id(gradient), getattr(gradient, "_local_tensor", gradient)._version

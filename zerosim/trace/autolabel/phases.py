@@ -1,20 +1,19 @@
-"""Where a program is: forward, backward, update, from what every PyTorch program must call.
+"""The current phase: forward, backward, update, from calls that every PyTorch program makes.
 
     a module's forward, the outermost     forward; without gradients it is an evaluation: outside,
                                           unless nothing of the model is trained (a reference)
-    autograd's engine                     backward, until something else begins
+    autograd's engine                     backward, until another phase begins
     an optimizer's step, the outermost    update, and after it outside; so is a gradient scaler's,
-                                          whether it steps or not; DeepSpeed's engine goes on after
-                                          its optimizer: what is asked for once it has returned is
-                                          outside
+                                          whether it steps or not; DeepSpeed's engine continues
+                                          after its optimizer: calls after its return are outside
 
-An iteration ends with its optimizer's step: the next forward, or the next backward that adds to
-gradients, begins another. A forward after a backward that added to gradients, with no step between
-them, begins another micro-step, unless these gradients were thrown away (`zero_grad`): then the
-iteration ended without an update. What is differentiated within a forward belongs to the forward,
-what is computed again within a backward to the backward; an optimizer that steps within a backward
-ends the iteration when that is over. A pipeline's stage says itself which micro-batch it works on.
-A module without parameters (a loss, a metric) begins nothing.
+An iteration ends with its optimizer step: the next forward, or the next backward that accumulates
+gradients, begins another one. A forward after a backward that accumulated gradients, without a step
+in between, begins another micro-step, unless these gradients were cleared (`zero_grad`): then the
+iteration ended without an update. Differentiation within a forward belongs to the forward,
+recomputation within a backward to the backward; an optimizer that steps within a backward ends the
+iteration at the end of that backward. A pipeline's stage tells its own micro-batch. A module
+without parameters (a loss, a metric) begins nothing.
 """
 
 from __future__ import annotations
@@ -36,18 +35,18 @@ from zerosim.trace.sink import Position
 
 
 class PhaseObserver(Protocol):
-    """What is told where the program is, and asked what a schedule of micro-batches does."""
+    """Receives the current phase, and answers questions about the schedule of micro-batches."""
 
     def is_preparing(self) -> bool:
-        """Whether modules compute only to learn what shapes they will exchange."""
+        """Whether modules compute only to determine shapes for communication."""
         ...
 
     def is_evaluating(self) -> bool:
-        """Whether a micro-batch is computed that no backward will follow."""
+        """Whether the current micro-batch has no backward."""
         ...
 
     def micro_batch(self, phase: Phase) -> int | None:
-        """The micro-batch whose forward or backward runs; None if none does."""
+        """The micro-batch of the current forward or backward; None if there is none."""
         ...
 
     def forward_begins(self, root: nn.Module) -> None:
@@ -87,7 +86,7 @@ class PhaseObserver(Protocol):
         ...
 
     def gradients_cleared(self, parameters: Iterable[torch.Tensor]) -> bool | None:
-        """Whether all gradients of the micro-step are thrown away with these."""
+        """Whether this clears all gradients of the micro-step."""
         ...
 
     def optimizer_begins(self, optimizer: torch.optim.Optimizer) -> None:
@@ -104,7 +103,7 @@ class PhaseObserver(Protocol):
 
 
 class Phases:
-    """Enters phases as the program goes, from `install` to `remove`.
+    """Enters phases as the program proceeds, from `install` to `remove`.
 
     Attributes:
         trouble: why it looks no more; "" if it does.
@@ -156,7 +155,7 @@ class Phases:
         return True
 
     def is_after_step(self) -> bool:
-        """Whether an optimizer's step was the last thing that the program did."""
+        """Whether an optimizer step was the program's last action."""
         is_outside = labels.position().phase is Phase.OUTSIDE
         return self._has_stepped and is_outside and not self.is_busy
 
@@ -213,7 +212,7 @@ class Phases:
         micro_batch = self._observer.micro_batch(Phase.FORWARD)
         if micro_batch is None and next(root.parameters(), None) is None:
             return
-        # what is checkpointed computes without gradients, and once more in backward
+        # checkpointed modules compute without gradients, and again in backward
         is_recomputed = find_frame("forward", "/utils/checkpoint.py") is not None
         is_without = not torch.is_grad_enabled() and not is_recomputed
         if (is_without and not self._is_beside(root)) or self._observer.is_evaluating():
@@ -221,13 +220,13 @@ class Phases:
             self._observer.evaluation_begins()
             return
         if self._step_depth and find_frame("wrapper", "/torch/optim/optimizer.py") is None:
-            self._step_depth = 0  # a step that raised was never said to be over
+            self._step_depth = 0  # the end of a step that raised was never reported
         self._begin_micro_step()
         self._enter(Phase.FORWARD, micro_batch)
         self._observer.forward_begins(root)
 
     def _is_beside(self, root: nn.Module) -> bool:
-        """Whether a model computes for one that is trained: a teacher, a reference, all frozen."""
+        """Whether a frozen model computes for a trained one: a teacher, a reference."""
         return self._has_computed and not is_trained(root)
 
     # autograd
@@ -289,7 +288,7 @@ class Phases:
 
     @fail_safe
     def step_begins(self) -> None:
-        """An optimizer's step begins, or what steps one."""
+        """An optimizer step, or its wrapper, begins."""
         self._step_depth += 1
         if self._step_depth == 1 and not self.in_backward and not speaks_for_itself():
             self._enter(Phase.UPDATE)
@@ -297,7 +296,7 @@ class Phases:
 
     @fail_safe
     def step_ends(self) -> None:
-        """An optimizer's step, or what steps one, is over."""
+        """An optimizer step, or its wrapper, ends."""
         if torch.compiler.is_compiling() or speaks_for_itself():
             return
         self._step_depth = max(0, self._step_depth - 1)
@@ -314,7 +313,7 @@ class Phases:
                 labels.enter(self._iteration, Phase.OUTSIDE)
 
     def engine_has_stepped(self) -> bool:
-        """Whether DeepSpeed's step, in which an optimizer stepped, is over since the last look."""
+        """Whether DeepSpeed's step around an optimizer step has ended since the last check."""
         is_in_update = self._engine_steps and labels.position().phase is Phase.UPDATE
         if not is_in_update or _in_engine_step():
             return False
@@ -325,7 +324,7 @@ class Phases:
     # places
 
     def place_of_message(self, phase: Phase, micro_batch: int) -> Position:
-        """Where a message of a pipeline belongs; the first of an iteration begins it."""
+        """The position of a pipeline message; the first of an iteration begins it."""
         if phase not in (Phase.FORWARD, Phase.BACKWARD):
             return Position(labels.position().iteration, micro_batch, phase)
         if self._has_stepped or labels.position().iteration < self._iteration:
@@ -343,7 +342,7 @@ class Phases:
         self._has_computed = True
 
     def _step_aside(self, phase: Phase) -> None:
-        """What computes now belongs to no iteration."""
+        """The current computation belongs to no iteration."""
         self._before_aside = before = labels.position()
         labels.enter(before.iteration, phase)
 
@@ -361,7 +360,7 @@ class Phases:
 
 
 class _Left:
-    """Where the process was when the last one stopped looking: of no interest to the next."""
+    """The position when the last observer stopped: irrelevant for the next one."""
 
     position: Position | None = None
 
@@ -371,5 +370,5 @@ def _in_engine_step() -> bool:
 
 
 def speaks_for_itself() -> bool:
-    """Whether an engine says where it is: then nothing need be found out."""
+    """Whether an engine reports its position: then nothing is inferred."""
     return labels.is_described()

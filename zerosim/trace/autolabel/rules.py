@@ -1,12 +1,11 @@
-"""The purpose of a collective, from the functions that stand on the stack when it is asked for.
+"""The purpose of a collective, from the functions on the stack of its call.
 
-A framework calls its collectives in functions of its own; a table names them, with the purpose and
-with how to find the unit in the function's variables. The innermost function that is known decides;
-one that may be called for several purposes (DTensor's redistribution) only if no other is known.
-What no function of the table asked for is attributed to nothing.
+A framework calls its collectives in its own functions; a table lists them with the purpose and with
+the way to find the unit in the function's variables. The innermost known function decides; one with
+several possible purposes (DTensor's redistribution) only if no other is known. Calls outside of the
+table's functions stay unattributed.
 
-Nothing of a framework is imported or changed: a name that a version of it does not have is simply
-never met.
+Frameworks are neither imported nor changed: a name that a version lacks is simply never found.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ UnitOf = Callable[[FrameType], str]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a function of a framework communicates for.
+    """The purpose of communication in a function of a framework.
 
     Attributes:
         file: part of the path of the file that holds it.
@@ -45,7 +44,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class StackLabel:
-    """What the stack says of a collective."""
+    """The meaning of a stack for a collective."""
 
     purpose: Purpose
     unit: str
@@ -84,15 +83,15 @@ GENERAL: tuple[Rule, ...] = (
         )
     ),
 )
-"""What belongs to no system; the systems bring their own."""
+"""Rules outside of systems; each system has its own."""
 
 
 _UNMET = Rule("", "", Purpose.UNLABELLED)
-"""In place of the rule of a function that was not met yet."""
+"""Placeholder for a function that was not looked up yet."""
 
 
 class RuleTable:
-    """The table, asked by the identity of code objects: their hash takes longer than all else."""
+    """The table, indexed by identity of code objects: hashing them is too slow."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._by_function: dict[str, list[Rule]] = {}
@@ -106,7 +105,7 @@ class RuleTable:
         self._codes: dict[int, CodeType] = {}
 
     def find(self) -> StackLabel | None:
-        """What the functions that called this say; None if none of them is known."""
+        """The meaning of the calling functions; None if none is known."""
         strong: StackLabel | None = None
         weak: StackLabel | None = None
         frame: FrameType | None = sys._getframe(1)
@@ -122,7 +121,7 @@ class RuleTable:
                     weak = weak or found
                 elif strong is None or (found.unit and found.purpose is strong.purpose):
                     strong = found
-                # who should know its unit and does not may have been called by one who does
+                # a function without its unit may have been called by one that knows it
                 if strong is not None and (strong.unit or rule.unit is None):
                     return strong
             frame = frame.f_back
@@ -165,17 +164,17 @@ def find_frame(function: str, file: str) -> FrameType | None:
 
 
 def in_autograd() -> bool:
-    """Whether autograd's engine asks, and no Python function in between."""
+    """Whether autograd's engine calls directly, without a Python function in between."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
         if not _passes_on(code.co_filename) and code.co_name != "__torch_dispatch__":
             return code.co_filename.endswith("/torch/autograd/graph.py")
         frame = frame.f_back
-    return True  # a thread of autograd's own has no Python below it
+    return True  # an autograd thread has no Python frame below
 
 
 @lru_cache(4096)
 def _passes_on(path: str) -> bool:
-    """Whether the functions of a file stand between who asks and the call."""
+    """Whether functions of a file are on the stack between caller and call."""
     return any(part in path for part in _OURS) or path.endswith(_IN_BETWEEN)

@@ -1,4 +1,4 @@
-"""How a program divides its training, written as rows `Strategy` when that changes."""
+"""A program's partitioning, written as rows `Strategy` when it changes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Key = tuple[str, str]
 
 
 class Strategies:
-    """What was written of each system, and what is to be written next.
+    """The strategies written for each system, and those to write next.
 
-    Each row tells the classes of the units as well: who reads it has no model.
+    Each row includes the classes of the units: the reader has no model.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Strategies:
         """Write a strategy down, unless it is as it was.
 
         Args:
-            position: from where it holds; from here on by default.
+            position: the position from which it is valid; the current one by default.
         """
         key = (strategy.system, strategy.name)
         if self._written.get(key) == strategy:
@@ -73,7 +73,7 @@ class Strategies:
         )
 
     def has_system(self) -> bool:
-        """Whether a system divides the training, beside what the program does by hand."""
+        """Whether a system partitions the training, besides the program's own collectives."""
         return any(system != HAND_WRITTEN for system, _ in self._written)
 
     def parameters_of(self, unit: str) -> tuple[str, ...]:
@@ -83,9 +83,9 @@ class Strategies:
         return self._members.get(unit, ())
 
     def _described(self, number: int, keys: set[Key], here: Position) -> None:
-        """What a system described before and does not now was freed: it spans this rank alone.
+        """A system that is no longer described was freed: it spans this rank alone.
 
-        What was still there in this iteration may have computed in it, and ends with it.
+        Modules still present in this iteration may have computed in it, and end with it.
         """
         gone = self._alive.get(number, set()) - keys
         self._alive[number] = keys

@@ -1,9 +1,9 @@
-"""Which unit computes, in forward and in backward, and which model it belongs to.
+"""The computing unit, in forward and in backward, and its model.
 
 The units are the model's blocks. A block's forward is the call of its module; its backward begins
-when autograd comes to what made its output, or computes the block again, and ends when that of
-another block begins. Nothing is added to a graph but a hook that returns nothing. Units of a
-program's first model have their names in it, those of others the model's name before it.
+when autograd reaches the node of its output, or recomputes the block, and ends when that of another
+block begins. Nothing is added to a graph but a hook that returns nothing. Units of a program's
+first model have their names in it, those of others the model's name in front.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WRAPPED = ("module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_
 
 @dataclass(slots=True)
 class Passes:
-    """How often each model computed with gradients, and was gone back through, in a micro-step.
+    """Number of forwards with gradients and of backwards of each model in a micro-step.
 
     Attributes:
         here: its iteration and its number.
@@ -54,10 +54,10 @@ class Units:
     """Follows the blocks of every model that computes.
 
     Attributes:
-        names: of their parameters.
-        is_piped: a pipeline makes the models compute, micro-batch by micro-batch.
-        follows_at_once: in backward a unit is about to begin, and nothing ran since the one before
-            it was said to end.
+        names: names of their parameters.
+        is_piped: the models are driven by a pipeline, micro-batch by micro-batch.
+        follows_at_once: in backward, a unit is about to begin, and nothing ran since the end of the
+            previous one.
     """
 
     def __init__(self) -> None:
@@ -102,23 +102,23 @@ class Units:
         return True
 
     def modules(self) -> list[tuple[nn.Module, str]]:
-        """The modules of all units, with what they are called."""
+        """The modules of all units, with their names."""
         return list(self._units.items())
 
     def name_of(self, module: nn.Module) -> str:
-        """What the unit is called that a module is; "" if it is none."""
+        """The name of a module as a unit; "" if it is not one."""
         return self._units.get(module, "")
 
     def roots(self) -> list[tuple[nn.Module, str]]:
-        """The models that computed, with what tells each from others."""
+        """The models that computed, with a distinguishing prefix."""
         return [(root, self.label(root)) for root in self._inside]
 
     def classes(self) -> dict[str, str]:
-        """By unit, the class of its module."""
+        """The class of each unit's module."""
         return {name: class_name(unwrapped(module)) for module, name in self._units.items()}
 
     def label(self, module: nn.Module) -> str:
-        """What tells the model that a module is in from others; "" for the first."""
+        """The distinguishing prefix of a module's model; "" for the first."""
         return self._labels.get(module, "")
 
     def is_at(self, position: Position) -> bool:
@@ -136,7 +136,7 @@ class Units:
         return count == 1
 
     def forward_ends(self, root: nn.Module, output: Any) -> None:
-        """It has computed; a backward that comes to what made its output goes back through it.
+        """It has computed; a backward that reaches the node of its output passes through it.
 
         If nothing is known to have made it, any backward does, unless nothing of it is trained.
         """
@@ -151,7 +151,7 @@ class Units:
             node.register_prehook(goes_back)
 
     def gone_back(self, module: nn.Module) -> bool:
-        """Whether this backward has come to the model that a module is in."""
+        """Whether this backward has reached a module's model."""
         roots = (*self._gone_back, *self._unseen)
         return any(module in self._inside.get(root, ()) for root in roots)
 
@@ -167,7 +167,7 @@ class Units:
             self._unseen.clear()
 
     def are_gradients_of_all(self, parameters: Iterable[torch.Tensor]) -> bool:
-        """Whether each model that this micro-step went back through has some of these."""
+        """Whether each model in this micro-step's backwards has some of these."""
         cleared = {id(one) for one in parameters}
         return bool(self._passes.backwards) and all(
             any(id(one) in cleared for one in root.parameters()) for root in self._passes.backwards
@@ -182,7 +182,7 @@ class Units:
     def passes(self, module: nn.Module) -> tuple[int, int]:
         """Forwards and backwards of the model that a module is in, in the micro-step settled last.
 
-        In a pipeline, and as long as nothing is settled, one of each.
+        In a pipeline, and until the number is known, one of each.
         """
         if self._settled is None or self.is_piped:
             return 1, 1
@@ -196,7 +196,7 @@ class Units:
         return known
 
     def returns(self, module: nn.Module) -> int:
-        """Likewise, how many forwards those backwards went back through."""
+        """The number of forwards of those backwards."""
         if self._settled is None or self.is_piped:
             return 1
         counts = self._settled.returns.items()
@@ -237,14 +237,14 @@ class Units:
 
     @uncompiled
     def _root_goes_back(self, reference: weakref.ref[nn.Module], number: int, *_: Any) -> None:
-        """Autograd has come to what made a model's output in the forward of this number."""
+        """Autograd reached the node of a model's output, from the forward of this number."""
         root = reference()
         if root is not None:
             self._gone_back.setdefault(root, set()).add(number)
 
     @uncompiled
     def _goes_back(self, name: str, *_: Any) -> None:
-        """Autograd has come to a unit."""
+        """Autograd reached a unit."""
         before, event = self._going_back
         if before != name:
             labels.end(event)
@@ -262,7 +262,7 @@ class Units:
 
 
 def _tensors(output: Any) -> list[torch.Tensor]:
-    """The tensors of what a model returns, also in a dict or a record of a class of its own."""
+    """The tensors in a model's output, also in a dict or a custom record."""
     if isinstance(output, torch.Tensor):
         return [output]
     found: list[torch.Tensor] = []
@@ -277,7 +277,7 @@ def _tensors(output: Any) -> list[torch.Tensor]:
 
 
 def is_trained(root: nn.Module) -> bool:
-    """Whether any of its parameters is: a reference model, a teacher has none."""
+    """Whether any parameter is trainable: a reference model or teacher has none."""
     return any(parameter.requires_grad for parameter in root.parameters())
 
 
@@ -292,7 +292,7 @@ def unwrapped(root: nn.Module) -> nn.Module:
 
 
 def class_name(module: nn.Module) -> str:
-    """A model's class, as it was before a system derived one of its own from it."""
+    """A model's class, before a system derived one from it."""
     return type(module).__name__.removeprefix("FSDP").removeprefix("Replicate")
 
 

@@ -1,10 +1,9 @@
 """Collective operations: one protocol, our rings, and the backend's own calls.
 
-Beside them what ZeRO++ needs: groups of ranks in nodes (`nodes`), an all-to-all of our own
-(`pairwise`), blocks of int8 and int4 (`quantization`). `faulty` is for a rank that goes wrong
-on purpose.
+Besides, for ZeRO++: groups of ranks in nodes (`nodes`), an all-to-all of our own (`pairwise`),
+blocks of int8 and int4 (`quantization`). `faulty` is for a rank with an injected fault.
 
-Never theory: what a ring sends is proved, not assumed.
+No theory here: the traffic of a ring is verified, not assumed.
 """
 
 from zerosim.base.config import CollectivesKind

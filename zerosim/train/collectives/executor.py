@@ -1,8 +1,8 @@
-"""When a collective runs, or a copy: at once, or in the order of asking on a thread of its own.
+"""When a collective or a copy runs: at once, or in order of issue on a background thread.
 
-One thread for all collectives of a process keeps their order, hence the same on all ranks, and
-leaves the sockets to one collective at a time, so that the kernel's counters can be told apart. On
-CUDA the thread launches on its own stream; streams wait for each other, the host does not.
+One thread for all collectives of a process keeps their order, hence the same order on all ranks,
+and gives the sockets to one collective at a time, so that the kernel's counters can be separated.
+On CUDA the thread launches on its own stream; streams wait for each other, the host does not.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ class Executor(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of what the executor holds."""
+        """Release the resources of the executor."""
         ...
 
 
 class Done:
-    """The handle of a collective that is over."""
+    """The handle of a completed collective."""
 
     def wait(self) -> None:
         """Nothing to wait for."""
 
 
 class TensorHandle:
-    """A handle with tensors: who asked frees them, when it has waited.
+    """A handle with tensors: the caller frees them after its wait.
 
-    PyTorch's record of allocations sees what its own thread frees. Other threads may wait, too.
+    PyTorch's record of allocations only sees frees of its own thread. Other threads may wait, too.
     """
 
     def __init__(self, handle: Handle, *tensors: torch.Tensor) -> None:
@@ -54,14 +54,14 @@ class TensorHandle:
         self._tensors: tuple[torch.Tensor, ...] = tensors
 
     def wait(self) -> None:
-        """Wait until it is over; then who asked lets the tensors go."""
+        """Wait for the end; then the caller's thread releases the tensors."""
         self._handle.wait()
         if threading.get_ident() == self._asked:
             self._tensors = ()
 
 
 class InlineExecutor:
-    """Runs each collective at once, in the thread that asks."""
+    """Runs each collective at once, on the calling thread."""
 
     def submit(self, work: Work) -> Handle:
         """Run `work`; it is over when this returns."""
@@ -71,14 +71,14 @@ class InlineExecutor:
         return Done()
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to release."""
 
 
 class DryExecutor:
-    """Does in the asking thread, at once, what another would do later: of a dry run.
+    """Runs on the calling thread, at once, the work of a background thread: for a dry run.
 
-    Fake tensors belong to the thread that made them. Whoever waits says so, once: whether there was
-    anything left to wait for depends on the times, which are predicted later.
+    Fake tensors belong to the thread that created them. A waiter reports its wait once: whether it
+    had to wait depends on the times, which are predicted later.
     """
 
     def submit(self, work: Work) -> Foreseen:
@@ -89,14 +89,14 @@ class DryExecutor:
         return foreseen
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to release."""
 
 
 class Foreseen:
     """A collective or a copy that another thread would still be busy with.
 
     Attributes:
-        awaited: by which it is waited for.
+        awaited: identifies it for a wait.
     """
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class Foreseen:
         self._is_over = False
 
     def wait(self) -> None:
-        """Say that this thread waits, if it has not before."""
+        """Report that this thread waits, once."""
         if not self._is_over:
             self._is_over = True
             with labels.waiting(self.awaited):
@@ -112,10 +112,10 @@ class Foreseen:
 
 
 class _Pending:
-    """A collective on its way through the background thread.
+    """A collective in progress on the background thread.
 
-    The thread lets go of the work, hence of its buffers, before it says that it is over: who asked
-    frees them, when it is done with them.
+    The thread drops the work, hence its buffers, before it reports the end: the caller frees them
+    when done.
     """
 
     def __init__(self, work: Work, snapshot: Labels, ready: torch.cuda.Event | None) -> None:
@@ -141,7 +141,7 @@ class _Pending:
 class BackgroundExecutor:
     """Runs the collectives in the order of asking on one thread.
 
-    After a failure everything that was asked for later fails with the same error.
+    After a failure, all later requests fail with the same error.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class BackgroundExecutor:
         """Start the thread.
 
         Args:
-            within: what the thread works in, from its beginning to its end.
+            within: context managers of the thread, entered at its start and left at its end.
         """
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self._queue: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
@@ -173,7 +173,7 @@ class BackgroundExecutor:
         return pending
 
     def close(self) -> None:
-        """End the thread once what was asked for is over."""
+        """End the thread after all pending requests."""
         self._queue.put(None)
         self._thread.join()
 
@@ -212,7 +212,7 @@ def in_background(
     name: str = "zerosim-collectives",
     within: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Executor:
-    """What does its work beside the thread that asks; arguments as of `BackgroundExecutor`."""
+    """Runs work on a background thread, or not; arguments as of `BackgroundExecutor`."""
     if dry.installed() is not None:
         return DryExecutor()
     return BackgroundExecutor(device, name, within)

@@ -1,4 +1,4 @@
-"""The collectives of an engine on a rank with a fault that is made on purpose."""
+"""The collectives of an engine on a rank with an injected fault."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from zerosim.train.collectives.ring import Ring
 
 
 class Faulty:
-    """The `Collectives` protocol over another one's calls, some of which go wrong."""
+    """A `Collectives` wrapper that injects faults into some calls."""
 
     def __init__(self, sound: Collectives, faults: Faults) -> None:
-        """Make the collectives of a group.
+        """Create the collectives of a group.
 
         Args:
-            faults: of this rank; it says which calls they are for.
+            faults: the faults of this rank, with the calls that they affect.
         """
         self._sound, self._faults = sound, faults
 

@@ -28,12 +28,12 @@ class RankGroup:
 
     @property
     def name(self) -> str:
-        """The name under which events refer to the group."""
+        """The name of the group in events."""
         return self.process_group.group_name if self.process_group is not None else ""
 
     @property
     def others(self) -> tuple[int, ...]:
-        """Global ranks of all but this one."""
+        """Global ranks of the others in the group."""
         return self.ranks[: self.rank] + self.ranks[self.rank + 1 :]
 
     @property

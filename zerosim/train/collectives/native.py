@@ -1,6 +1,6 @@
 """The backend's own collectives behind the same protocol.
 
-What they send is the backend's business: on Gloo a reduce-scatter is carried out as an all-reduce.
+Their traffic depends on the backend: Gloo implements a reduce-scatter as an all-reduce.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _reduce_scatter: Callable[..., Any] = getattr(
     dist, "reduce_scatter_single", dist.reduce_scatter_tensor
 )
 _LONGEST_S = 1.0
-"""How long a backend may keep what a call that is over was given."""
+"""Time after a call's end for which a backend may hold its tensors."""
 
 
 class Native:
     """The `Collectives` protocol over the backend's calls."""
 
     def __init__(self, group: RankGroup, executor: Executor) -> None:
-        """Make the collectives of a group."""
+        """Create the collectives of a group."""
         self.group = group
         self._executor = executor
 
@@ -110,10 +110,10 @@ def _copy_back(buffer: torch.Tensor, whole: torch.Tensor) -> None:
 
 
 def _lend(call: Callable[..., Any], *tensors: torch.Tensor, **given: Any) -> None:
-    """Call with tensors, which are the caller's alone again when this returns.
+    """Call with tensors that belong to the caller alone again when this returns.
 
-    Gloo's thread says that a call is over and lets go of its tensors a moment later. Memory that
-    the engine frees meanwhile would live on for that moment, in one run and not in the next.
+    Gloo's thread reports the end of a call and releases its tensors a moment later. Memory that the
+    engine frees in between would stay live for that moment, not reproducibly.
     """
     aliases = [tensor.detach() for tensor in tensors]
     before = [references_to(alias) for alias in aliases]
@@ -124,4 +124,4 @@ def _lend(call: Callable[..., Any], *tensors: torch.Tensor, **given: Any) -> Non
 
 
 def _discard(_: object) -> None:
-    """The operation is over; what it returned is not needed."""
+    """The operation ended; its result is not needed."""

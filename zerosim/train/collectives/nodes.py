@@ -1,4 +1,4 @@
-"""Groups of a group: ranks that are neighbours, and ranks at the same place of each node.
+"""Subgroups: ranks of one node, and ranks at the same index of each node.
 
 Nodes of P ranks are filled one after another in the order of the group:
 
@@ -23,20 +23,20 @@ from zerosim.base.errors import ConfigError
 from zerosim.train.collectives.group import RankGroup
 
 _LAUNCHED = "LOCAL_WORLD_SIZE"
-"""The variable in which PyTorch's launchers say how many ranks a node has."""
+"""The environment variable in which PyTorch's launchers give the number of ranks per node."""
 
 _made: WeakKeyDictionary[dist.ProcessGroup, dict[tuple[int, ...], dist.ProcessGroup]] = (
     WeakKeyDictionary()
 )
-"""By the world that they are part of, and by their ranks."""
+"""Groups by their world and their ranks."""
 
 
 def node_size(group: RankGroup, ranks_per_node: int) -> int:
-    """Ranks of the group on each node, as configured, else as launched; all if neither says.
+    """Ranks of the group on each node, as configured, else as launched; all if neither is given.
 
     Args:
-        ranks_per_node: of the whole program, whose nodes are filled one after another; 0 for as
-            launched.
+        ranks_per_node: ranks per node of the whole program, whose nodes are filled in order; 0 for
+            as launched.
 
     Raises:
         ConfigError: the program's ranks do not fill nodes, or those of the group are not on all of
@@ -76,7 +76,7 @@ def counterparts(group: RankGroup, size: int) -> RankGroup:
 
 
 def _own_of(group: RankGroup, parts: Sequence[range]) -> RankGroup:
-    """Make a group of each part, the same ones in the same order on all ranks; return the own."""
+    """Create a group for each part, in the same order on all ranks; return this rank's."""
     everywhere = group.process_group is not None and group.size == dist.get_world_size()
     own = RankGroup()
     for positions in parts:
@@ -96,7 +96,7 @@ def _make(ranks: tuple[int, ...], *, everywhere: bool) -> dist.ProcessGroup:
     """PyTorch's group of these ranks, made at the first call.
 
     Args:
-        everywhere: all ranks of the program call; else only the members.
+        everywhere: all ranks of the program call this; else only the members.
     """
     whole = dist.group.WORLD
     assert whole is not None, "a group of several ranks without a program of several ranks"

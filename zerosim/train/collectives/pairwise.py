@@ -1,7 +1,7 @@
 """All-to-all of our own: a message from each rank to each other, every one of them seen.
 
-With n ranks there are n - 1 rounds: in round s rank r sends to rank r + s the part that is meant
-for it, and receives its own from rank r - s. All messages are posted at once, in that order.
+With n ranks there are n - 1 rounds: in round s, rank r sends to rank r + s the part for that rank,
+and receives its own from rank r - s. All messages are posted at once, in that order.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ class Pairwise:
     """Messages between each two ranks of a group."""
 
     def __init__(self, group: RankGroup, executor: Executor) -> None:
-        """Make the collectives of a group."""
+        """Create the collectives of a group."""
         self.group = group
         self._executor = executor
 
     def all_to_all(
         self, outgoing: torch.Tensor, incoming: torch.Tensor, carried: Carried | None = None
     ) -> Handle:
-        """Send row p of `outgoing` to the rank at position p; row p of `incoming` comes from there.
+        """Send row p of `outgoing` to the rank at index p; row p of `incoming` is received from it.
 
         Args:
-            outgoing, incoming: (n, columns), rows contiguous; both to be left alone until the
-                handle was waited for.
-            carried: what the bytes stand for; by default, what the buffers say.
+            outgoing, incoming: (n, columns), rows contiguous; both must stay untouched until a wait
+                for the handle.
+            carried: dtype and elements behind the bytes; by default those of the buffers.
 
         Raises:
             ConfigError: a buffer has not a row for each rank.

@@ -1,4 +1,4 @@
-"""What the engine asks of its collectives, whoever carries them out.
+"""The interface of collectives for the engine, for every implementation.
 
 A buffer that is reduced or gathered is a matrix of shape (N, columns): row r belongs to rank r. Its
 rows must be contiguous, the matrix need not be: a bucket may be some columns of a unit.
@@ -18,7 +18,7 @@ from zerosim.train.collectives.group import RankGroup
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """What the bytes of a buffer stand for, where PyTorch's dtype does not say it.
+    """The elements behind the bytes of a buffer, if PyTorch's dtype differs.
 
     Attributes:
         dtype: as events name it: "int8", "int4".
@@ -30,12 +30,12 @@ class Carried:
 
     @classmethod
     def of(cls, buffer: torch.Tensor) -> Self:
-        """What PyTorch says of a buffer."""
+        """The elements of a buffer according to PyTorch."""
         return cls(str(buffer.dtype).removeprefix("torch."), buffer.numel())
 
 
 class Handle(Protocol):
-    """A collective that may still be under way."""
+    """A collective that may be in progress."""
 
     def wait(self) -> None:
         """Return when its result may be used by this thread.

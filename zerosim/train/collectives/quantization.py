@@ -1,18 +1,19 @@
 """Block-wise quantization: rows of numbers as int8 or int4, with an fp32 scale for each block.
 
-A block is so many neighbouring elements of a row; the last one of a row may be shorter. Its scale
-is max|x| / 127, or / 7, and an element is the nearest multiple of it, even ones at a tie: so the
-error is at most half a scale. It is symmetric: there is no zero point, and 0 stays 0.
+A block is a number of consecutive elements of a row; the last one of a row may be shorter. Its
+scale is max|x| / 127, or / 7, and an element is rounded to the nearest multiple of it, ties to
+even: the error is at most half a scale. The quantization is symmetric: there is no zero point, and
+0 stays 0.
 
     a packed row     values, then scales
     int8 values      a byte each
     int4 values      half a byte each: a block's first half in the low ones, its second in the high
 
-What is not finite survives: it makes the scale of its block inf or nan, and every element of the
-block is inf or nan afterwards, so that an overflow is still found.
+Non-finite elements survive: they make the scale of their block inf or nan, and then every element
+of the block, so that an overflow is still detected.
 
-Nothing is done block by block in Python. What is done in pieces is cut so that a piece stays in the
-processor's cache while several passes go over it.
+Nothing is done block by block in Python. Work is split into pieces that stay in the processor's
+cache during several passes.
 
 Source: G. Wang et al., "ZeRO++" (arXiv 2306.10209), sections 3.1 and 3.3; blocks and scales as in
 T. Dettmers et al., "8-bit Optimizers via Block-wise Quantization" (arXiv 2110.02861), section 2.
@@ -32,14 +33,14 @@ from zerosim.trace.holdings import hold, release
 
 _SCALE_BYTES = 4
 _PIECE_ELEMENTS = 1 << 18
-"""Elements that go through the scratch memory at once: 1 MiB of it. With fewer, what Python does
-for each piece is felt; with more, they leave the cache."""
+"""Elements processed at once in scratch memory: 1 MiB. With fewer, Python's overhead per piece is
+noticeable; with more, they leave the cache."""
 _SAMPLE_ELEMENTS = 1 << 15
-"""Of a matrix of more elements the error is measured on some blocks, about so many elements."""
+"""For a larger matrix, the error is sampled on some blocks with about so many elements."""
 
 
 class Bits(IntEnum):
-    """How many bits an element has."""
+    """The bits of an element."""
 
     INT4 = 4
     INT8 = 8
@@ -55,13 +56,13 @@ class Bits(IntEnum):
         return int(2 ** (self.value - 1) - 1)
 
     def value_bytes(self, elements: int) -> int:
-        """What so many neighbouring elements occupy."""
+        """Bytes of so many consecutive elements."""
         return -(-elements * self.value // 8)
 
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """How rows of one length are packed.
+    """The packing of rows of one length.
 
     Attributes:
         columns: elements of a row, 0 or more.
@@ -74,7 +75,7 @@ class Packing:
 
     @property
     def num_blocks(self) -> int:
-        """Scales of a row."""
+        """Number of scales per row."""
         return -(-self.columns // self.block)
 
     @property
@@ -89,7 +90,7 @@ class Packing:
 
 
 class Error:
-    """How far off quantized elements are, added up.
+    """The accumulated error of quantized elements.
 
     Attributes:
         sums: squares of the errors, and of the elements; fp64, shape (2,).
@@ -103,8 +104,8 @@ class Error:
         """Add up squares.
 
         Args:
-            exact: what was quantized.
-            found: what became of it, fp32, of the same shape.
+            exact: the original elements.
+            found: the quantized elements, fp32, of the same shape.
         """
         exact = exact.float()
         off = torch.linalg.vector_norm(found - exact).double()
@@ -128,10 +129,10 @@ class _Piece:
     """Some blocks of equal length of some rows.
 
     Attributes:
-        elements: columns that they are, of the row.
-        values: bytes that they are, of the packed row.
-        blocks: their scales' places.
-        length: elements of each.
+        elements: its columns in the row.
+        values: its bytes in the packed row.
+        blocks: the indices of its scales.
+        length: elements per block.
     """
 
     rows: slice
@@ -142,7 +143,7 @@ class _Piece:
 
 
 class Quantizer:
-    """Quantizes with scratch memory of its own; not for two threads at once."""
+    """Quantizes with its own scratch memory; not thread-safe."""
 
     def __init__(
         self, bits: Bits, block: int, num_rows: int, columns: int, device: torch.device
@@ -151,7 +152,7 @@ class Quantizer:
 
         Args:
             block: elements that share a scale, an even number.
-            num_rows, columns: of the largest matrix there will be.
+            num_rows, columns: size of the largest matrix.
         """
         self._bits = bits
         self._block = block
@@ -165,12 +166,12 @@ class Quantizer:
             hold(tensor, Role.BUFFERS, "")
 
     def release(self) -> None:
-        """Whom the scratch memory served is gone."""
+        """Release the scratch memory."""
         release(self._scratch)
         release(self._nibbles)
 
     def packing(self, columns: int) -> Packing:
-        """How rows of this length are packed."""
+        """The packing of rows of this length."""
         return Packing(self._bits, columns, self._block)
 
     def quantize(
@@ -181,8 +182,8 @@ class Quantizer:
         Args:
             source: (M, columns), floating point; rows are contiguous.
             packed: (M, row bytes), uint8; rows are contiguous.
-            error: what to add the errors to; None if they are not wanted. Of a large matrix
-                those of each n-th block.
+            error: accumulates the errors; None if not needed. A large matrix is sampled at each
+                n-th block.
         """
         packing = self.packing(source.shape[1])
         values = packed[:, : packing.value_bytes].view(torch.int8)
@@ -199,7 +200,7 @@ class Quantizer:
                 exact = work.copy_(elements)
             largest, smallest = exact.amax(2, keepdim=True), exact.amin(2, keepdim=True)
             torch.maximum(largest, smallest.neg_(), out=scale)
-            # at least the smallest normal number: what a block of zeros is divided by
+            # at least the smallest normal number, the divisor of a block of zeros
             scale.div_(self._bits.largest).clamp_(min=torch.finfo(torch.float32).tiny)
             # rounded to fp32, `largest` times the scale of the largest numbers can be inf
             scale.copy_(torch.where(scale.isfinite(), scale.clamp(max=self._top_scale), scale))
@@ -216,11 +217,11 @@ class Quantizer:
         Args:
             packed: (M, row bytes), uint8, as `quantize` made it.
             target: (M, columns), floating point; rows are contiguous.
-            adds: add to what is there, and do not replace it.
+            adds: add to the target instead of replacing it.
         """
         packing = self.packing(target.shape[1])
         values = packed[:, : packing.value_bytes].view(torch.int8)
-        # a copy, because a row's scales need not lie where an fp32 number may
+        # a copy, because a row's scales need not be aligned for fp32
         scales = target.new_empty(len(target), packing.num_blocks, dtype=torch.float32)
         scales.view(torch.uint8).copy_(packed[:, packing.value_bytes :])
         for piece in self._pieces(len(target), packing):
@@ -235,9 +236,9 @@ class Quantizer:
                 elements.copy_(work)
 
     def _put(self, whole: torch.Tensor, length: int, place: torch.Tensor) -> None:
-        """Store whole numbers; of int4 there is one more than `length` if that is odd.
+        """Store integers; for int4 there is one more than `length` if that is odd.
 
-        What is in `whole` is of no use afterwards.
+        The contents of `whole` are overwritten.
         """
         if self._bits is Bits.INT8:
             place.copy_(whole)
@@ -291,7 +292,7 @@ class Quantizer:
 
 
 def _top_scale(bits: Bits) -> float:
-    """The largest fp32 scale whose product with the largest whole number is finite in fp32."""
+    """The largest fp32 scale whose product with the largest integer is finite in fp32."""
     most = torch.finfo(torch.float32).max
     scale = torch.tensor(most) / bits.largest
     if not (scale * bits.largest).isfinite():

@@ -1,22 +1,23 @@
 """Collectives of our own: rings over send and receive, on the bandwidth bound, every hop seen.
 
-N ranks stand in a circle; each sends only to the next. A matrix of N rows needs N-1 hops to be
-reduce-scattered, N-1 to be all-gathered; in each hop a rank sends one row, so it sends (N-1)/N of
-the matrix, which is the least possible (Patarasuk and Yuan 2009, section 3).
+N ranks form a ring; each sends only to the next. To reduce-scatter a matrix of N rows takes N-1
+hops, to all-gather it another N-1; in each hop a rank sends one row, so it sends (N-1)/N of the
+matrix, which is optimal (Patarasuk and Yuan 2009, section 3).
 
     reduce-scatter  hop h: send row r-1-h, receive row r-2-h, add      row r ends complete on rank r
     all-gather      hop h: send row r-h,   receive row r-1-h, keep     every row ends on every rank
     all-reduce      the first, then the second
 
-What has a root goes along a chain, chunk by chunk: a broadcast begins at the root, a reduction ends
-there, having begun at the rank behind it. All but the last of a chain send the whole buffer once.
+Operations with a root use a chain, chunk by chunk: a broadcast begins at the root, a reduction ends
+there and begins at the rank after it. Every rank but the last of a chain sends the whole buffer
+once.
 
     broadcast       hop h: rank root + h sends, the next one keeps
     reduce          hop h: rank root + 1 + h sends, the next one adds
 
-The sum of row j is always taken in the order j+1, j+2, ..., j, so results have the same bits in
-every run, on every rank, and for every way of cutting a unit into buckets. A chain to a root takes
-all rows in the root's order, which for other rows rounds otherwise from three ranks on.
+The sum of row j is always computed in the order j+1, j+2, ..., j, so results are bitwise equal in
+every run, on every rank, and for every division of a unit into buckets. A chain to a root adds all
+rows in the root's order, which for other rows rounds differently from three ranks on.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ from zerosim.train.collectives.group import RankGroup
 from zerosim.train.collectives.protocol import Carried, Handle, require_matrix
 
 _IN_FLIGHT = 2
-"""Messages that a rank keeps under way in each direction: one arrives while one is added."""
+"""Messages in flight per direction: one arrives while another is added."""
 
 
 class Ring:
     """The `Collectives` protocol over send and receive."""
 
     def __init__(self, group: RankGroup, executor: Executor, chunk_bytes: int) -> None:
-        """Make the collectives of a group.
+        """Create the collectives of a group.
 
         Args:
             chunk_bytes: longer messages are cut, so that a chunk is added while the next arrives.
@@ -81,7 +82,7 @@ class Ring:
 
         Args:
             buffer: (N, columns); row r is filled on rank r.
-            carried: what the bytes stand for; by default, what the buffer says.
+            carried: dtype and elements behind the bytes; by default those of the buffer.
         """
         require_matrix(Op.ALL_GATHER, buffer, self.group)
 
@@ -149,9 +150,9 @@ class Ring:
         return buffer.view(-1).tensor_split(self.group.size)
 
     def _make_room(self, rows: Sequence[torch.Tensor]) -> _Scratch:
-        """Scratch for what these rows will be added from.
+        """Scratch memory for received rows that are added.
 
-        The thread that asks allocates it: that is the one whose allocations PyTorch records.
+        The calling thread allocates it: PyTorch records the allocations of that one.
         """
         scratch = self._scratch.setdefault((rows[0].dtype, rows[0].device), _Scratch())
         chunks = [self._chunks(row)[0] for row in rows if row.numel()]
@@ -173,7 +174,7 @@ class Ring:
         """Pass rows around the ring: at hop h send row `first - h`, receive the one before it.
 
         Args:
-            scratch: where rows arrive that are added; None if they are kept.
+            scratch: receives rows to add; None if rows are kept.
         """
         size = self.group.size
         chunks = [self._chunks(row) for row in rows]
@@ -190,7 +191,7 @@ class Ring:
             out_row, in_row = (first - hop) % size, (first - hop - 1) % size
             pairs = zip_longest(chunks[out_row], chunks[in_row])
             for index, (outgoing, incoming) in enumerate(pairs):
-                # what is sent now is what arrived one hop ago
+                # the row to send arrived one hop ago
                 needs = (hop - 1, index)
                 while under_way and (
                     len(under_way) >= _IN_FLIGHT or (hop > 0 and needs not in arrived)
@@ -211,8 +212,8 @@ class Ring:
         """Pass a buffer from rank to rank, once around but for the last step.
 
         Args:
-            first: the position that it begins at.
-            scratch: where chunks arrive that are added; None if they are kept.
+            first: index of the first rank of the chain.
+            scratch: receives chunks to add; None if chunks are kept.
         """
         group = self.group
         place = (group.rank - first) % group.size
@@ -238,9 +239,9 @@ class Ring:
 class _Scratch:
     """Buffers of one dtype for chunks that are added: one arrives while another is added.
 
-    They are kept from one collective to the next: fresh memory would cost as much as the addition.
-    A collective under way goes on with the buffers that it took when larger ones replace them, so
-    those are kept until the next replacement.
+    They are reused from one collective to the next: fresh memory would cost as much as the
+    addition. When larger buffers replace them, a collective in progress continues with the old
+    ones, so those are kept until the next replacement.
     """
 
     def __init__(self) -> None:
@@ -257,7 +258,7 @@ class _Scratch:
                 hold(buffer, Role.BUFFERS, "")
 
     def take(self, elements: int) -> torch.Tensor:
-        """The buffer that was taken longest ago: what it held has been added by now."""
+        """The buffer used longest ago: its contents have been added by now."""
         buffer = self._buffers[self._taken % _IN_FLIGHT]
         self._taken += 1
         if buffer.is_cuda:  # allocated for one stream, used on another
@@ -285,7 +286,7 @@ class _ChunkHop:
         in_row: int,
         first_hop: int,
     ) -> dist.Work | None:
-        """Post both messages; returns the send's work, if there is one."""
+        """Post both messages; returns the send's work, if any."""
         operations = []
         if outgoing is not None:
             operations.append(
@@ -305,7 +306,7 @@ class _ChunkHop:
         return works[0] if outgoing is not None else None
 
     def finish(self) -> None:
-        """Wait for what arrives, and add it if this ring reduces."""
+        """Wait for the incoming message, and add it if this ring reduces."""
         if self.received is None or self.incoming is None or self.landing is None:
             return
         self.received.wait()
@@ -314,6 +315,6 @@ class _ChunkHop:
             self.incoming.add_(self.landing)
 
     def finish_label(self, op: Op) -> None:
-        """Tell the labels that a message of this step is over."""
+        """Report the end of a message of this step."""
         if self.posted is not None:
             self.posted.finish(op)

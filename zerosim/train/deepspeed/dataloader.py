@@ -1,4 +1,4 @@
-"""The dataloader that `initialize` returns beside the engine."""
+"""The dataloader that `initialize` returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a program written for DeepSpeed joins the other ranks, and which device is its own."""
+"""How a program written for DeepSpeed joins the other ranks and chooses its device."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import torch.distributed as dist
 from zerosim.base.errors import ConfigError
 
 PORT = 29500
-"""Where the ranks meet if nobody said."""
+"""The rendezvous port if none is given."""
 _LAUNCHED = ("RANK", "WORLD_SIZE")
 
 
 def was_launched() -> bool:
-    """Whether a launcher said which rank this is."""
+    """Whether a launcher set this process's rank."""
     return all(name in os.environ for name in _LAUNCHED)
 
 
@@ -33,12 +33,12 @@ def init_distributed(  # noqa: PLR0913, PLR0917 - DeepSpeed's arguments
     rank: int = -1,
     world_size: int = -1,
 ) -> None:
-    """Join the other ranks, if that has not been done.
+    """Initialize `torch.distributed`, unless that has been done.
 
     Args:
         dist_backend: "gloo" or "nccl"; by default nccl where there is a GPU.
-        auto_mpi_discovery, verbose, config: DeepSpeed's, without a use here.
-        distributed_port: where the ranks meet, unless the launcher said.
+        auto_mpi_discovery, verbose, config: accepted for DeepSpeed's signature, ignored.
+        distributed_port: the rendezvous port, unless the launcher sets it.
         timeout, init_method, rank, world_size: for `torch.distributed.init_process_group`.
         dist_init_required: False to do nothing.
 
@@ -57,7 +57,7 @@ def init_distributed(  # noqa: PLR0913, PLR0917 - DeepSpeed's arguments
 
 
 def rank_device() -> torch.device | None:
-    """This rank's GPU if the ranks talk over NCCL; else the model stays where it is."""
+    """This rank's GPU if the backend is NCCL; else None: the model stays on its device."""
     if not dist.is_initialized() or dist.get_backend() != "nccl":
         return None
     local_rank, num_devices = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()

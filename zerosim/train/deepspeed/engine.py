@@ -1,4 +1,4 @@
-"""The engine with the names that loops written for DeepSpeed call."""
+"""The engine with the interface that training loops written for DeepSpeed call."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _NOT_HERE = {
 
 
 class DeepSpeedEngine(Engine):
-    """An engine that `initialize` made the way DeepSpeed does.
+    """The engine that `initialize` returns for DeepSpeed's arguments.
 
-    It passes unknown attributes on to the model.
+    Attributes that it lacks are looked up in the model.
 
     Attributes:
         optimizer: the parameter groups that the engine's Adam reads.
-        lr_scheduler: stepped after each update that was not left out; None without one.
-        training_dataloader: of `training_data`; None without it.
+        lr_scheduler: stepped after each update that was not skipped; None without one.
+        training_dataloader: the data loader of `training_data`; None without it.
         config_report: the effect of each key of the configuration.
         micro_steps: micro-steps done since the beginning.
     """
@@ -70,7 +70,7 @@ class DeepSpeedEngine(Engine):
         self._step_applied = False
         optimizer.loss_scale = self.loss_scale
 
-    # what a loop calls
+    # called by the training loop
 
     def backward(  # type: ignore[override]  # DeepSpeed's returns the loss
         self,
@@ -81,15 +81,15 @@ class DeepSpeedEngine(Engine):
         """Compute gradients.
 
         Args:
-            loss: of one micro-batch; gradients are averaged over micro-steps and ranks.
+            loss: scalar, of one micro-batch; gradients are averaged over micro-steps and ranks.
             retain_graph: refused.
-            scale_wrt_gas: False for a loss that was divided by the accumulation already.
+            scale_wrt_gas: False if the loss was already divided by the accumulation steps.
 
         Returns:
-            The loss, divided by the accumulation.
+            The loss, divided by the accumulation steps.
 
         Raises:
-            ConfigError: the graph shall be kept, or it is not the turn of a backward.
+            ConfigError: `retain_graph` is set, or backward is called out of order.
         """
         if retain_graph:
             raise ConfigError("retain_graph is True: zerosim frees what a backward has used")
@@ -133,7 +133,7 @@ class DeepSpeedEngine(Engine):
         """The same as `close`."""
         self.close()
 
-    # what a loop asks
+    # read by the training loop
 
     @property
     def module(self) -> nn.Module:
@@ -142,27 +142,27 @@ class DeepSpeedEngine(Engine):
 
     @property
     def global_rank(self) -> int:
-        """This rank's position among those that train together."""
+        """This rank's index among the data-parallel ranks."""
         return self.group.rank
 
     @property
     def world_size(self) -> int:
-        """Ranks that train together."""
+        """Number of ranks that train together."""
         return self.group.size
 
     @property
     def dp_world_size(self) -> int:
-        """The same: all ranks are data parallel."""
+        """Equal to `world_size`: all ranks are data parallel."""
         return self.group.size
 
     @property
     def global_steps(self) -> int:
-        """Optimizer steps done or left out."""
+        """Optimizer steps, including skipped ones."""
         return self.iteration
 
     @property
     def global_samples(self) -> int:
-        """Samples of all those steps, on all ranks."""
+        """Samples of all steps so far, on all ranks."""
         return self.iteration * self._sizes.train
 
     def train_batch_size(self) -> int:
@@ -186,7 +186,7 @@ class DeepSpeedEngine(Engine):
         return self._step_applied
 
     def get_global_grad_norm(self) -> float | None:
-        """Norm of the gradient in the last update, before clipping; None if it does not clip."""
+        """Global gradient norm of the last update, before clipping; None without clipping."""
         return self.gradient_norm
 
     def get_lr(self) -> list[float]:
@@ -198,7 +198,7 @@ class DeepSpeedEngine(Engine):
         return [tuple(group[BETAS]) for group in self.optimizer.param_groups]
 
     def gradient_clipping(self) -> float:
-        """Largest global norm; 0 if it does not clip."""
+        """The norm to which gradients are clipped; 0 without clipping."""
         return self.config.clip or 0.0
 
     def zero_optimization(self) -> bool:
@@ -210,23 +210,23 @@ class DeepSpeedEngine(Engine):
         return self.config.stage
 
     def fp16_enabled(self) -> bool:
-        """True if it computes in fp16."""
+        """True if the model computes in fp16."""
         return self.config.dtype is DType.FP16
 
     def bfloat16_enabled(self) -> bool:
-        """True if it computes in bf16."""
+        """True if the model computes in bf16."""
         return self.config.dtype is DType.BF16
 
     def parameters(self) -> Iterator[nn.Parameter]:
-        """The model's parameters; empty in stage 3 while their unit does not compute."""
+        """The model's parameters; in stage 3 they are empty while their unit is resharded."""
         return self.model.parameters()
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """The model's parameters by name; as `parameters`."""
+        """The model's parameters by name, as in `parameters`."""
         return self.model.named_parameters()
 
     def __getattr__(self, name: str) -> Any:
-        """What the model has; or a method that says why it is not here."""
+        """An attribute of the model; a DeepSpeed method that zerosim lacks raises when called."""
         if name in _NOT_HERE:
             return _refusing(name, _NOT_HERE[name])
         if name != "model" and hasattr(self.model, name):

@@ -68,21 +68,21 @@ def initialize(
 
 
 def initialize(*positional: Any, **named: Any) -> Any:
-    """Make an engine that trains a model: zerosim's way, or DeepSpeed's.
+    """Create an engine that trains a model, from zerosim's arguments or DeepSpeed's.
 
     `initialize(model, EngineConfig(...))` returns an `Engine`. With DeepSpeed's arguments it
     returns DeepSpeed's four: engine, optimizer, dataloader, scheduler.
 
     Args:
         positional: the model, a configuration and a group; or DeepSpeed's arguments.
-        named: likewise.
+        named: the same, by keyword.
 
     Returns:
         An `Engine`; or a `DeepSpeedEngine`, the optimizer whose parameter groups it reads, a
         dataloader if `training_data` was given, and a scheduler if there is one.
 
     Raises:
-        ConfigError: an argument or a key of the configuration that zerosim refuses.
+        ConfigError: zerosim does not accept an argument or a key of the configuration.
     """
     model_first = bool(positional) and isinstance(positional[0], nn.Module)
     config = positional[1] if model_first and len(positional) > 1 else named.get("config")
@@ -158,23 +158,23 @@ def open_engine(
     lr_scheduler: Any = None,
     resume: bool = False,
 ) -> DeepSpeedEngine:
-    """Make the engine that a DeepSpeed configuration describes.
+    """Create the engine that a DeepSpeed configuration describes.
 
     Args:
-        model: on its device.
+        model: the model, already on its device.
         settings: the configuration, read for as many ranks as the group has.
-        optimizer: of the program's own, in place of the configuration's.
+        optimizer: the program's own, in place of the configuration's.
         model_parameters: tensors, or groups as `torch.optim` takes them; all by default.
-        lr_scheduler: of the program's own, in place of the configuration's; or what makes one of
-            the optimizer.
-        resume: go on from the last state on the disk, as `engine.initialize` does; the
-            configuration's scheduler then stands where it stood.
+        lr_scheduler: the program's own, in place of the configuration's; or a function from the
+            optimizer to a scheduler.
+        resume: continue from the last state on the disk, as `engine.initialize` does; the
+            configuration's scheduler resumes at the same step.
 
     Raises:
-        ConfigError: the model, the optimizer or the scheduler cannot be trained with, or there is
-            nothing to resume.
+        ConfigError: the model, the optimizer or the scheduler is not supported, or there is no
+            state to resume.
         DiskError: the state on the disk is damaged, or cannot be written.
-        EnvironmentFault: the folder for the disk is of no use.
+        EnvironmentFault: the folder for the disk is not usable.
     """
     require_trainable(model)
     group = group or world()
@@ -190,7 +190,7 @@ def open_engine(
 
 
 def _units_ahead(model: nn.Module, group: RankGroup, elements: int) -> int:
-    """The most units of which any that follow each other fit into so many elements together."""
+    """The largest k such that any k consecutive units have at most so many elements together."""
     sizes = [unit.columns * group.size for unit in partition(model, group.size)]
     ahead = 0
     while ahead < len(sizes) - 1:

@@ -1,7 +1,7 @@
-"""The optimizer that `initialize` returns beside the engine.
+"""The optimizer that `initialize` returns.
 
-Its parameter groups are what the engine's Adam reads before each update, so a scheduler of
-PyTorch's works on them.
+The engine's Adam reads its parameter groups before each update, so PyTorch's schedulers work on
+them.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _REFUSED_OPTIONS = ("amsgrad", "maximize")
 
 
 class EngineOptimizer(torch.optim.Optimizer):
-    """What updates the parameters is the engine; its hyperparameters are here.
+    """Parameter groups with hyperparameters; the engine updates the parameters.
 
     Attributes:
-        client: the optimizer that the program brought, whose parameter groups these are.
+        client: the optimizer that the program passed, which owns these parameter groups.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class EngineOptimizer(torch.optim.Optimizer):
         self.state_dict()
 
     def note_step(self) -> None:
-        """Tell PyTorch's schedulers that an update was done, which they ask for before theirs."""
+        """Signal an update to PyTorch's schedulers, which check for one before their step."""
         for optimizer in (self, self.client):
             if optimizer is not None:
                 optimizer._opt_called = True  # type: ignore[attr-defined]  # noqa: SLF001
@@ -91,7 +91,7 @@ def make_optimizer(
 
     Args:
         parameters: `model_parameters`: tensors, or groups as `torch.optim` takes them.
-        client: an optimizer of the program's own, or what makes one of the parameters.
+        client: the program's own optimizer, or a function from parameters to an optimizer.
 
     Raises:
         ConfigError: it is not Adam, or its groups are not the model's trainable parameters.

@@ -1,4 +1,4 @@
-"""The scheduler that `initialize` returns beside the engine, which steps it."""
+"""The scheduler that `initialize` returns; the engine steps it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Scheduler:
     """A schedule of DeepSpeed's on the optimizer's groups; the engine steps it."""
 
     def __init__(self, optimizer: torch.optim.Optimizer, schedule: Schedule) -> None:
-        """Set the learning rate that comes before the first step."""
+        """Set the learning rate of the first step."""
         self.optimizer = optimizer
         self.schedule = schedule
         self.last_batch_iteration = -1
@@ -32,17 +32,17 @@ class Scheduler:
         return self.get_lr()
 
     def step(self, last_batch_iteration: int | None = None) -> None:
-        """An optimizer step was done; or so many of them, counted from 0."""
+        """An optimizer step was done; or set the number of steps, counted from 0."""
         after = self.last_batch_iteration + 1
         self.last_batch_iteration = after if last_batch_iteration is None else last_batch_iteration
         self._set()
 
     def state_dict(self) -> dict[str, int]:
-        """Where it stands."""
+        """Its state."""
         return {"last_batch_iteration": self.last_batch_iteration}
 
     def load_state_dict(self, state_dict: dict[str, int]) -> None:
-        """Go on from there."""
+        """Restore a state."""
         self.last_batch_iteration = state_dict["last_batch_iteration"]
 
     def _set(self) -> None:
@@ -51,10 +51,10 @@ class Scheduler:
 
 
 def make_scheduler(optimizer: EngineOptimizer, schedule: Schedule | None, given: Any) -> Any:
-    """The program's own scheduler, else that of the configuration, if there is one.
+    """The program's own scheduler, else that of the configuration, if any.
 
     Args:
-        given: a scheduler, or what makes one of the optimizer.
+        given: a scheduler, or a function from the optimizer to a scheduler.
 
     Raises:
         ConfigError: it is none, or works on another optimizer.

@@ -1,7 +1,7 @@
-"""The device's memory where there is no device: host memory kept apart, with a limit.
+"""A simulated device's memory on a host without a device: separate accounting, with a limit.
 
-What the engine and autograd allocate is on the device unless it says otherwise. Without a limit the
-functions here do nothing.
+Allocations of the engine and autograd are on the device unless marked otherwise. Without a limit,
+these functions have no effect.
 """
 
 from zerosim.train.device.cuda import device_memory

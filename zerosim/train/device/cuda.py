@@ -1,4 +1,4 @@
-"""A limit for the memory of whatever the ranks compute on: a card, or the host as its stand-in."""
+"""A memory limit for the ranks' device: a GPU, or the host in its place."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zerosim.train.device.limited_memory import DeviceMemory
 
 
 def device_memory(limit_bytes: int | None, device: torch.device) -> AbstractContextManager[object]:
-    """Limit what this process may allocate on the device while the block runs.
+    """Limit this process's allocations on the device while the block runs.
 
     Args:
         limit_bytes: None for no limit; on a card the caching allocator's own is set.
@@ -30,7 +30,7 @@ def _limited_card(limit_bytes: int, device: torch.device) -> Iterator[None]:
     """Let PyTorch's caching allocator reserve no more than this of the card.
 
     Raises:
-        OutOfMemory: it was asked for more.
+        OutOfMemory: an allocation exceeded the limit.
     """
     total_bytes = torch.cuda.get_device_properties(device).total_memory
     torch.cuda.set_per_process_memory_fraction(min(1.0, limit_bytes / total_bytes), device)

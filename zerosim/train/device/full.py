@@ -1,4 +1,4 @@
-"""What is said when a device has no room, in one line."""
+"""The message of a device without room, in one line."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def out_of_memory(
     """The error for an allocation that does not fit.
 
     Args:
-        what: the operator that asked, or what was to be filled again.
-        num_bytes: what it asked for.
-        used_bytes: in use, of `limit_bytes`.
-        by_role: what is in use, by role.
+        what: the operator that allocates, or the storage to refill.
+        num_bytes: size of the allocation.
+        used_bytes: bytes in use, of `limit_bytes`.
+        by_role: bytes in use, by role.
     """
     position, unit = labels.position(), labels.unit_at_work()
     where = f"{position.phase} of iteration {position.iteration}"
@@ -50,7 +50,7 @@ def out_of_memory(
 
 
 def _advice(config: Mapping[str, object], *, is_scattered: bool) -> str:
-    """What of the engine's options is not in use yet and takes less of the device."""
+    """Options of the engine that are not in use yet and save device memory."""
     stage = config.get("stage", 0)
     ways = []
     if is_scattered and not config.get("contiguous_memory"):

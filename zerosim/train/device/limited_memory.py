@@ -1,9 +1,9 @@
-"""The device's memory where there is no device: host memory kept apart, with a limit.
+"""A simulated device's memory on a host without a device: separate accounting, with a limit.
 
 A dispatch mode sees the operators of each thread that entered it, in forward, in backward and in
-the optimizer. A storage that an operator returns and that is new gets a place in an address space
-of limited size, until it is gone. What operators allocate inside and free again is not seen; a
-caching allocator on a card would round and split, which this one does not either.
+the optimizer. A new storage that an operator returns gets an address in a limited address space,
+until it is freed. Temporary allocations inside operators are not seen; a caching allocator on a GPU
+would round and split, which this one does not.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from zerosim.train.device.storage_places import StoragePlaces
 
 
 class _Returns(Enum):
-    """What an operator returns."""
+    """The outputs of an operator."""
 
     NEW = auto()
     """Perhaps storages that none of its inputs has."""
     FRESH = auto()
-    """Its input, which no operator has made: a constant of the program's."""
+    """An operator input that no operator created: a constant of the program."""
     RESIZED = auto()
     """An input that may have grown or shrunk."""
     OLD = auto()
@@ -54,10 +54,11 @@ _thread = _ThreadLocal()
 
 
 class DeviceMemory:
-    """A memory of `limit_bytes` in which all that this thread allocates inside must have room.
+    """A memory of `limit_bytes` that must have room for everything that this thread allocates
+    inside.
 
-    What existed before, and what is allocated under `on_host`, is the host's. Backward of a graph
-    on the CPU runs in the thread that calls it.
+    Earlier allocations, and those under `on_host`, belong to the host. Backward of a graph on the
+    CPU runs on the calling thread.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -81,12 +82,12 @@ class DeviceMemory:
 
     @property
     def used_bytes(self) -> int:
-        """What is in use now."""
+        """Bytes in use."""
         return sum(self.places.used_bytes_by_role().values())
 
     @property
     def allocated_bytes(self) -> int:
-        """What is in use now without what rounding up added: what PyTorch would say."""
+        """Bytes in use without rounding: as PyTorch would count."""
         return self.places.allocated_bytes()
 
     @property
@@ -95,10 +96,10 @@ class DeviceMemory:
         return self.places.peak_bytes
 
     def take(self, storage: torch.UntypedStorage, operator: Any) -> None:
-        """Give a storage a place, or another one if its size has changed.
+        """Give a storage an address, or another one if its size has changed.
 
         Args:
-            operator: what has made it, or resized it.
+            operator: the operator that created or resized it.
 
         Raises:
             OutOfMemory: there is no room.
@@ -152,7 +153,7 @@ class _Mode(TorchDispatchMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         if type(torch._C._get_dispatch_mode(_FAKE)) is FakeTensorMode:  # noqa: SLF001
-            # a DTensor asks for shapes, of tensors without memory; a dry run's mode is another
+            # a DTensor asks for shapes, with tensors without memory; a dry run has another mode
             return func(*args, **(kwargs or {}))
         if types and any(kind not in PLAIN for kind in types):
             return NotImplemented  # a DTensor and the like: the operators that it calls are seen
@@ -164,7 +165,7 @@ class _Mode(TorchDispatchMode):
 
 @contextmanager
 def on_device() -> Iterator[None]:
-    """What another thread than the one that began the device's memory allocates counts inside."""
+    """Allocations of another thread inside count as those of the device."""
     if _Current.memory is None:
         yield
         return
@@ -174,7 +175,7 @@ def on_device() -> Iterator[None]:
 
 @contextmanager
 def on_host() -> Iterator[None]:
-    """What this thread allocates inside is the host's and takes no room on the device."""
+    """Allocations of this thread inside belong to the host and take no room on the device."""
     before = _thread.on_host
     _thread.on_host = True
     try:
@@ -184,10 +185,10 @@ def on_host() -> Iterator[None]:
 
 
 def resized(tensor: torch.Tensor) -> None:
-    """Say that the tensor's storage was just resized: its place is given back or taken anew.
+    """Report that the tensor's storage was just resized: its address range is freed or renewed.
 
     Raises:
-        OutOfMemory: there is no room for what it has grown to.
+        OutOfMemory: there is no room for its new size.
     """
     storage = storage_of(tensor)
     memory = _Current.memory
@@ -196,7 +197,7 @@ def resized(tensor: torch.Tensor) -> None:
 
 
 def reserved(tensor: torch.Tensor, role: Role) -> None:
-    """Say what memory is kept for that was allocated once and will be divided: for maps only."""
+    """Label memory that is allocated once and divided later: only for maps."""
     storage = storage_of(tensor)
     if _Current.memory is not None and storage is not None:
         _Current.memory.places.reserve(storage, role, "")

@@ -1,4 +1,4 @@
-"""An address space of limited size, and who has which part of it: best fit, neighbours merged."""
+"""A limited address space: best fit, adjacent free ranges merged."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ ALIGNMENT_BYTES = 512
 
 
 class AddressSpace:
-    """Gives out places in `limit_bytes` bytes; a place never moves.
+    """Allocates ranges in `limit_bytes` bytes; a range never moves.
 
     Attributes:
         limit_bytes: its size.
-        used_bytes: of all places that are taken, with what rounding up added.
+        used_bytes: bytes of all ranges in use, including rounding.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -29,7 +29,7 @@ class AddressSpace:
 
     @property
     def free_bytes(self) -> int:
-        """What is not taken, in however many pieces."""
+        """Free bytes, in any number of pieces."""
         return self.limit_bytes - self.used_bytes
 
     @property
@@ -49,7 +49,7 @@ class AddressSpace:
             num_bytes: 1 or more; rounded up to the alignment.
 
         Returns:
-            Where it begins; None if no free piece is large enough.
+            The start of the range; None if no free piece is large enough.
         """
         needed = rounded(num_bytes)
         index = bisect_left(self._by_size, (needed, 0))
@@ -64,7 +64,7 @@ class AddressSpace:
         return offset
 
     def give(self, offset: int) -> None:
-        """Give back the place that begins there."""
+        """Free the range that begins there."""
         size = self._taken.pop(offset)
         self.used_bytes -= size
         start, end = offset, offset + size

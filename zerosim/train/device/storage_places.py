@@ -1,7 +1,7 @@
-"""Which storage lies where in a device's memory, and the maps that are drawn of it.
+"""The addresses of storages in a device's memory, and maps of them.
 
-A storage's place is given back when the storage is gone, whoever held it last: autograd, a thread,
-a list. What a place is for is looked up when a map is drawn.
+A storage's range is freed with the storage, whichever its last owner was: autograd, a thread, a
+list. The role of a range is looked up when a map is drawn.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Drawn = list[tuple[int, int, Role, str]]
 
 
 class _StoragePlace(weakref.ref[torch.UntypedStorage]):
-    """Where a storage lies, and what it was for when somebody last asked."""
+    """The address range of a storage, and its role at the last lookup."""
 
     __slots__ = ("key", "num_bytes", "offset", "purpose")
 
@@ -40,7 +40,7 @@ _UNKNOWN = (Role.OTHER, "")
 
 
 class StoragePlaces:
-    """Gives places to storages and takes them back. Safe to use from several threads.
+    """Assigns address ranges to storages and frees them. Thread-safe.
 
     Attributes:
         space: the addresses.
@@ -48,7 +48,7 @@ class StoragePlaces:
     """
 
     def __init__(self, limit_bytes: int) -> None:
-        """Nothing is there yet."""
+        """Initially empty."""
         self.space = AddressSpace(limit_bytes)
         self.peak_bytes = 0
         self._places: dict[int, _StoragePlace] = {}
@@ -60,13 +60,13 @@ class StoragePlaces:
         self._full: tuple[Position, int, Drawn] | None = None
 
     def has(self, storage: torch.UntypedStorage) -> bool:
-        """Whether this storage has a place, or had one before it was emptied."""
+        """Whether this storage has a range, or had one before it was emptied."""
         with self._lock:
             self._settle()
             return key_of(storage) in self._places
 
     def take(self, storage: torch.UntypedStorage) -> bool:
-        """Give a storage the place that its size needs now, in exchange for the one it has.
+        """Give a storage a range of its current size, in exchange for its previous one.
 
         Returns:
             False if there is no room: then it has none.
@@ -92,12 +92,12 @@ class StoragePlaces:
             return True
 
     def reserve(self, storage: torch.UntypedStorage, role: Role, unit: str) -> None:
-        """Say what a storage is for that has no purpose of its own in the ledger: an arena."""
+        """Set the role of a storage without an entry in the ledger: an arena."""
         with self._lock:
             self._reserved[key_of(storage)] = (role, unit)
 
     def used_bytes_by_role(self) -> Counter[Role]:
-        """What is in use now, by role."""
+        """Bytes in use, by role."""
         counted: Counter[Role] = Counter()
         with self._lock:
             self._settle()
@@ -106,7 +106,7 @@ class StoragePlaces:
         return counted
 
     def allocated_bytes(self) -> int:
-        """What is in use now, without what rounding up added."""
+        """Bytes in use, without rounding."""
         with self._lock:
             self._settle()
             alive = (place() for place in self._places.values())
@@ -144,7 +144,7 @@ class StoragePlaces:
             del self._places[place.key]
 
     def _notice_peak(self) -> None:
-        """Something is about to be given back: draw what is there if it was never so much."""
+        """A range is about to be freed: draw a map if this is the peak."""
         if self.space.used_bytes > self._top_bytes:
             self._top_bytes = self.space.used_bytes
             self._peak = self._now(refresh=False)
@@ -155,7 +155,7 @@ class StoragePlaces:
         return labels.position(), time_ns, self._draw(refresh=refresh)
 
     def _draw(self, *, refresh: bool) -> Drawn:
-        """Every place, looking up again what it is for where that was unknown, or everywhere."""
+        """Every range, with roles looked up again if unknown, or for all."""
         drawn = []
         for place in self._places.values():
             if place.num_bytes:

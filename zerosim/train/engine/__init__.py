@@ -1,12 +1,12 @@
-"""The engine: ZeRO stages 0 to 3 and what was built on them, each readable in one sitting.
+"""The engine: ZeRO stages 0 to 3 and the systems based on them, each module a short read.
 
-    units, flat           what communicates together, and the memory behind it
+    units, flat           units of communication, and their memory
     stages                the four stages: `gradients` and `parameters`, and when
-    hooks, moments        how the moments of an iteration are found in any model
+    hooks, moments        detection of the moments of an iteration in any model
     update, optimizer     the optimizer step
-    engine                what a training loop calls
+    engine                the interface of a training loop
 
-What it does is proved by others.
+Other packages verify its behavior.
 """
 
 from zerosim.train.engine.engine import Engine, initialize

@@ -1,7 +1,8 @@
-"""What is reduced in one collective: pieces of units, in the order in which backward makes them.
+"""Buckets: pieces of units reduced in one collective, in the order in which backward completes
+them.
 
-A bucket takes the same columns of every row, so that each element keeps its owner, and the order
-in which a ring adds it, however the units are cut.
+A bucket takes the same columns of every row, so each element keeps its owner and its order of
+summation in a ring, for every division into buckets.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def plan_buckets(
     """Cut and merge units, last first, into buckets of at most `bucket_elements`.
 
     Args:
-        bucket_elements: elements of all rows together; None for one bucket a unit.
+        bucket_elements: elements of all rows together; None for one bucket per unit.
     """
     sizes = [(flat.name, flat.unit.columns) for flat in reversed(units) if flat.unit.trainable]
     if bucket_elements is None:
@@ -61,11 +62,11 @@ def _bucket_name(index: int, piece: Sequence[Segment], columns: dict[str, int]) 
 
 
 NUM_BUFFERS = 2
-"""One is on its way while the next is filled."""
+"""One is in flight while the next is filled."""
 
 
 class ConstantBuffers:
-    """Memory for buckets of several pieces, of a size that no model makes larger.
+    """Memory for buckets of several pieces, of a size independent of the model.
 
     Source: ZeRO-R's C_B (Rajbhandari et al. 2020, arXiv 1910.02054, section 6.2): a buffer fused of
     all gradients is as large as the model.
@@ -75,8 +76,8 @@ class ConstantBuffers:
         """Allocate two buffers.
 
         Args:
-            bucket_elements: of all rows together; each gets as many whole columns as that holds.
-            some: a unit of the dtype and on the device of all.
+            bucket_elements: elements of all rows; each buffer has the whole columns that fit.
+            some: a unit with the common dtype and device.
         """
         columns = max(1, bucket_elements // num_ranks)
         self._num_ranks = num_ranks
@@ -86,7 +87,7 @@ class ConstantBuffers:
             hold(buffer, Role.BUFFERS, "")
 
     def fill(self, pieces: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Copy pieces of N rows beside each other into the buffer that was filled longest ago."""
+        """Copy pieces of N rows side by side into the least recently filled buffer."""
         columns = sum(piece.shape[1] for piece in pieces)
         buffer = self._buffers[self._filled % NUM_BUFFERS]
         self._filled += 1
@@ -95,7 +96,7 @@ class ConstantBuffers:
 
 
 def make_buffers(config: EngineConfig, some: FlatUnit, num_ranks: int) -> ConstantBuffers | None:
-    """The constant buffers, if they were asked for and something is sent."""
+    """The constant buffers, if configured and if anything is sent."""
     if not config.constant_buffers or num_ranks == 1:
         return None
     assert config.bucket_elements is not None, "checked by the configuration"

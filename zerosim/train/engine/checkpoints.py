@@ -1,13 +1,13 @@
 """Activation checkpointing: a block keeps its input only, and backward computes the rest again.
 
-In forward a block's operators save nothing: autograd is given places in place of tensors. When
-backward asks for the first of them, the block computes once more, and what its operators save this
-time fills the places. So each gradient is made of the same numbers, bit for bit. A block computes
-its whole forward again, as in Megatron-LM, its last sum over a tensor parallel group too (PyTorch's
-own checkpointing stops as soon as it has what it needs).
+In forward, a block's operators save nothing: autograd gets placeholders instead of tensors. When
+backward needs the first of them, the block is recomputed, and the tensors that its operators save
+this time fill the placeholders. Gradients are therefore bitwise equal. A block recomputes its whole
+forward, as in Megatron-LM, including its last sum over a tensor-parallel group (PyTorch's own
+checkpointing stops as soon as it has what it needs).
 
-What is kept of an input, and where, `inputs` says. A block is what a container of the model holds
-(`is_block`); embedding and head keep what autograd saves of them.
+`inputs` defines what is kept of an input, and where. A block is a child of a container of the model
+(`is_block`); autograd's saved tensors of embedding and head are kept.
 
 Source: Chen et al., "Training Deep Nets with Sublinear Memory Cost" (arXiv 1604.06174), section 3.
 """
@@ -38,13 +38,13 @@ Forward = Callable[..., Any]
 
 
 def is_block(unit: str) -> bool:
-    """Whether a unit is one of a container's children, by its name: "blocks.0", or "0"."""
+    """Whether a unit is a child of a container, by its name: "blocks.0", or "0"."""
     module = unit.removesuffix(".frozen")
     return "." in module or module.isdigit()
 
 
 def make_checkpoints(context: Context, tensor: RankGroup) -> Checkpoints:
-    """What the configuration asks for: of all blocks, or of none.
+    """The configured checkpointing: of all blocks, or of none.
 
     Args:
         tensor: the ranks that compute each block together.
@@ -59,17 +59,17 @@ def make_checkpoints(context: Context, tensor: RankGroup) -> Checkpoints:
         copies = Copies(in_background(device, name) if config.overlap else InlineExecutor())
     blocks = [flat for flat in context.units if is_block(flat.name)]
     arena = Arena(device, Role.CHECKPOINTS) if config.contiguous_memory else None
-    # on its way to the host, or back, while the next one is taken
+    # in flight to the host, or back, while the next one is copied
     at_once = len(blocks) if copies is None else min(2, len(blocks))
     keeper = InputKeeper(device, collectives, copies, arena, at_once)
     return Checkpoints(context.units if config.checkpoint_activations else (), keeper)
 
 
 class Checkpoints:
-    """Has the blocks of a model compute under checkpointing, from its making to `close`."""
+    """Runs the blocks of a model under checkpointing, from its creation to `close`."""
 
     def __init__(self, units: Sequence[FlatUnit], keeper: InputKeeper) -> None:
-        """Put our own forward before that of each block."""
+        """Replace the forward of each block."""
         self._keeper = keeper
         self._forwards: dict[nn.Module, Forward | None] = {}
         for flat in units:
@@ -79,11 +79,11 @@ class Checkpoints:
                 module.forward = self._checkpointed(module.forward, flat.name)
 
     def finish_forward(self) -> None:
-        """The whole model has computed: all inputs are where they are kept."""
+        """The whole model has computed: all inputs are in their places."""
         self._keeper.settle()
 
     def close(self) -> None:
-        """Give the modules their forward back."""
+        """Restore the modules' forward."""
         for module, own in self._forwards.items():
             del module.forward
             if own is not None:
@@ -102,18 +102,18 @@ class Checkpoints:
 
 
 class _Saved:
-    """What autograd keeps for a tensor."""
+    """Autograd's placeholder for a tensor."""
 
     __slots__ = ("__weakref__",)
 
 
 class _BlockForward:
-    """One forward of a block. Autograd keeps it for as long as it may ask for a tensor."""
+    """One forward of a block. Autograd references it while it may need a tensor."""
 
     def __init__(
         self, forward: Forward, unit: str, keeper: InputKeeper, args: Any, kwargs: Any
     ) -> None:
-        """Keep what the block is given."""
+        """Keep the arguments of the block."""
         self._forward = forward
         self._unit = unit
         leaves, self._form = tree_flatten((args, kwargs))
@@ -193,5 +193,5 @@ class _BlockForward:
 
 
 def _refuse(_: object) -> torch.Tensor:
-    """Nobody goes back through a block that was computed again: its tensors are what is needed."""
+    """A recomputed block has no backward of its own: only its tensors are needed."""
     raise AssertionError("backward through a recomputation")

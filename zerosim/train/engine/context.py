@@ -1,4 +1,4 @@
-"""What the parts of a stage work with."""
+"""The shared objects of a stage."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from zerosim.train.offload.copies import Copies
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the parts of a stage work with.
+    """The shared objects of a stage.
 
     Attributes:
-        units: in the order in which their modules were registered.
+        units: in order of registration of their modules.
         buckets: in the order in which backward completes them.
         executor: runs the collectives, one after another.
         copies: between the device and the host.
-        disk: what this rank keeps on a disk; None if nothing is.
-        buffers: what buckets of several pieces go through; None for fresh memory each time.
+        disk: this rank's state on a disk; None if there is none.
+        buffers: constant buffers of buckets with several pieces; None for fresh memory.
     """
 
     config: EngineConfig
@@ -53,17 +53,19 @@ class Context:
         return self.num_ranks > 1
 
     def owner(self, flat: FlatUnit) -> int:
-        """Position in the group of the rank that keeps a unit, where units have owners in turn."""
+        """Index in the group of the rank that owns a unit, if units have owners, assigned in
+        turn.
+        """
         return self.units.index(flat) % self.num_ranks
 
     def owns(self, flat: FlatUnit) -> bool:
-        """Whether that is this rank."""
+        """Whether this rank is the owner."""
         return self.owner(flat) == self.rank
 
     def updated_rows(self, flat: FlatUnit) -> range:
-        """The rows of a unit whose optimizer states this rank has.
+        """The rows of a unit whose optimizer states are on this rank.
 
-        All of them in stage 0, and all or none where units have owners who update them.
+        All of them in stage 0; all or none if units have owners that update them.
         """
         if self.config.owners_update:
             return range(self.num_ranks if self.owns(flat) else 0)
@@ -72,6 +74,6 @@ class Context:
         return range(self.rank, self.rank + 1)
 
     def order_after(self, handle: Handle) -> None:
-        """Have the collectives that are asked for from now on wait for something else."""
+        """Let later collectives wait for something else first."""
         if not isinstance(handle, Done):
             self.executor.submit(handle.wait)

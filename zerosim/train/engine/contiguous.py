@@ -1,8 +1,8 @@
-"""Memory that is allocated once and divided by us: what lives long does not lie between what lives
-shortly (ZeRO-R's M_D: Rajbhandari et al. 2020, arXiv 1910.02054, section 6.3).
+"""Memory that is allocated once and then divided: long-lived and short-lived tensors do not
+interleave (ZeRO-R's M_D: Rajbhandari et al. 2020, arXiv 1910.02054, section 6.3).
 
-A piece of an arena is a storage of its own, made of the arena's bytes: the memory ledger sees its
-role and size like any other's, and its place is free again when nobody holds it any more.
+A piece of an arena is a storage of its own, backed by the arena's bytes: the memory ledger sees its
+role and size as for any other, and its range is free again when the storage is freed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _ArenaPiece(weakref.ref[torch.UntypedStorage]):
 
 
 class _Slab:
-    """Memory allocated at once, and who has which part of it."""
+    """Memory allocated at once, with its allocation state."""
 
     def __init__(self, num_bytes: int, device: torch.device, role: Role) -> None:
         memory = torch.empty(num_bytes, dtype=torch.uint8, device=device)
@@ -38,9 +38,9 @@ class _Slab:
         self.space = AddressSpace(num_bytes)
 
     def tensor_at(self, offset: int, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-        """A tensor of this memory, whose storage is its part of it."""
+        """A tensor in this memory, with a storage of its own."""
         if isinstance(self._memory, FakeTensor):
-            with on_host():  # it takes no room beside the slab
+            with on_host():  # it takes no room besides the slab
                 return torch.empty(shape, dtype=dtype, device=self._memory.device)
         num_bytes = prod(shape) * dtype.itemsize
         storage = self._memory.untyped_storage()[offset : offset + num_bytes]
@@ -56,7 +56,7 @@ class Arena:
     """
 
     def __init__(self, device: torch.device, role: Role) -> None:
-        """An arena without memory; `reserve` gives it some."""
+        """An arena without memory; `reserve` allocates it."""
         self._device = device
         self._role = role
         self._slabs: list[_Slab] = []
@@ -70,19 +70,19 @@ class Arena:
 
     @property
     def used_bytes(self) -> int:
-        """What is in use of it, with what rounding up added."""
+        """Bytes of it in use, including rounding."""
         self._settle()
         return sum(slab.space.used_bytes for slab in self._slabs)
 
     def reserve(self, num_bytes: int) -> None:
-        """Allocate so many bytes at once."""
+        """Allocate its bytes at once."""
         self._slabs.append(_Slab(rounded(num_bytes), self._device, self._role))
 
     def take(self, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
         """A new contiguous tensor, not initialized, in the arena's memory.
 
-        Its place is free again when its storage is gone. If no place is large enough, the arena
-        grows by what is missing.
+        The range is free again when its storage is freed. If no range is large enough, the arena
+        grows by the missing bytes.
         """
         self._settle()
         num_bytes = prod(shape) * dtype.itemsize

@@ -1,7 +1,7 @@
 """Optimizer states on a disk: read before a unit's update, written after it.
 
-A unit's master, momentum and variance are one file, 12 bytes for each parameter of a rank's row; of
-the next unit it is read while this one is updated, and of the one before it is written.
+A unit's master, momentum and variance are one file, 12 bytes per parameter of a rank's row; the
+file of the next unit is read while this one is updated, and that of the previous one is written.
 Source: Rajbhandari et al., "ZeRO-Infinity" (arXiv 2104.07857), sections 5.1.2 and 6.3.
 """
 
@@ -21,17 +21,17 @@ from zerosim.train.engine.groups import GroupColumns, ParameterGroups
 from zerosim.train.engine.optimizer import UnitOptimizer
 from zerosim.train.offload import Buffer, Disk
 
-"""What the file of a unit holds, one after another, in fp32."""
+"""The contents of a unit's file, one after another, in fp32."""
 FP32_BYTES = 4
 
 
 def states_bytes(columns: int) -> int:
-    """Size of what is kept for a row of so many elements."""
+    """Size of the states of a row of so many elements."""
     return len(OPTIMIZER_STATES) * FP32_BYTES * columns
 
 
 class DiskOptimizer(UnitOptimizer):
-    """A unit's optimizer whose states are in memory only while it works."""
+    """A unit's optimizer, with states in memory only during its update."""
 
     def __init__(
         self,
@@ -44,18 +44,18 @@ class DiskOptimizer(UnitOptimizer):
         *,
         resumes: bool,
     ) -> None:
-        """Write the first states, unless there are some already.
+        """Write the first states, unless the disk has some.
 
         Args:
             row: the parameters' first values, in the compute dtype.
-            resumes: the disk has states; `resume` goes on from them.
+            resumes: the disk has states; `resume` continues with them.
         """
         self._disk = disk
         self._name = f"states/{unit}"
         self._columns = row.numel()
         self._buffer: Buffer | None = None
         self._coming: tuple[Buffer, Handle] | None = None
-        # with fewer, one that comes early would be missing where parameters are written
+        # with fewer, one read early would block the writing of parameters
         self._prefetches = config.disk_buffers > len(OPTIMIZER_STATES)
         super().__init__(unit, [row], config, groups, [cuts], shared=None)
         for role in OPTIMIZER_STATES:
@@ -68,7 +68,7 @@ class DiskOptimizer(UnitOptimizer):
             self.store()
 
     def prefetch(self) -> None:
-        """Begin to read, if there is a buffer."""
+        """Start to read, if there is a buffer."""
         if self._prefetches and self._coming is None:
             buffer = self._disk.try_buffer(states_bytes(self._columns))
             if buffer is not None:
@@ -126,7 +126,7 @@ class DiskOptimizer(UnitOptimizer):
         return [states[0]]
 
     def _forget(self) -> Buffer:
-        """Let go of the buffer that the states are in."""
+        """Release the buffer of the states."""
         buffer, self._buffer = self._buffer, None
         assert buffer is not None, f"{self._name} is not in memory"
         nothing = torch.empty(0)
@@ -137,7 +137,7 @@ class DiskOptimizer(UnitOptimizer):
         return buffer
 
     def _states(self) -> torch.Tensor:
-        """What is in the buffer, as rows of fp32: master, momentum, variance."""
+        """The contents of the buffer, as rows of fp32: master, momentum, variance."""
         assert self._buffer is not None, f"{self._name} is not in memory"
         return self._buffer.tensor.view(torch.float32).view(len(OPTIMIZER_STATES), self._columns)
 

@@ -1,4 +1,4 @@
-"""The engine: one optimizer step of a stage, as DeepSpeed users know it.
+"""The engine: forward, backward and step of a ZeRO stage, with the interface of DeepSpeed's engine.
 
 engine = zerosim.initialize(model, EngineConfig(stage=3))
 for batch in batches:
@@ -45,7 +45,7 @@ from zerosim.train.engine.update import Updater
 
 
 class EngineState(StrEnum):
-    """What may be called next."""
+    """The call that is allowed next."""
 
     READY = "ready"
     """A forward."""
@@ -61,7 +61,7 @@ class Engine:
     Attributes:
         iteration: optimizer steps done or skipped.
         micro_step: position within the accumulation, counted from 0.
-        skipped_steps: steps that all ranks left out because of an overflow.
+        skipped_steps: steps that all ranks skipped because of an overflow.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Engine:
         """See `initialize`.
 
         Args:
-            groups: what the parameters are updated with; by default as configured.
+            groups: parameter groups of the optimizer; by default as configured.
         """
         self.model = model
         self.config = config
@@ -87,7 +87,7 @@ class Engine:
         self._device = device_of(model)
         tensor = tensor_group(model)
         require_sound(config, tensor, group)
-        # tensor parallelism calls its collectives while it computes: one at a time, then
+        # tensor parallelism calls collectives during computation: allow one at a time
         is_beside = config.overlap and group.size > 1 and tensor.size == 1
         self._executor = (
             in_background(self._device, within=on_device) if is_beside else InlineExecutor()
@@ -162,7 +162,7 @@ class Engine:
         self._state = EngineState.BACKWARDED
 
     def step(self) -> None:
-        """Update the parameters if this was the last micro-step, else count it."""
+        """Update the parameters after the last micro-step; otherwise only count the micro-step."""
         if self._state is not EngineState.BACKWARDED:
             raise ConfigError("step without a backward before it: call engine.backward(loss) first")
         self._state = EngineState.READY
@@ -184,17 +184,17 @@ class Engine:
 
     @property
     def loss_scale(self) -> float:
-        """The factor of the loss before backward; 1 unless fp16."""
+        """The factor applied to the loss before backward; 1 unless fp16."""
         return self._updater.scaler.scale
 
     @property
     def gradient_norm(self) -> float | None:
-        """Global norm of the last step, if it was clipped; else None."""
+        """Global gradient norm of the last step, if clipping is enabled; else None."""
         return self._updater.gradient_norm
 
     @property
     def device(self) -> torch.device:
-        """Where the model computes."""
+        """The device on which the model computes."""
         return self._device
 
     @property
@@ -207,7 +207,7 @@ class Engine:
         self._updater.set_learning_rate(learning_rate)
 
     def average_loss(self, loss: float) -> float:
-        """Mean of a number over all ranks; call it between backward and step of the boundary."""
+        """Average a number over all ranks; call it between backward and the step that updates."""
         labels.enter(self.iteration, Phase.UPDATE, self.micro_step)
         losses = gather_scalars(
             self._collectives, loss, Purpose.AVERAGE_LOSS, torch.float32, self._device
@@ -231,7 +231,7 @@ class Engine:
         return found
 
     def close(self) -> None:
-        """Remove the hooks from the model and end the threads."""
+        """Remove the hooks from the model and stop the engine's threads."""
         self._updater.finish()
         self._hooks.close()
         self._tensor_labels.close()
@@ -249,7 +249,7 @@ class Engine:
         self._speaks()
 
     def _save(self) -> None:
-        """Begin to make the state on the disk the last good one."""
+        """Begin to commit the state on the disk as the last good one."""
         if self._saver is not None:
             units = describe(self._units)
             update = self._updater.saved()
@@ -282,31 +282,32 @@ def initialize(
     *,
     resume: bool = False,
 ) -> Engine:
-    """Make an engine that trains `model` on all ranks of `torch.distributed`.
+    """Create an engine that trains `model` on all ranks of `torch.distributed`.
 
-    The model's parameters are moved into flat vectors, one for each unit, cast to the compute
-    dtype, and made equal to rank 0's. Call it after the model was moved to its device, on every
-    rank, with the same configuration. A model on the meta device is made on PyTorch's default
-    device, module by module with `reset_parameters`, and divided as it is made.
+    The model's parameters are moved into flat vectors, one per unit, cast to the compute dtype, and
+    broadcast from rank 0. Call it on every rank, after moving the model to its device, with the
+    same configuration. A model on the meta device is materialized on PyTorch's default device,
+    module by module with `reset_parameters`, and partitioned as it is materialized.
 
     Args:
         model: any module; its parameters may be tied or frozen.
         config: stage, dtype and the rest; data parallel in bf16 by default.
         group: the ranks that train together; all of them by default, or this process alone if
-            `torch.distributed` is not initialized. Of a model that `parallelize_module` has cut,
-            the ranks that hold the same parts; what is not cut must be equal on all ranks.
-        resume: go on from the last state in the configuration's `nvme_path` that all ranks
-            have; `Engine.iteration` says where that is.
+            `torch.distributed` is not initialized. For a model sharded by `parallelize_module`, the
+            ranks that hold the same shards; parameters that are not sharded must be equal on all
+            ranks.
+        resume: continue from the last state in the configuration's `nvme_path` that all ranks have;
+            `Engine.iteration` is the number of its steps.
 
     Returns:
         The engine; call it like the model, then `backward(loss)` and `step()`.
 
     Raises:
-        ConfigError: the model has no trainable floating point parameter, or it is cut and
-            something was asked for that would then be wrong; or it is on the meta device and has a
-            module without `reset_parameters`; or there is nothing to resume.
+        ConfigError: the model has no trainable floating point parameter; or it is sharded and an
+            option does not support that; or it is on the meta device and a module lacks
+            `reset_parameters`; or there is no state to resume.
         DiskError: the state on the disk is damaged, or cannot be written.
-        EnvironmentFault: the folder for the disk is of no use.
+        EnvironmentFault: the folder for the disk is not usable.
     """
     require_trainable(model)
     require_makeable(model)
@@ -314,10 +315,10 @@ def initialize(
 
 
 def require_trainable(model: nn.Module) -> None:
-    """See that there is something to train.
+    """Check that the model has a trainable parameter.
 
     Raises:
-        ConfigError: no parameter asks for a gradient.
+        ConfigError: no parameter requires a gradient.
     """
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise ConfigError(

@@ -1,7 +1,7 @@
 """The memory behind a unit: one flat vector for its parameters, one for its gradients.
 
-Both are matrices of N rows. Which rows a rank keeps is what the stages are about; what a unit can
-do is here.
+Both are matrices of N rows. The stages decide which rows a rank keeps; the operations of a unit are
+here.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ from zerosim.train.engine.units import ParameterSlot, Unit
 
 
 class UnitState(StrEnum):
-    """The life of a unit's parameters in stage 3."""
+    """The state of a unit's parameters in stage 3."""
 
     SHARDED = "sharded"
     """Only this rank's shard exists; the flat vector has no memory."""
     GATHERING = "gathering"
-    """The flat vector has memory, and other ranks' shards are on their way into it."""
+    """The flat vector has memory, and the shards of other ranks are being gathered."""
     UNSHARDED = "unsharded"
-    """All parameters are there and may be computed with."""
+    """All parameters are present and ready for computation."""
 
 
 class FlatUnit:
     """A unit with its memory, once it has any.
 
     Attributes:
-        unit: what it is made of.
+        unit: its parameters and their places.
         flat: all parameters, shape (N * columns,), in the compute dtype.
         rows: the same, shape (N, columns).
         state: see `UnitState`; always UNSHARDED where parameters are not partitioned.
-        gradient: all gradients, shape (N, columns), while they exist.
-        arena: where gradients are allocated; None for wherever there is room.
+        gradient: all gradients, shape (N, columns); None while there are none.
+        arena: the memory for gradients; None for any memory.
     """
 
     def __init__(
         self, unit: Unit, num_ranks: int, rank: int, dtype: torch.dtype, device: torch.device
     ) -> None:
-        """Know what there will be; `materialize` makes it."""
+        """Describe the unit; `materialize` allocates it."""
         self.unit = unit
         self.rank = rank
         self.num_ranks = num_ranks
@@ -83,13 +83,13 @@ class FlatUnit:
         return Segment(unit=self.name, start=0, stop=self.unit.columns)
 
     def labelled(self, purpose: Purpose) -> AbstractContextManager[None]:
-        """What is communicated or copied inside is this unit's, and for this purpose."""
+        """Label communication and copies inside with this unit and this purpose."""
         return labels.scope(unit=self.name, purpose=purpose, tensors=(self.name,))
 
     # parameters
 
     def allocate_parameters(self) -> None:
-        """Give the flat vector memory again; nothing is in it yet."""
+        """Allocate the flat vector again; its contents are undefined."""
         assert self.state is UnitState.SHARDED, f"{self.name} is {self.state}"
         self.flat.untyped_storage().resize_(self.flat.numel() * self.flat.element_size())
         resized(self.flat)
@@ -125,8 +125,8 @@ class FlatUnit:
             set_local_part(slot.parameter, self.view(slot))
 
     def view(self, slot: ParameterSlot) -> torch.Tensor:
-        """One parameter, where it lies in the flat vector."""
-        # one operator where a slice and a view would be two: it is asked for at every turn
+        """One parameter, as a view of the flat vector."""
+        # one operator instead of a slice and a view: this is called very often
         return self.flat.as_strided(slot.shape, _strides(slot.shape), slot.offset)
 
     # gradients
@@ -152,7 +152,7 @@ class FlatUnit:
         return len(self._written) == len(self.unit.slots)
 
     def complete_gradient(self) -> torch.Tensor:
-        """The flat gradient with zeros where this pass brought none; ends the pass.
+        """The flat gradient, zero where this pass had none; ends the pass.
 
         Returns:
             The matrix of shape (N, columns), also kept in `gradient`.
@@ -189,7 +189,7 @@ class FlatUnit:
         self.start_over()
 
     def release(self) -> None:
-        """The engine is closed: to the next trace, what is still alive is no state of a unit."""
+        """The engine is closed: for the next trace, its live tensors are not states of a unit."""
         for tensor in (self.flat, self.gradient):
             if tensor is not None:
                 release(tensor)
@@ -202,7 +202,7 @@ class FlatUnit:
 
 
 def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Of a tensor whose elements lie behind one another."""
+    """For a contiguous tensor."""
     found, step = [], 1
     for size in reversed(shape):
         found.append(step)

@@ -1,7 +1,7 @@
-"""How stage 3 brings a unit's parameters together, before it computes.
+"""How stage 3 gathers a unit's parameters before its computation.
 
-`RowGathering` is the stage as the paper has it. ZeRO++ (`zeropp`) sends less, or between fewer
-ranks; `owners` has what ZeRO-Infinity is held against.
+`RowGathering` is the stage as in the paper. ZeRO++ (`zeropp`) sends less, or between fewer ranks;
+`owners` has the baseline of ZeRO-Infinity.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from zerosim.train.engine.stores import ParameterStore
 
 
 class Gathering:
-    """Fills a unit's flat vector, which has memory and nothing in it; keeps nothing of it."""
+    """Fills a unit's flat vector, which has memory with undefined contents; keeps no part of it."""
 
     def start(self, flat: FlatUnit) -> Handle:
-        """Fill `flat.rows`; which phase it is, `labels.position()` says."""
+        """Fill `flat.rows`; the phase is that of `labels.position()`."""
         raise NotImplementedError
 
     def forward_is_over(self, flat: FlatUnit) -> None:
-        """All rows are there and about to be freed: the unit's forward is over."""
+        """All rows are present and about to be freed: the unit's forward ended."""
 
     def update_is_over(self) -> None:
-        """What was gathered before is of no use any more."""
+        """Gathered parameters are out of date."""
 
     def release(self) -> None:
         """The engine is closed."""
@@ -34,12 +34,12 @@ class RowGathering(Gathering):
     """Each rank's own row, from its store; all other rows by an all-gather."""
 
     def __init__(self, context: Context, store: ParameterStore) -> None:
-        """Gather what this store keeps."""
+        """Gather the rows in this store."""
         self.context = context
         self._store = store
 
     def start(self, flat: FlatUnit) -> Handle:
-        """Fetch the own row, and gather the others once it is there."""
+        """Fetch this rank's row, and gather the others once it is present."""
         fetched = self._store.fetch(flat)
         if not self.context.communicates:
             return fetched
@@ -48,5 +48,5 @@ class RowGathering(Gathering):
             return self.all_gather(flat)
 
     def all_gather(self, flat: FlatUnit) -> Handle:
-        """Bring the rows together of which each rank has its own."""
+        """Gather the rows, of which each rank has its own."""
         return self.context.collectives.all_gather(flat.rows)

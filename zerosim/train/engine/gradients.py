@@ -1,11 +1,11 @@
-"""What becomes of gradients: the first of a stage's two policies.
+"""The treatment of gradients: the first of a stage's two policies.
 
-    AllReduce                  in the last micro-step of an accumulation (at the boundary) every
-                               rank gets the sum of all rows
-    ReduceScatterAtBoundary    in the last micro-step a rank gets the sum of its own row
-    ReduceAtOnce               in every micro-step a rank gets the sum of its own row, or the unit's
-                               owner that of all rows, and the complete gradient is freed: no rank
-                               could add up what none keeps
+    AllReduce                  in the last micro-step of an accumulation (at the boundary), every
+    rank gets the sum of all rows ReduceScatterAtBoundary    in the last micro-step a rank gets the
+    sum of its own row ReduceAtOnce               in every micro-step a rank gets the sum of its own
+    row, or the unit's
+                               owner that of all rows, and the complete gradient is freed, so it
+                               cannot be accumulated
 
 Source: Rajbhandari et al., "ZeRO" (arXiv 1910.02054), sections 5.1, 5.2 and 7.
 """
@@ -53,9 +53,9 @@ class Gradients:
         """Take over the gradients of all units.
 
         Args:
-            reduce: a collective.
-            kept: where the reduced rows stay until the update.
-            in_flight: buckets that may be on their way at once; by default all.
+            reduce: the collective.
+            kept: storage of the reduced rows until the update.
+            in_flight: maximum number of buckets in flight; by default all.
         """
         self._communicates = context.communicates
         self._kept = kept
@@ -77,7 +77,7 @@ class Gradients:
             self._reduce(flat)
 
     def finish_backward(self, *, last_micro_step: bool) -> None:
-        """Wait for the buckets on their way."""
+        """Wait for the buckets in flight."""
         if last_micro_step and self._communicates:
             self._reducer.finish()
 
@@ -92,7 +92,7 @@ class Gradients:
     def _reduce(self, flat: FlatUnit) -> None:
         if self._communicates:
             self._reducer.ready(flat)
-        else:  # alone there is nothing to send, and the sum is what is here
+        else:  # one rank alone sends nothing, and the sum is its own gradient
             assert flat.gradient is not None
             self._reduced(flat, flat.all_columns, flat.gradient)
 
@@ -110,7 +110,7 @@ class AllReduce(Gradients):
 
 
 class ReduceScatterAtBoundary(Gradients):
-    """A rank gets the sum of its own row; what it has of the others is its local gradient."""
+    """A rank gets the sum of its own row; its other rows are its local gradient."""
 
     def __init__(self, context: Context) -> None:
         """Take over the gradients of all units."""
@@ -119,11 +119,11 @@ class ReduceScatterAtBoundary(Gradients):
 
 
 class ReduceAtOnce(Gradients):
-    """Reduces a bucket as soon as backward has it, and frees what it was made of.
+    """Reduces a bucket as soon as backward completes it, and frees its inputs.
 
-    The complete gradient of a unit is freed when its last piece is reduced, except where its owner
-    keeps it; one bucket is on its way while the next is computed. Micro-steps are added up in this
-    rank's row, or in all rows at the owner.
+    The complete gradient of a unit is freed when its last piece is reduced, unless its owner keeps
+    it; one bucket is in flight while the next is computed. Micro-steps accumulate in this rank's
+    row, or in all rows on the owner.
     """
 
     def __init__(self, context: Context) -> None:
@@ -149,7 +149,7 @@ class ReduceAtOnce(Gradients):
         self._reduce(flat)
 
     def finish_backward(self, *, last_micro_step: bool) -> None:
-        """Wait for the buckets on their way; the next micro-step adds to what is there."""
+        """Wait for the buckets in flight; the next micro-step adds to the result."""
         if self._communicates:
             self._reducer.finish()
         self._kept.settle()

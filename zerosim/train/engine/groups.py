@@ -1,7 +1,7 @@
-"""Parameter groups: which parameters are updated with which learning rate and weight decay.
+"""Parameter groups: the learning rate and weight decay of each parameter.
 
-A group is a dictionary, as in `torch.optim`, read before each update: who changes it, a schedule
-for example, changes the training. A row of a unit is cut where its parameters change groups.
+A group is a dictionary, as in `torch.optim`, read before each update: a schedule, for example,
+changes the training by changing it. A row of a unit is split where its parameters change groups.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ParameterGroups:
 
     Attributes:
         settings: the groups, as in `torch.optim.Optimizer.param_groups`.
-        places: the group of each parameter; the first where it is not said.
+        places: the group of each parameter; the first group by default.
     """
 
     settings: Sequence[dict[str, Any]]
@@ -45,7 +45,7 @@ class ParameterGroups:
         return cls([adam_settings(config)])
 
     def hyperparameters(self, group: int) -> dict[str, Any]:
-        """What PyTorch's Adam takes, as it is now."""
+        """The current arguments of PyTorch's Adam."""
         settings = self.settings[group]
         return {
             LR: float(settings[LR]),
@@ -56,7 +56,7 @@ class ParameterGroups:
 
     @property
     def learning_rate(self) -> float:
-        """Of the first group."""
+        """The learning rate of the first group."""
         return float(self.settings[0][LR])
 
     def set_learning_rate(self, learning_rate: float) -> None:
@@ -65,7 +65,7 @@ class ParameterGroups:
             settings[LR] = learning_rate
 
     def cuts(self, unit: Unit, row: int) -> list[GroupColumns]:
-        """A row of a unit, cut where the group changes; padding belongs to the last parameter."""
+        """A row of a unit, split where the group changes; padding belongs to the last parameter."""
         first, last = row * unit.columns, (row + 1) * unit.columns
         found: list[GroupColumns] = []
         for index, slot in enumerate(unit.slots):

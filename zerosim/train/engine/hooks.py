@@ -1,4 +1,4 @@
-"""How the engine learns what a model does, without changing it: hooks of modules and tensors.
+"""How the engine observes a model without changing it: hooks of modules and tensors.
 
     module about to compute       forward pre-hook
     module has computed           forward hook
@@ -24,7 +24,7 @@ from zerosim.train.engine.flat import FlatUnit
 
 
 class ModuleListener:
-    """Who is told."""
+    """Receives the events of the hooks."""
 
     def module_begins(self, units: Sequence[FlatUnit]) -> None:
         """The module of these units is about to compute."""
@@ -33,17 +33,17 @@ class ModuleListener:
         """The module of these units has computed `outputs`."""
 
     def output_gradient(self, units: Sequence[FlatUnit]) -> None:
-        """The gradient of the module's output is there: its backward is about to compute."""
+        """The gradient of the module's output is present: its backward is about to compute."""
 
     def parameter_gradient(self, flat: FlatUnit, index: int) -> None:
         """Autograd has the gradient of one parameter."""
 
     def input_gradients(self, units: Sequence[FlatUnit]) -> None:
-        """The gradients of all the module's inputs are there: its backward has computed."""
+        """The gradients of all the module's inputs are present: its backward has computed."""
 
 
 def attach_hooks(units: Sequence[FlatUnit], listener: ModuleListener) -> list[RemovableHandle]:
-    """Tell `listener` what the units' modules do.
+    """Report the events of the units' modules to `listener`.
 
     Returns:
         The hooks' handles, for their removal.

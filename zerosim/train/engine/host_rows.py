@@ -22,14 +22,14 @@ from zerosim.train.engine.reduced_rows import ReducedRows
 from zerosim.train.offload.copies import host_tensor
 
 MOST_LEAVING = 1
-"""Pieces on their way to the host at once: what they are copied from cannot be freed."""
+"""Pieces in flight to the host at once: their sources cannot be freed."""
 
 
 class HostRows(ReducedRows):
     """Reduced rows on the host, in memory that is kept.
 
-    With the delayed update there are two of each: one that backward fills, one that the update of
-    the step before reads.
+    With the delayed update there are two of each: one filled by backward, one read by the update of
+    the previous step.
     """
 
     def __init__(self, context: Context) -> None:
@@ -41,7 +41,7 @@ class HostRows(ReducedRows):
         self._leaving: deque[Handle] = deque()
 
     def begin(self, flat: FlatUnit) -> None:
-        """Pieces of this unit's row are about to come."""
+        """Pieces of this unit's row are about to arrive."""
         if flat.name not in self._filled:
             self._filled[flat.name] = host_tensor(
                 flat.flat, flat.unit.columns, Role.GRADIENTS, flat.name
@@ -62,7 +62,7 @@ class HostRows(ReducedRows):
         self._leaving.append(handle)
 
     def rows(self, flat: FlatUnit) -> list[torch.Tensor]:
-        """The own row of a unit, once it is here."""
+        """This rank's row of a unit, once it has arrived."""
         self.settle()
         return [self._filled[flat.name]]
 
@@ -72,7 +72,7 @@ class HostRows(ReducedRows):
             self._leaving.popleft().wait()
 
     def free(self) -> None:
-        """The update is over, or has taken the rows to itself: the next gradients come."""
+        """The update ended, or took the rows over: the next gradients may arrive."""
         if self._context.config.delayed_update:
             self._filled, self._other = self._other, self._filled
 
@@ -82,7 +82,7 @@ class HostRows(ReducedRows):
             release(row)
 
     def _staged(self, piece: torch.Tensor) -> torch.Tensor:
-        """A place on the host for what is added; one thread adds, so one place is enough."""
+        """A buffer on the host for addends; one thread adds, so one buffer is enough."""
         if self._staging is None or self._staging.numel() < piece.numel():
             self._staging = host_tensor(piece, piece.numel(), Role.BUFFERS, "")
         return self._staging[: piece.numel()]

@@ -1,22 +1,21 @@
-"""What checkpointing keeps of the inputs of blocks, and where: ZeRO-R's P_a.
+"""The checkpoints of block inputs and their placement: ZeRO-R's P_a.
 
     checkpoint_activations   the input itself, on the device
-    partition_activations    of T tensor parallel ranks, which all have the same input, each keeps
-                             one T-th: its columns of the flat input, padded to a multiple of T.
-                             Before the block is computed again they gather it (GATHER_ACTIVATIONS)
-    contiguous_memory        what a rank keeps on the device lies in an arena of its own
-    cpu_checkpointing        what a rank keeps goes to the host's memory: OFFLOAD_ACTIVATIONS in
-                             forward, FETCH_ACTIVATIONS in backward, b s h / T elements each, once
-                             for each block and micro-step. The copy to the host runs beside the
-                             block's forward; the copy back begins when the block behind it is
-                             about to be computed again, so beside that one's backward
+    partition_activations    T tensor-parallel ranks, which have the same input, each keep one
+                             T-th: its columns of the flat input, padded to a multiple of T. They
+                             gather it before the block's recomputation (GATHER_ACTIVATIONS)
+    contiguous_memory        checkpoints on the device are in an arena of their own
+    cpu_checkpointing        checkpoints are moved to host memory: OFFLOAD_ACTIVATIONS in forward,
+                             FETCH_ACTIVATIONS in backward, b s h / T elements each, once per block
+                             and micro-step. The copy to the host overlaps with the block's
+                             forward; the copy back begins before the recomputation of the next
+                             block, and overlaps with that block's backward
 
-So when backward begins a rank keeps, for each block, b s h elements, or ceil(b s h / T) of them,
-on the device or on the host. Later there is beside them, on the device, the whole input of the
-block that is computed again.
+When backward begins, a rank keeps b s h elements per block, or ceil(b s h / T) of them, on the
+device or on the host. During a recomputation, the device also has the whole input of that block.
 
-An input is a tensor that asks for a gradient. What else a block is given (masks, positions) is kept
-as it is, since blocks share it.
+An input is a tensor that requires a gradient. Other arguments of a block (masks, positions) are
+kept unchanged, since blocks share them.
 
 Source: Rajbhandari et al. 2020, section 6.1.
 """
@@ -45,7 +44,7 @@ class InputKeeper:
     """Keeps the inputs of blocks.
 
     Attributes:
-        device: where the blocks compute.
+        device: the device of the blocks.
         tensor: collectives of the ranks that each keep a part of an input; a group of one if each
             rank keeps all of it.
         copies: to the host's memory and back; None if inputs stay on the device.
@@ -62,8 +61,8 @@ class InputKeeper:
         """Keep nothing yet.
 
         Args:
-            arena: where what is kept on the device lies; None for wherever there is room.
-            at_once: as many inputs are kept there at a time.
+            arena: memory for checkpoints on the device; None for any memory.
+            at_once: number of inputs kept there at a time.
         """
         self.device = device
         self.tensor = tensor
@@ -74,10 +73,10 @@ class InputKeeper:
         self._last: weakref.ref[_Part] | None = None
 
     def keep(self, unit: str, value: Any) -> _AsItIs | _InPlace | _Part:
-        """Take one of the values that a block is given, before it computes.
+        """Take one of the arguments of a block, before it computes.
 
         Returns:
-            What is left of it; `restore` gives it as it was, once, a tensor as a new leaf.
+            The checkpoint; `restore` returns the original, once, a tensor as a new leaf.
         """
         if not isinstance(value, torch.Tensor):
             return _AsItIs(value)
@@ -92,15 +91,15 @@ class InputKeeper:
         return part
 
     def room(self, elements: int, dtype: torch.dtype) -> torch.Tensor:
-        """A vector on the device, not initialized, for what is kept."""
+        """An uninitialized vector on the device, for a checkpoint."""
         if self._arena is None:
             return torch.empty(elements, dtype=dtype, device=self.device)
-        if self._arena.reserved_bytes == 0:  # the first input says how large they are
+        if self._arena.reserved_bytes == 0:  # the first input determines their size
             self._arena.reserve(self._at_once * rounded(elements * dtype.itemsize))
         return self._arena.take((elements,), dtype)
 
     def settle(self) -> None:
-        """Wait for what is on its way to the host, and let the device's copy of it go."""
+        """Wait for copies in flight to the host, and release the device's copy."""
         for part in self._leaving:
             part.leave()
         self._leaving.clear()
@@ -128,7 +127,7 @@ class _AsItIs:
 
 
 class _InPlace:
-    """A tensor that stays where it is."""
+    """A tensor that stays in place."""
 
     def __init__(self, unit: str, tensor: torch.Tensor, *, is_input: bool) -> None:
         self._unit = unit
@@ -157,7 +156,7 @@ class _Part:
         keeper: InputKeeper,
         before: weakref.ref[_Part] | None,
     ) -> None:
-        """Take the part; it is the input itself if there is one rank.
+        """Take the part; with one rank, it is the input itself.
 
         Args:
             before: of the block that computed before this one.
@@ -194,7 +193,7 @@ class _Part:
             self._leaving = self._own = None
 
     def fetch(self) -> None:
-        """Ask for the part to be copied back to the device."""
+        """Start to copy the part back to the device."""
         self.leave()
         if self._host is None or self._arriving is not None:
             return
@@ -233,7 +232,7 @@ class _Part:
 
 
 def say_what_for(tensor: torch.Tensor, role: Role, unit: str) -> None:
-    """Say what a tensor's storage is for, if nobody has."""
+    """Set the role of a tensor's storage, unless it has one."""
     storage = storage_of(local_part(tensor))
     if storage is not None and holdings.get(storage) is None:
         hold(local_part(tensor), role, unit)

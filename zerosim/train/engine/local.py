@@ -1,6 +1,6 @@
-"""A rank's own part of a parameter that tensor parallelism has cut, a DTensor; else all of it.
+"""A rank's local shard of a DTensor parameter (tensor parallelism); else the whole parameter.
 
-What the engine flattens, frees and updates are these parts.
+The engine flattens, frees and updates these shards.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import nn
 
 
 def is_dtensor(tensor: torch.Tensor) -> TypeGuard[Any]:
-    """Whether it is a DTensor, of which this rank holds a part."""
+    """Whether it is a DTensor, with a local shard on this rank."""
     module = sys.modules.get("torch.distributed.tensor")
     return module is not None and isinstance(tensor, module.DTensor)
 
@@ -49,7 +49,7 @@ def local_gradient(parameter: nn.Parameter) -> torch.Tensor | None:
 
 
 def full_tensor(parameter: nn.Parameter, part: torch.Tensor) -> torch.Tensor:
-    """All of a parameter, put together of the parts that the ranks hold: a collective."""
+    """The full parameter, assembled from the shards of all ranks: a collective."""
     if not is_dtensor(parameter):
         return part
     shell: Any = parameter

@@ -1,7 +1,8 @@
-"""Loss scaling, and what ranks must agree on before they update.
+"""Loss scaling, and the agreement between ranks before an update.
 
-fp16 gradients below 6e-8 vanish, so the loss is multiplied by a scale first, which is halved when
-something overflowed and doubled after a while without (Micikevicius et al. 2018, section 3.2).
+fp16 gradients below 6e-8 vanish, so the loss is multiplied by a scale first; the scale is halved
+after an overflow and doubled after a number of steps without one (Micikevicius et al. 2018, section
+3.2).
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ class LossScaler:
         self._tolerated = config.loss_scale_hysteresis
 
     def saved(self) -> list[float]:
-        """What `restore` needs."""
+        """The state for `restore`."""
         return [self.scale, self._good_steps, self._tolerated]
 
     def restore(self, saved: Sequence[float]) -> None:
-        """Be what another scaler was."""
+        """Take over the state of another scaler."""
         self.scale, self._good_steps, self._tolerated = saved[0], int(saved[1]), int(saved[2])
 
     def update(self, *, overflowed: bool) -> None:
@@ -94,7 +95,7 @@ def squared_norm(rows: Sequence[torch.Tensor]) -> float:
 
 
 def clip_factor(norm: float, largest: float | None) -> float:
-    """What gradients of this norm are multiplied with, at most 1."""
+    """The clipping factor for gradients of this norm, at most 1."""
     if largest is None or not math.isfinite(norm) or norm <= largest:
         return 1.0
     return largest / norm

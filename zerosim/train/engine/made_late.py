@@ -1,11 +1,11 @@
-"""Parameters of a model on the meta device, which has shapes and no memory: made module by module.
+"""Parameters of a model on the meta device, with shapes and no memory: materialized by module.
 
-Each module that has parameters or buffers of its own is given memory and draws them with its
-`reset_parameters`, in the order in which modules were registered. PyTorch's layers draw with it
-when they are constructed, so under the same seed the values are those of a model made whole, if its
-modules are constructed in that order and nothing is drawn anew afterwards. What is complete is
-divided before the next module is made: no rank ever has all of it.
-The calls are those of PyTorch's FSDP: `to_empty`, then `reset_parameters`.
+Each module with parameters or buffers of its own is given memory and initialized with its
+`reset_parameters`, in order of registration. PyTorch's layers initialize the same way when they are
+constructed, so under the same seed the values are those of a model built whole, if its modules are
+constructed in that order and nothing is initialized again afterwards. A complete unit is
+partitioned before the next module is materialized: no rank ever has the whole model. The calls are
+those of PyTorch's FSDP: `to_empty`, then `reset_parameters`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from zerosim.train.engine.flat import FlatUnit
 
 
 def device_of(model: nn.Module) -> torch.device:
-    """Where a model computes; of one that is on the meta device, where PyTorch makes tensors."""
+    """The device of a model; for one on the meta device, PyTorch's default device."""
     device = next(iter(model.parameters())).device
     return torch.get_default_device() if device.type == "meta" else device
 
 
 def require_makeable(model: nn.Module) -> None:
-    """See that what has no memory yet can be made as its module makes it.
+    """Check that parameters without memory can be initialized by their module.
 
     Raises:
         ConfigError: a module has no `reset_parameters`, or shares a parameter with another.
@@ -54,7 +54,7 @@ def require_makeable(model: nn.Module) -> None:
 def as_made(
     model: nn.Module, units: Sequence[FlatUnit], device: torch.device
 ) -> Iterator[FlatUnit]:
-    """Each unit as soon as its parameters are there; of a model that has memory, in their order."""
+    """Each unit as soon as its parameters exist; for a model with memory, in order."""
     waiting = list(units)
     for module in model.modules():
         own = list(_without_memory(module))
@@ -70,7 +70,7 @@ def as_made(
 
 
 def _without_memory(module: nn.Module) -> Iterator[torch.Tensor]:
-    """Parameters and buffers of a module itself."""
+    """The module's own parameters and buffers."""
     for tensor in (*module.parameters(recurse=False), *module.buffers(recurse=False)):
         if tensor.is_meta:
             yield tensor
@@ -81,7 +81,7 @@ def _is_made(flat: FlatUnit) -> bool:
 
 
 def _give_memory(tensor: torch.Tensor, device: torch.device) -> None:
-    """Memory for a parameter or a buffer, which stays the same object; nothing is in it yet."""
+    """Memory for a parameter or buffer, which stays the same object; its contents are undefined."""
     made = torch.empty_like(tensor, device=device)
     if isinstance(tensor, nn.Parameter):
         hold(made, Role.PARAMETERS, "")

@@ -1,4 +1,4 @@
-"""The moments of an iteration, found by hooks and passed on to the stage."""
+"""The moments of an iteration, detected by hooks and passed on to the stage."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zerosim.train.engine.units import ROOT
 
 
 class StageHooks(ModuleListener):
-    """Tells a stage what the units' modules do."""
+    """Notifies a stage of the events of the units' modules."""
 
     def __init__(self, stage: Stage, units: Sequence[FlatUnit]) -> None:
         """Attach hooks to the units' modules and parameters."""
@@ -36,7 +36,7 @@ class StageHooks(ModuleListener):
         self._unfinished = {flat.name: flat for flat in reversed(self._units)}
 
     def end_backward(self) -> None:
-        """Autograd is done: what brought no gradient brings zeros."""
+        """Autograd has finished: missing gradients count as zeros."""
         self._uses.clear()
         for flat in list(self._unfinished.values()):
             self._finish_unit(flat)
@@ -49,17 +49,17 @@ class StageHooks(ModuleListener):
         self._hooks.clear()
 
     def module_begins(self, units: Sequence[FlatUnit]) -> None:
-        """Parameters must be there before the module computes."""
+        """Parameters must be present before the module computes."""
         for flat in units:
             self._parameters.before_forward(flat)
             self._uses[flat.name] += torch.is_grad_enabled()
         if self._spans.get(units[0].name) is None:
             self._begin_compute(units[0])
-        else:  # checkpointing: a part of the backward that asked for it
+        else:  # recomputation: part of the backward that requested it
             self._recomputed.add(units[0].name)
 
     def module_ends(self, units: Sequence[FlatUnit], outputs: Sequence[torch.Tensor]) -> None:
-        """Parameters are no longer needed by forward."""
+        """Forward no longer needs the parameters."""
         if units[0].name not in self._recomputed:
             self._end_compute(units[0])
         for flat in units:
@@ -71,7 +71,7 @@ class StageHooks(ModuleListener):
             self._parameters.after_forward(flat)
 
     def output_gradient(self, units: Sequence[FlatUnit]) -> None:
-        """Parameters must be there before the module's backward computes."""
+        """Parameters must be present before the module's backward computes."""
         for flat in units:
             if flat.name in self._unfinished:
                 self._parameters.before_backward(flat)
@@ -79,7 +79,7 @@ class StageHooks(ModuleListener):
             self._begin_compute(units[0])
 
     def parameter_gradient(self, flat: FlatUnit, index: int) -> None:
-        """One more gradient is there; the unit's last one ends its backward."""
+        """One more gradient is present; the unit's last one ends its backward."""
         if flat.name not in self._unfinished:
             raise ConfigError(
                 f"a gradient of unit {flat.name} came when none was expected: call "

@@ -2,7 +2,7 @@
 
 The arithmetic is PyTorch's own fused AdamW, or Adam. Stage 0 updates N rows of a unit one by one,
 where stages 1 to 3 update one: the same kernel on the same sizes, hence the same bits. With
-ZeRO-Offload it works on the host (Ren et al., arXiv 2101.06840, section 5.1).
+ZeRO-Offload it runs on the host (Ren et al., arXiv 2101.06840, section 5.1).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from zerosim.train.offload.copies import request_of
 class UnitOptimizer:
     """The optimizer states of one unit's rows: fp32 master, momentum, variance.
 
-    K = 12 bytes for each parameter of a row. In fp32 the parameters are their own master, if they
-    lie in the tier where the optimizer works.
+    K = 12 bytes per parameter of a row. In fp32 the parameters are their own master, if they are in
+    the tier of the optimizer.
     """
 
     def __init__(
@@ -42,12 +42,12 @@ class UnitOptimizer:
         """Copy the rows to fp32.
 
         Args:
-            unit: its name.
+            unit: name of the unit.
             rows: the parameters' first values, in the compute dtype.
-            groups: what the parameters are updated with; by default one group, as configured.
+            groups: parameter groups; by default one group, as configured.
             cuts: for each row, its columns by group; by default all in the first.
-            shared: the rows themselves, if they are in the tier where the optimizer works: in
-                fp32 they are their own master. None if they are not.
+            shared: the rows themselves, if they are in the tier of the optimizer: in fp32 they are
+                their own master. Else None.
         """
         self._unit = unit
         self._groups = groups or ParameterGroups.single(config)
@@ -82,10 +82,10 @@ class UnitOptimizer:
         """The states will be fetched soon."""
 
     def fetch(self) -> None:
-        """An update is about to begin: have the states where it works."""
+        """An update is about to begin: bring the states to the tier of the optimizer."""
 
     def store(self) -> None:
-        """The update is over: have the states where they are kept."""
+        """The update ended: bring the states back to their place."""
 
     def update(
         self, gradients: Sequence[torch.Tensor], factor: float, written: Sequence[torch.Tensor]
@@ -93,8 +93,8 @@ class UnitOptimizer:
         """One step.
 
         Args:
-            gradients: reduced gradients in the compute dtype, one for each row.
-            factor: what they are multiplied with in fp32 first: averages, unscales, clips.
+            gradients: reduced gradients in the compute dtype, one per row.
+            factor: the factor applied to them in fp32 first: averages, unscales, clips.
             written: rows in the compute dtype for the new values.
         """
         with self._in_tier():

@@ -1,11 +1,11 @@
-"""Units that one rank owns and broadcasts, where else each rank keeps a part and all gather.
+"""Units that one rank owns and broadcasts, instead of a shard on each rank.
 
-    OwnedStore    ZeRO-3 as its paper has it: the owner keeps all of a unit on its device, gets the
+    OwnedStore    ZeRO-3 as in the paper: the owner keeps the whole unit on its device, gets the
                   sum of its gradient, and updates it
-    OwnerStore    what ZeRO-Infinity's bandwidth-centric partitioning is held against: only the
-                  owner's bus and disk carry a unit, while those of the other ranks stand idle.
-                  Gradients are reduce-scattered, so the ranks send their updated rows to the
-                  owners: 1/N of Psi that the paper's own way does not send
+    OwnerStore    the baseline of ZeRO-Infinity's bandwidth-centric partitioning: only the owner's
+                  bus and disk carry a unit, while those of the other ranks are idle. Gradients
+                  are reduce-scattered, so the ranks send their updated rows to the owners: 1/N of
+                  Psi that the scheme of the paper does not send
 
 Sources: Rajbhandari et al., "ZeRO" (arXiv 1910.02054), sections 5.3 and 7.2.2; "ZeRO-Infinity"
 (arXiv 2104.07857), section 6.1.
@@ -37,19 +37,19 @@ class OwnedStore(ParameterStore):
         super().__init__(context)
         self._owned: dict[str, torch.Tensor] = {}
 
-    def keep(self, flat: FlatUnit, *, resumes: bool) -> bool:  # noqa: ARG002 - of what is on a disk
-        """The owner gives all rows a memory of their own, so that the unit's can be freed."""
+    def keep(self, flat: FlatUnit, *, resumes: bool) -> bool:  # noqa: ARG002 - for disks only
+        """On the owner, give all rows a memory of their own, so that the unit's can be freed."""
         if self._context.owns(flat):
             self._owned[flat.name] = flat.rows.clone()
             hold(self._owned[flat.name], Role.PARAMETERS, flat.name)
         return False
 
     def updated(self, flat: FlatUnit) -> list[torch.Tensor]:
-        """All rows of a unit at its owner, none elsewhere."""
+        """All rows of a unit on its owner, none elsewhere."""
         return list(self._owned[flat.name]) if self._context.owns(flat) else []
 
     def written(self, flat: FlatUnit) -> list[torch.Tensor]:
-        """Where they are."""
+        """The rows in place."""
         return self.updated(flat)
 
     def fetch(self, flat: FlatUnit) -> Handle:
@@ -66,7 +66,7 @@ class OwnedStore(ParameterStore):
 
 
 class OwnerStore(ParameterStore):
-    """All rows of a unit at its owner, on the host or on a disk.
+    """All rows of a unit on its owner, on the host or on a disk.
 
     Units have their owners in turn. After an update the others send their rows to the owner.
     """
@@ -77,7 +77,7 @@ class OwnerStore(ParameterStore):
         self._tier = tier
 
     def keep(self, flat: FlatUnit, *, resumes: bool) -> bool:
-        """The owner puts the unit into its tier, unless it is there."""
+        """On the owner, put the unit into its tier, unless it is there."""
         if resumes and isinstance(self._tier, DiskStore):
             if self._is_own(flat):
                 self._tier.find(flat, flat.flat.numel())
@@ -87,10 +87,10 @@ class OwnerStore(ParameterStore):
         return False
 
     def shared(self, flat: FlatUnit) -> None:
-        """A row is never where the optimizer works."""
+        """A row is never in the tier of the optimizer."""
 
     def written(self, flat: FlatUnit) -> list[torch.Tensor]:
-        """A place where the optimizer works."""
+        """A buffer in the tier of the optimizer."""
         return [self.host_place(flat) if self.updates_on_host else self.device_place(flat)]
 
     def fetch(self, flat: FlatUnit) -> Handle:
@@ -102,7 +102,7 @@ class OwnerStore(ParameterStore):
         self._tier.prefetch([flat for flat in units if self._is_own(flat)])
 
     def deliver(self, flat: FlatUnit) -> Handle:
-        """Send the new row to the owner, who puts all of them into its tier."""
+        """Send the new row to the owner, which puts all of them into its tier."""
         context, owner = self._context, self._context.owner(flat)
         rows = flat.flat.new_empty(
             context.num_ranks if self._is_own(flat) else 1, flat.unit.columns
@@ -134,12 +134,12 @@ class OwnerBroadcast(Gathering):
     """All rows from their owner, by a broadcast."""
 
     def __init__(self, context: Context, store: ParameterStore) -> None:
-        """Broadcast what this store keeps."""
+        """Broadcast the contents of this store."""
         self._context = context
         self._store = store
 
     def start(self, flat: FlatUnit) -> Handle:
-        """The owner fetches the unit, and broadcasts it once it is there."""
+        """The owner fetches the unit, then broadcasts it."""
         context = self._context
         fetched = self._store.fetch(flat)
         if not context.communicates:

@@ -1,9 +1,10 @@
-"""What becomes of parameters: the second of a stage's two policies.
+"""The treatment of parameters: the second of a stage's two policies.
 
-    CompleteParameters    every rank has all of them. Those that update their own rows only gather
-                          the others' after the update
-    ShardedParameters     a rank has its own row, and all of a unit only while it computes: gathered
-                          for forward, freed, gathered again for backward; nothing after the update
+    CompleteParameters    every rank has all of them. If each rank updates only its own rows,
+                          they are gathered after the update
+    ShardedParameters     a rank has its own row, and the whole unit only during computation:
+                          gathered for forward, freed, gathered again for backward; no
+                          communication after the update
 
 Source: Rajbhandari et al., "ZeRO" (arXiv 1910.02054), sections 5.3 and 7.
 """
@@ -29,11 +30,11 @@ from zerosim.train.engine.zeropp import QuantizedGathering, SecondaryGathering
 
 
 class Parameters:
-    """The moments of an iteration at which the policies differ; here nothing happens at any.
+    """The moments of an iteration at which the policies differ; the default is no action.
 
     Attributes:
-        sharded: a unit's parameters are there only while its module computes.
-        store: where this rank keeps the rows that it updates.
+        sharded: a unit's parameters are present only while its module computes.
+        store: the store of the rows that this rank updates.
     """
 
     sharded = False
@@ -48,7 +49,7 @@ class Parameters:
 
     @contextmanager
     def unsharded(self, flat: FlatUnit) -> Iterator[None]:
-        """All parameters of a unit are there inside, on every rank."""
+        """All parameters of a unit are present inside, on every rank."""
         yield
 
     def before_forward(self, flat: FlatUnit) -> None:
@@ -61,10 +62,10 @@ class Parameters:
         """The model has computed."""
 
     def before_backward(self, flat: FlatUnit) -> None:
-        """The gradient of the unit's output is there."""
+        """The gradient of the unit's output is present."""
 
     def after_backward(self, flat: FlatUnit) -> None:
-        """All gradients of the unit are there."""
+        """All gradients of the unit are present."""
 
     def finish_backward(self) -> None:
         """The backward pass is over."""
@@ -73,7 +74,7 @@ class Parameters:
         """The updated rows of the unit are on their way to the store."""
 
     def gathered(self) -> None:
-        """Wait until what other ranks have updated is here."""
+        """Wait until the rows updated by other ranks have arrived."""
 
     def finish_update(self) -> None:
         """The optimizer step is over, or was skipped."""
@@ -92,13 +93,13 @@ class CompleteParameters(Parameters):
         self._gathers: list[Handle] = []
 
     def after_update(self, flat: FlatUnit) -> None:
-        """Each rank has updated its own row, unless it updated all: all need all of them."""
+        """Each rank has updated its own row, unless it updated all: all ranks need all rows."""
         if len(self.context.updated_rows(flat)) < self.context.num_ranks:
             with flat.labelled(Purpose.GATHER_PARAMETERS):
                 self._gathers.append(self.context.collectives.all_gather(flat.rows))
 
     def gathered(self) -> None:
-        """Wait for the gathers on their way."""
+        """Wait for the gathers in flight."""
         for gather in self._gathers:
             gather.wait()
         self._gathers.clear()
@@ -149,7 +150,7 @@ class ShardedParameters(Parameters):
             self._reshard(flat)
 
     def finish_forward(self) -> None:
-        """Drop what was gathered ahead and not used: the model took another path."""
+        """Drop prefetched units that were not used: the model took another path."""
         self._order_known = True
         self._reshard_all()
 
@@ -163,7 +164,7 @@ class ShardedParameters(Parameters):
         self._reshard(flat)
 
     def finish_backward(self) -> None:
-        """Reshard what was recomputed last."""
+        """Reshard the last recomputed unit."""
         self._finished.clear()
         self._reshard_all()
 
@@ -209,7 +210,7 @@ class ShardedParameters(Parameters):
 
 
 def _make_store(context: Context) -> ParameterStore:
-    """Where the configuration keeps a rank's own part of the parameters."""
+    """The configured store of a rank's own shard of the parameters."""
     kind = context.config.offload_param
     if kind is Offload.NONE:
         return (OwnedStore if context.config.owners_update else ShardStore)(context)
@@ -218,7 +219,7 @@ def _make_store(context: Context) -> ParameterStore:
 
 
 def _make_gathering(context: Context, store: ParameterStore) -> Gathering:
-    """How the configuration has a unit's parameters brought together."""
+    """The configured way to gather a unit's parameters."""
     if context.config.has_owners:
         return OwnerBroadcast(context, store)
     by_rows = QuantizedGathering if context.config.quantize_weights else RowGathering

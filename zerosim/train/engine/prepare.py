@@ -51,20 +51,19 @@ def prepare(
     *,
     resumes: bool,
 ) -> tuple[Context, Saved]:
-    """Divide a model's parameters into flat units, which have no memory yet.
+    """Partition a model's parameters into flat units, still without memory.
 
     Args:
-        tensor: the ranks that compute each layer with this one.
-        resumes: go on from what is on the disk.
+        tensor: the tensor-parallel group of this rank.
+        resumes: continue from the state on the disk.
 
     Returns:
-        What the stages work with, and what was saved with the state on the disk.
+        The shared objects of the stages, and the values saved with the state on the disk.
 
     Raises:
-        ConfigError: its parameters cannot be divided into units, or there is no state to go on
-            from.
+        ConfigError: its parameters cannot be divided into units, or there is no state to resume.
         DiskError: the state is damaged.
-        EnvironmentFault: the folder for the disk is of no use.
+        EnvironmentFault: the folder for the disk is not usable.
     """
     group, dtype = collectives.group, TORCH_DTYPES[config.dtype]
     device = device_of(model)
@@ -99,13 +98,13 @@ def prepare(
 def take_over(
     model: nn.Module, context: Context, stage: Stage, updater: Updater, *, resumes: bool
 ) -> None:
-    """Move parameters into their units, make them equal to rank 0's, keep what is this rank's.
+    """Move parameters into their units, broadcast them from rank 0, keep this rank's part.
 
-    One unit after another, so that no more than one is complete where parameters are partitioned:
-    of a model that has no memory yet, ever.
+    One unit at a time, so that at most one is complete if parameters are partitioned; for a model
+    on the meta device, at any time.
 
     Args:
-        resumes: go on with what an earlier run kept, where that is possible.
+        resumes: continue with the state of an earlier run, if possible.
     """
     collectives = context.collectives
     for flat in context.units:
@@ -133,12 +132,12 @@ def take_over(
 def _gradient_arena(
     config: EngineConfig, units: Sequence[FlatUnit], buckets: Sequence[BucketLayout]
 ) -> Arena | None:
-    """Memory for all gradients that a stage keeps on the device at once; None if not asked for.
+    """Memory for all gradients that a stage keeps on the device at once; None if not configured.
 
-    Stages 0 and 1 keep those of all units. Stages 2 and 3 keep this rank's rows, or an owner those
-    of its units, and the complete gradients of two buckets in a row: one is on its way while the
-    next is computed. If the optimizer is offloaded the rows are on the host, and pieces of earlier
-    buckets are leaving.
+    Stages 0 and 1 keep those of all units. Stages 2 and 3 keep this rank's rows, or on an owner
+    those of its units, and the complete gradients of two consecutive buckets: one is in flight
+    while the next is computed. With an offloaded optimizer the rows are on the host, and pieces of
+    earlier buckets are in flight.
     """
     if not config.contiguous_memory:
         return None
@@ -149,7 +148,7 @@ def _gradient_arena(
     else:
         stays = not config.offloads_optimizer
         at_once = 2 if stays else 2 + MOST_LEAVING
-        # what leaves may still be on its way when the next backward begins
+        # a copy may still be in flight when the next backward begins
         parts = [
             {(lap, segment.unit) for segment in bucket.segments}
             for lap in range(1 if stays else at_once)

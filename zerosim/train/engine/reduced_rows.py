@@ -1,4 +1,4 @@
-"""Where the reduced rows of gradients stay until the update; micro-steps are added up there."""
+"""Storage of the reduced rows of gradients until the update; micro-steps accumulate in it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from zerosim.train.engine.flat import FlatUnit
 
 
 class ReducedRows:
-    """Where the reduced rows of gradients stay until the update."""
+    """Storage of the reduced rows of gradients until the update."""
 
     def begin(self, flat: FlatUnit) -> None:
-        """Pieces of this unit's rows are about to come."""
+        """Pieces of this unit's rows are about to arrive."""
 
     def take(self, flat: FlatUnit, segment: Segment, matrix: torch.Tensor, *, adds: bool) -> None:
-        """Some columns are reduced: keep the updated rows of them, or add them to what is there."""
+        """Some columns are reduced: keep or accumulate their updated rows."""
         raise NotImplementedError
 
     def rows(self, flat: FlatUnit) -> list[torch.Tensor]:
@@ -25,20 +25,20 @@ class ReducedRows:
         raise NotImplementedError
 
     def settle(self) -> None:
-        """Wait for what is on its way."""
+        """Wait for copies in flight."""
 
     def free(self) -> None:
-        """The update is over, or has taken the rows to itself: the next gradients come."""
+        """The update ended, or took the rows over: the next gradients may arrive."""
 
     def release(self) -> None:
         """The engine is closed."""
 
 
 class InPlaceRows(ReducedRows):
-    """Reduced rows where they were summed up: in the unit's complete gradient."""
+    """Reduced rows in place: in the unit's complete gradient."""
 
     def __init__(self, context: Context) -> None:
-        """Nothing is kept beside it."""
+        """No further storage is needed."""
         self._context = context
 
     def take(self, flat: FlatUnit, segment: Segment, matrix: torch.Tensor, *, adds: bool) -> None:
@@ -68,13 +68,13 @@ class DeviceRows(ReducedRows):
         self._rows: dict[str, torch.Tensor] = {}
 
     def begin(self, flat: FlatUnit) -> None:
-        """Pieces of this unit's row are about to come."""
+        """Pieces of this unit's row are about to arrive."""
         if flat.name not in self._rows:
-            # who looks at the ranks before it is written must not find what was there by chance
+            # a debugger must not find uninitialized memory before the row is written
             self._rows[flat.name] = flat.new_gradient(flat.unit.columns).zero_()
 
     def take(self, flat: FlatUnit, segment: Segment, matrix: torch.Tensor, *, adds: bool) -> None:
-        """A piece of the own row is reduced: keep it, or add it to what is there."""
+        """A piece of this rank's row is reduced: keep it, or accumulate it."""
         piece = matrix[flat.rank]
         place = self._rows[flat.name][segment.start : segment.stop]
         if adds:
@@ -83,7 +83,7 @@ class DeviceRows(ReducedRows):
             place.copy_(piece)
 
     def rows(self, flat: FlatUnit) -> list[torch.Tensor]:
-        """The own row of a unit, complete."""
+        """This rank's row of a unit, complete."""
         assert flat.name in self._rows, f"{flat.name} has no reduced gradient"
         return [self._rows[flat.name]]
 
@@ -106,7 +106,7 @@ class OwnedRows(ReducedRows):
         self._rows: dict[str, torch.Tensor] = {}
 
     def take(self, flat: FlatUnit, segment: Segment, matrix: torch.Tensor, *, adds: bool) -> None:
-        """A whole gradient is reduced: its owner keeps it where it is, or adds it."""
+        """A whole gradient is reduced: its owner keeps it in place, or accumulates it."""
         if not self._owns(flat):
             return
         if adds:

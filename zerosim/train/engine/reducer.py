@@ -1,4 +1,4 @@
-"""The buckets of a backward pass on their way, in the order in which backward completes them."""
+"""The buckets in flight of a backward pass, in the order in which backward completes them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Reduce = Callable[[torch.Tensor, BucketLayout], Handle]
 
 @dataclass(slots=True)
 class _InFlight:
-    """A bucket on its way: its matrix, and the units whose columns it holds."""
+    """A bucket in flight: its matrix, and the units of its columns."""
 
     bucket: BucketLayout
     matrix: torch.Tensor
@@ -34,7 +34,7 @@ class _InFlight:
 class GradientReducer:
     """Reduces buckets as their units' gradients become complete, always in the same order.
 
-    At most `in_flight` buckets are on their way, so that what a stage frees is freed soon.
+    At most `in_flight` buckets are in flight, so that a stage frees memory soon.
     """
 
     def __init__(
@@ -50,9 +50,9 @@ class GradientReducer:
 
         Args:
             reduce: the collective: all-reduce, reduce-scatter, or a reduction to an owner.
-            on_reduced: told of each segment when it is reduced, with its (N, columns) matrix.
-            in_flight: buckets that may be on their way at once.
-            before_reuse: nothing may read an earlier bucket any more when it returns.
+            on_reduced: called with each reduced segment and its (N, columns) matrix.
+            in_flight: maximum number of buckets in flight.
+            before_reuse: returns once nothing reads an earlier bucket any more.
         """
         self._buckets = context.buckets
         self._units = {flat.name: flat for flat in context.units}
@@ -66,7 +66,7 @@ class GradientReducer:
         self._flights: list[_InFlight] = []
 
     def ready(self, flat: FlatUnit) -> None:
-        """A unit's gradient is complete: start each bucket whose turn has come."""
+        """A unit's gradient is complete: start each bucket that is next in order."""
         self._ready.add(flat.name)
         while self._next < len(self._buckets):
             bucket = self._buckets[self._next]
@@ -78,7 +78,7 @@ class GradientReducer:
             self._start(bucket)
 
     def finish(self) -> None:
-        """Wait for the buckets on their way; all must have been started."""
+        """Wait for the buckets in flight; all must have been started."""
         assert self._next == len(self._buckets), "a unit's gradient was never completed"
         while self._flights:
             self._land(self._flights.pop(0))

@@ -1,8 +1,8 @@
-"""The state of a training that is kept on a disk: committed after each step, and gone on from.
+"""The state of a training on a disk: committed after each step, and resumed from.
 
-A commit waits for the disk beside the next iteration's forward. It is over before that iteration's
-gradients are reduced: a rank that writes over a state has had gradients of ranks whose commits are
-over, so a state that all ranks have is never written over.
+A commit waits for the disk during the next iteration's forward. It ends before that iteration's
+gradients are reduced: a rank that overwrites a state has received gradients of ranks whose commits
+ended, so a state that all ranks have is never overwritten.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def open_disk(
     *,
     resumes: bool,
 ) -> tuple[Disk | None, Saved]:
-    """The disk that a configuration asks for, and what was committed to it.
+    """The configured disk, and its committed state.
 
     Args:
         group, tensor: the ranks that are data parallel with this one, and those that compute each
@@ -42,9 +42,9 @@ def open_disk(
         resumes: go on from the last state that all ranks have.
 
     Raises:
-        ConfigError: there is nothing to go on from, or it is another model's.
-        DiskError: what there is is damaged.
-        EnvironmentFault: the folder is of no use.
+        ConfigError: there is no state to resume, or it belongs to another model.
+        DiskError: the state is damaged.
+        EnvironmentFault: the folder is not usable.
     """
     wanted = (config.offload_optimizer, config.offload_param)
     if resumes and config.offload_optimizer is not Offload.NVME:
@@ -91,7 +91,7 @@ def _state_to_resume(folder: Path, units: Sequence[FlatUnit], num_ranks: int) ->
 
 
 def describe(units: Sequence[FlatUnit]) -> list[list[Any]]:
-    """What tells models apart: names and sizes of their units, as JSON values."""
+    """Identifies a model: names and sizes of its units, as JSON values."""
     return [[flat.name, flat.unit.elements, flat.unit.trainable] for flat in units]
 
 
@@ -108,7 +108,7 @@ def _largest(config: EngineConfig, units: Sequence[FlatUnit], num_ranks: int) ->
 
 
 class Saver:
-    """Commits a disk's state beside what is computed."""
+    """Commits a disk's state during computation."""
 
     def __init__(self, disk: Disk, device: torch.device) -> None:
         """Nothing is being committed."""
@@ -117,15 +117,15 @@ class Saver:
         self._under_way: Handle = Done()
 
     def commit(self, saved: Saved) -> None:
-        """Begin to make what was written the last good state."""
+        """Start to commit the written state as the last good one."""
         self._under_way = self._executor.submit(lambda: self._disk.commit(saved))
 
     def settle(self) -> None:
-        """Wait for the commit that is under way."""
+        """Wait for the commit in progress."""
         self._under_way.wait()
 
     def close(self) -> None:
-        """Wait for the last commit, and let go of the disk."""
+        """Wait for the last commit, and release the disk."""
         self._executor.close()
         self._disk.close()
         self.settle()

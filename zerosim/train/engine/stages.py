@@ -1,4 +1,4 @@
-"""The four stages: what becomes of gradients, and what of parameters.
+"""The four stages: the treatment of gradients and of parameters.
 
     stage               gradients                       parameters    G micro-steps send, in Psi
     0  data parallel    all-reduced at the boundary     complete      2
@@ -8,7 +8,7 @@
 
 A rank updates the rows of which it has the reduced gradient: all of them in stage 0, its own row in
 the others, where the optimizer's states are partitioned. Stage 3 with owners reduces each unit to
-its owner at once, who keeps and updates all rows of it: the same 3 Psi.
+its owner at once, which keeps and updates all rows of it: the same 3 Psi.
 Source: Rajbhandari et al., "ZeRO" (arXiv 1910.02054), sections 5 and 7.
 """
 
@@ -36,11 +36,11 @@ STAGES: dict[int, tuple[Callable[[Context], Gradients], type[Parameters]]] = {
 
 
 class Stage:
-    """The two policies of a stage, and the moments at which both have something to do.
+    """The two policies of a stage, and the moments that concern both.
 
     Attributes:
-        parameters: what becomes of a unit's parameters before and after it computes.
-        gradients: what becomes of its gradient.
+        parameters: the treatment of a unit's parameters before and after its computation.
+        gradients: the treatment of its gradient.
     """
 
     def __init__(self, context: Context) -> None:
@@ -52,7 +52,7 @@ class Stage:
         self._deliveries: list[Handle] = []
 
     def after_backward(self, flat: FlatUnit, *, last_micro_step: bool) -> None:
-        """All gradients of the unit are there."""
+        """All gradients of the unit are present."""
         self.parameters.after_backward(flat)
         if flat.unit.trainable:
             self.gradients.after_backward(flat, last_micro_step=last_micro_step)
@@ -63,14 +63,14 @@ class Stage:
         self.gradients.finish_backward(last_micro_step=last_micro_step)
 
     def after_update(self, flat: FlatUnit) -> None:
-        """The updated rows of the unit's parameters are written: bring them to where they stay."""
+        """The updated rows of the unit's parameters are written: bring them to their store."""
         delivery = self.parameters.store.deliver(flat)
         self._context.order_after(delivery)
         self._deliveries.append(delivery)
         self.parameters.after_update(flat)
 
     def settle(self) -> None:
-        """Wait until what was written has been delivered: its place may be written again."""
+        """Wait until the written rows are delivered: their buffer may be overwritten."""
         for delivery in self._deliveries:
             delivery.wait()
         self._deliveries.clear()

@@ -1,4 +1,4 @@
-"""Where a rank keeps the rows of a unit's parameters that it updates, and how they get there.
+"""The stores of the parameter rows that a rank updates, and the copies to them.
 
     ParameterStore    in their unit, on the device: stages 0 to 2
     ShardStore        a shard of its own on the device: stage 3
@@ -6,7 +6,7 @@
 
 Stores of whole units are in `owners`.
 
-The optimizer works on the device or on the host; what it has written is brought here by `deliver`.
+The optimizer works on the device or on the host; `deliver` brings its results to the store.
 Source: Rajbhandari et al., "ZeRO-Infinity" (arXiv 2104.07857), section 5.1.1.
 """
 
@@ -28,7 +28,7 @@ from zerosim.train.offload.copies import host_tensor
 
 
 class ParameterStore:
-    """Updated rows on the device, where their unit is."""
+    """Updated rows on the device, in their unit."""
 
     def __init__(self, context: Context) -> None:
         """Nothing is kept yet."""
@@ -37,13 +37,13 @@ class ParameterStore:
         self.places: dict[str, torch.Tensor] = {}
 
     def keep(self, flat: FlatUnit, *, resumes: bool) -> bool:
-        """Take what this rank keeps of a unit that is complete on every rank.
+        """Take this rank's rows of a unit that is complete on every rank.
 
         Args:
-            resumes: go on with what an earlier run kept, where that is possible.
+            resumes: continue with the rows of an earlier run, if possible.
 
         Returns:
-            True if what is kept is an earlier run's.
+            True if the rows are those of an earlier run.
         """
         return False
 
@@ -52,22 +52,22 @@ class ParameterStore:
         return [flat.rows[row] for row in self._context.updated_rows(flat)]
 
     def shared(self, flat: FlatUnit) -> list[torch.Tensor] | None:
-        """The updated rows, if they lie in the tier where the optimizer works."""
+        """The updated rows, if they are in the tier of the optimizer."""
         return None if self.updates_on_host else self.updated(flat)
 
     def written(self, flat: FlatUnit) -> list[torch.Tensor]:
-        """Where the optimizer writes the new rows: where they are, or a place on the host."""
+        """The optimizer's destination for new rows: their place, or a buffer on the host."""
         return self.shared(flat) or [self.host_place(flat)]
 
     def fetch(self, flat: FlatUnit) -> Handle:
-        """Have what this rank keeps in the unit's memory on the device."""
+        """Copy this rank's rows into the unit's memory on the device."""
         return Done()
 
     def prefetch(self, units: Sequence[FlatUnit]) -> None:
         """These will be fetched soon, in this order, and no others."""
 
     def deliver(self, flat: FlatUnit) -> Handle:
-        """The optimizer has written the new row: bring it to where it is kept."""
+        """The optimizer has written the new row: bring it to its store."""
         return self.bring_back(flat, *self.updated(flat)) if self.updates_on_host else Done()
 
     def release(self) -> None:
@@ -76,7 +76,7 @@ class ParameterStore:
             release(tensor)
 
     def bring_back(self, flat: FlatUnit, target: torch.Tensor) -> Handle:
-        """Copy what was written on the host to the device."""
+        """Copy the result on the host to the device."""
         with flat.labelled(Purpose.RETURN_PARAMETERS):
             return self._context.copies.copy(target, self.places[flat.name], TO_DEVICE)
 
@@ -105,7 +105,7 @@ class ShardStore(ParameterStore):
         self._shards: dict[str, torch.Tensor] = {}
 
     def keep(self, flat: FlatUnit, *, resumes: bool) -> bool:
-        """Give the own row a memory of its own, so that the unit's can be freed."""
+        """Give this rank's row a memory of its own, so that the unit's can be freed."""
         shard = flat.rows[self._context.rank].clone()
         hold(shard, Role.PARAMETERS, flat.name)
         self._shards[flat.name] = shard
@@ -136,7 +136,7 @@ class OffloadedStore(ParameterStore):
         self._tier = tier
 
     def keep(self, flat: FlatUnit, *, resumes: bool) -> bool:
-        """Put the own row there, unless it is there."""
+        """Put this rank's row there, unless it is there."""
         if resumes and isinstance(self._tier, DiskStore):
             self._tier.find(flat, flat.unit.columns)
             return True
@@ -160,11 +160,11 @@ class OffloadedStore(ParameterStore):
         return self._tier.get(flat, flat.rows[self._context.rank])
 
     def prefetch(self, units: Sequence[FlatUnit]) -> None:
-        """Have them on their way, as far as the tier can."""
+        """Start to read them, as far as the tier can."""
         self._tier.prefetch(units)
 
     def deliver(self, flat: FlatUnit) -> Handle:
-        """Put what was written into the tier."""
+        """Put the result into the tier."""
         if not self.updates_on_host:
             return self._tier.put(flat, self.places.pop(flat.name))
         self._tier.placed(flat)

@@ -1,11 +1,12 @@
 """Tensor parallelism under the engine: parameters that PyTorch's `parallelize_module` has cut.
 
-T ranks compute each block together (a tensor parallel group); each is data parallel with those at
-the same position in the other groups. The engine divides its states among the latter, stage by
-stage, and what it divides is the rank's own part of each cut parameter and the whole of the others.
+T ranks compute each block together (a tensor-parallel group); each is data parallel with those at
+the same index in the other groups. The engine partitions its states among the latter, stage by
+stage; it partitions the rank's own shard of each tensor-parallel parameter and the whole of the
+others.
 
-What is called when, on each rank, in each micro-step, for a block that Megatron's plan cuts
-(`zerosim.train.models.parallel`; b sequences of s positions, width h, e bytes an element of the
+Calls on each rank, in each micro-step, for a block sharded by Megatron's plan
+(`zerosim.train.models.parallel`; b sequences of s positions, width h, e bytes per element of the
 compute dtype; T ranks; n = b s h):
 
     phase      purpose             op          group    elements          payload, bytes   times
@@ -14,20 +15,20 @@ compute dtype; T ranks; n = b s h):
     backward   activations         all-reduce  tensor   n                 n e              2 (again)
     backward   activations         all-reduce  tensor   n                 n e              2
 
-The unit of all of them is the block's. The last row is the gradient of the two inputs of matrices
-cut by columns. "Again" is with `checkpoint_activations`, when a block computes its whole forward
-again, the last sum too; without it these two are not called. P_a, with `partition_activations`,
-comes before that, once for each block. Embedding and head call nothing. All-reduces are the
-backend's own (`Algorithm.GLOO`), asked for by DTensor; P_a's all-gather is what the engine's
-configuration says (`collectives`): with rings T - 1 hops, labelled and counted like all others.
-A ring counts an all-reduce twice: so a block with recomputation moves 6 x 2 n e = 12 n e, and P_a's
-n e adds 1/12 (Rajbhandari et al. 2020, section 8; section 6.1 calls it less than 10 %).
+The unit of all of them is the block's. The last row is the gradient of the two inputs of
+column-parallel matrices. "Again" applies with `checkpoint_activations`, when a block recomputes its
+whole forward, including the last sum; without it, these two calls are absent. P_a, with
+`partition_activations`, precedes them, once per block. Embedding and head call nothing. All-reduces
+are the backend's own (`Algorithm.GLOO`), called by DTensor; P_a's all-gather follows the engine's
+configuration (`collectives`): a ring has T - 1 hops, labelled and counted like all others. A ring
+counts an all-reduce twice, so a block with recomputation moves 6 x 2 n e = 12 n e, and P_a's n e
+adds 1/12 (Rajbhandari et al. 2020, section 8; section 6.1 calls it less than 10 %).
 
-Copies of checkpoints are said in `checkpoints`. The engine's own collectives are what they are
-without tensor parallelism, over the data parallel group, whose units are smaller: a block of
-12 h^2 + 13 h parameters has 12 h^2 / T + (7 / T + 6) h on a rank, embedding and head are whole.
-All collectives of such a run are called one after another in the thread that computes, so that each
-has the sockets for itself.
+`checkpoints` describes the copies of checkpoints. The engine's own collectives are the same as
+without tensor parallelism, over the data-parallel group, but with smaller units: a block of
+12 h^2 + 13 h parameters has 12 h^2 / T + (7 / T + 6) h on a rank; embedding and head are whole.
+All collectives of such a run are called one after another on the computing thread, so that each has
+the sockets to itself.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def tensor_group(model: nn.Module) -> RankGroup:
 
 
 def require_sound(config: EngineConfig, tensor: RankGroup, data: RankGroup) -> None:
-    """See that what is asked for is right when parameters are cut.
+    """Check that the configuration supports tensor-parallel parameters.
 
     Raises:
         ConfigError: it is not: each rank sees a part of the gradient's norm and of its overflows,
@@ -99,7 +100,7 @@ def require_sound(config: EngineConfig, tensor: RankGroup, data: RankGroup) -> N
 
 
 class TensorLabels(ModuleListener):
-    """Says for which unit tensor parallelism calls its collectives."""
+    """Labels the collectives of tensor parallelism with their unit."""
 
     def __init__(self, units: Sequence[FlatUnit]) -> None:
         """Attach hooks to the units' modules; no units, no labels."""
@@ -122,15 +123,15 @@ class TensorLabels(ModuleListener):
         self._hooks.clear()
 
     def module_begins(self, units: Sequence[FlatUnit]) -> None:
-        """What is called from now on, is called for this module."""
+        """Later calls belong to this module."""
         self._work_for(units[0].name)
 
     def module_ends(self, units: Sequence[FlatUnit], outputs: Sequence[torch.Tensor]) -> None:  # noqa: ARG002
-        """It is no more."""
+        """They no longer do."""
         self._work_for("")
 
     def output_gradient(self, units: Sequence[FlatUnit]) -> None:
-        """What backward calls from now on, it calls for this module."""
+        """Later calls of backward belong to this module."""
         self._work_for(units[0].name)
 
     def _work_for(self, unit: str) -> None:

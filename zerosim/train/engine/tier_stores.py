@@ -1,6 +1,6 @@
-"""Where parameters are kept beside the device: a part of each unit, on the host or on a disk.
+"""Parameters off the device: a part of each unit, on the host or on a disk.
 
-Which part it is, a `ParameterStore` decides: a rank's row, or all rows of the units that it owns.
+A `ParameterStore` decides which part: a rank's row, or all rows of the units that it owns.
 Source: Rajbhandari et al., "ZeRO-Infinity" (arXiv 2104.07857), sections 5.1.1 and 6.2.
 """
 
@@ -28,7 +28,7 @@ class TierStore:
     """Keeps one vector of parameters for each unit."""
 
     def put(self, flat: FlatUnit, source: torch.Tensor, after: Sequence[Handle] = ()) -> Handle:
-        """Keep a copy of a vector that is on the device, once what comes before is over."""
+        """Keep a copy of a vector on the device, once the given work has ended."""
         raise NotImplementedError
 
     def get(self, flat: FlatUnit, target: torch.Tensor) -> Handle:
@@ -36,7 +36,7 @@ class TierStore:
         raise NotImplementedError
 
     def place(self, flat: FlatUnit, elements: int) -> torch.Tensor:
-        """Where the optimizer may write the vector on the host, until `placed`."""
+        """A buffer on the host for the optimizer's result, until `placed`."""
         raise NotImplementedError
 
     def placed(self, flat: FlatUnit) -> None:
@@ -81,14 +81,14 @@ class HostStore(TierStore):
 
 
 class DiskStore(TierStore):
-    """Vectors on a disk, which pass through a few buffers on the host."""
+    """Vectors on a disk, read and written through a few buffers on the host."""
 
     def __init__(self, context: Context) -> None:
         """Nothing is kept yet."""
         assert context.disk is not None, "nothing is configured to be on a disk"
         self._disk = context.disk
         self._copies = context.copies
-        # one is left for whoever needs a vector that was not announced, one for what is written
+        # one is reserved for a vector that was not announced, one for writes
         self._most_coming = context.config.disk_buffers - 2
         self._coming: dict[str, tuple[Buffer, Handle]] = {}
         self._places: dict[str, Buffer] = {}
@@ -116,7 +116,7 @@ class DiskStore(TierStore):
         hold_file(_name(flat), Role.PARAMETERS, flat.name, self._sizes[flat.name])
 
     def prefetch(self, units: Sequence[FlatUnit]) -> None:
-        """Read them ahead, as far as there are buffers; forget what was announced in vain."""
+        """Prefetch them, as far as there are buffers; forget unused announcements."""
         wanted = {flat.name for flat in units}
         for name in [name for name in self._coming if name not in wanted]:
             self._forget(name)
@@ -139,7 +139,7 @@ class DiskStore(TierStore):
         return self._places[flat.name].tensor.view(flat.flat.dtype)
 
     def placed(self, flat: FlatUnit) -> None:
-        """Write the buffer to the disk, and give it back."""
+        """Write the buffer to the disk, and release it."""
         buffer = self._places.pop(flat.name)
         with flat.labelled(Purpose.STORE_PARAMETERS):
             self._disk.write(_name(flat), buffer.tensor, on_done=buffer.release)
@@ -155,7 +155,7 @@ class DiskStore(TierStore):
         return buffer, self._disk.read(_name(flat), buffer.tensor)
 
     def _room(self, flat: FlatUnit) -> Buffer:
-        """A buffer for what is needed now, if need be that of something announced."""
+        """A buffer for immediate use, if necessary that of an announced vector."""
         buffer = self._disk.try_buffer(self._sizes[flat.name])
         if buffer is None and self._coming:
             self._forget(next(reversed(self._coming)))

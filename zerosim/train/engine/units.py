@@ -1,8 +1,8 @@
-"""What communicates together: which parameters make up a unit, and where each lies in it.
+"""Units of communication: the parameters of a unit, and their places in it.
 
-A unit is a block of the model, flattened into one vector, padded so that N divides it, and seen as
-a matrix of N rows: row r is the shard of rank r. Parameters that need no gradient make up a unit
-of their own beside their block's, because they are never reduced.
+A unit is a block of the model, flattened into one vector, padded so that N divides it, and viewed
+as a matrix of N rows: row r is the shard of rank r. Parameters that need no gradient make up a
+separate unit beside their block's, because they are never reduced.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _FROZEN_SUFFIX = ".frozen"
 
 @dataclass(frozen=True, slots=True)
 class ParameterSlot:
-    """Where one parameter lies in its unit's flat vector.
+    """The place of one parameter in its unit's flat vector.
 
     Attributes:
-        shape, elements: the parameter's own, which it has not while it is sharded; of this rank's
-            part, where tensor parallelism has cut it.
+        shape, elements: the parameter's own, which it lacks while sharded; those of this rank's
+            shard under tensor parallelism.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Unit:
     """Parameters that communicate together.
 
     Attributes:
-        module: whose forward needs them.
+        module: the module whose forward needs them.
         columns: elements of one shard; the padded vector has N times as many.
     """
 
@@ -70,21 +70,20 @@ class Unit:
 
 
 def partition(model: nn.Module, num_ranks: int, patterns: Sequence[str] = ()) -> list[Unit]:
-    """Divide a model's parameters into units, in the order in which modules were registered.
+    """Divide a model's parameters into units, in order of registration of their modules.
 
-    A parameter belongs to the unit whose module holds it. One that several units hold (tied
-    weights), or none, or that a module outside of all units holds as well, belongs to "root",
-    which is complete while the whole model computes. The
-    root is the first unit, because backward completes its gradient last.
+    A parameter belongs to the unit of its module. One in several units (tied weights), in none, or
+    also in a module outside of all units belongs to "root", which is complete while the whole model
+    computes. The root is the first unit, because backward completes its gradient last.
 
     Args:
-        patterns: names of modules (with wildcards) that make up a unit each; by default each
-            child of a container (ModuleList, ModuleDict, Sequential) and each direct child that
-            has no container inside.
+        patterns: names of modules (with wildcards), each of which is a unit; by default each child
+            of a container (ModuleList, ModuleDict, Sequential) and each direct child without a
+            container inside.
 
     Raises:
-        ConfigError: the model has no parameters, a pattern fits nothing, or one unit's module
-            lies inside another's.
+        ConfigError: the model has no parameters, a pattern matches nothing, or one unit's module is
+            inside another's.
     """
     blocks = list(_matching(model, patterns) if patterns else default_blocks(model))
     owners: dict[nn.Parameter, list[tuple[str, nn.Module]]] = {}
@@ -174,5 +173,5 @@ def _matching(model: nn.Module, patterns: Sequence[str]) -> Iterator[tuple[str, 
 
 
 def _fits(name: str, pattern: str) -> bool:
-    """A wildcard stands for one level of names."""
+    """A wildcard matches one level of names."""
     return name.count(".") == pattern.count(".") and fnmatchcase(name, pattern)

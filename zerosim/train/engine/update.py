@@ -1,4 +1,4 @@
-"""The update: what ranks agree on, then AdamW on the rows that each one holds."""
+"""The update: agreement between ranks, then AdamW on this rank's rows."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from zerosim.train.engine.stages import Stage
 
 
 class Updater:
-    """Does the optimizer steps of a stage.
+    """Runs the optimizer steps of a stage.
 
     Attributes:
         scaler: the loss scale.
-        gradient_norm: global norm of the last step, if it was clipped; else None.
-        updates: steps that were not left out.
+        gradient_norm: global norm of the last step, if clipping is enabled; else None.
+        updates: number of steps that were not skipped.
     """
 
     def __init__(
         self, context: Context, stage: Stage, groups: ParameterGroups, *, resumes: bool
     ) -> None:
-        """Begin without states; `adopt` makes those of a unit.
+        """Start without states; `adopt` creates those of a unit.
 
         Args:
             resumes: the disk has states.
@@ -55,7 +55,7 @@ class Updater:
         self._delayed = DelayedUpdate(self._device) if context.config.delayed_update else None
 
     def adopt(self, flat: FlatUnit, *, found: bool) -> None:
-        """Make the states of a unit whose parameters are complete: of the rows updated here.
+        """Create the states of a unit with complete parameters: for the rows updated here.
 
         Args:
             found: the parameters that are kept are an earlier run's.
@@ -80,7 +80,7 @@ class Updater:
             )
 
     def resume(self, saved: Mapping[str, Any]) -> None:
-        """Go on from what `saved` said, with the states that are on the disk."""
+        """Restore the result of `saved`, with the states on the disk."""
         for flat in self._trained:
             optimizer = self._optimizers[flat.name]
             assert isinstance(optimizer, DiskOptimizer), f"{flat.name} is not on a disk"
@@ -94,7 +94,7 @@ class Updater:
         self.scaler.restore(saved["scaler"])
 
     def saved(self) -> dict[str, Any]:
-        """What `resume` needs beside the states, as JSON values."""
+        """The values for `resume` besides the states, as JSON values."""
         return {"updates": self.updates, "scaler": self.scaler.saved()}
 
     def step(self) -> bool:
@@ -118,7 +118,7 @@ class Updater:
 
     @property
     def learning_rate(self) -> float:
-        """Of the first group of parameters."""
+        """The learning rate of the first group of parameters."""
         return self._groups.learning_rate
 
     def set_learning_rate(self, learning_rate: float) -> None:
@@ -126,7 +126,7 @@ class Updater:
         self._groups.set_learning_rate(learning_rate)
 
     def finish(self) -> None:
-        """Have what a delayed update wrote be the parameters."""
+        """Make the results of a delayed update the parameters."""
         if self._delayed is not None:
             self._deliver(self._delayed.collect())
             self._stage.parameters.gathered()
@@ -148,7 +148,7 @@ class Updater:
         return any(self._gather(flag, Purpose.OVERFLOW_FLAG, torch.float32))
 
     def _factor(self) -> float:
-        """What gradients are multiplied with: averages, unscales, clips."""
+        """The factor of gradients: averages, unscales, clips."""
         config = self._context.config
         factor = 1.0 / (self._context.num_ranks * config.accumulate * self.scaler.scale)
         if config.clip is not None:
@@ -213,7 +213,7 @@ class DelayedUpdate:
     """
 
     def __init__(self, device: torch.device) -> None:
-        """Nothing is under way."""
+        """Nothing is in flight."""
         self._executor = in_background(device, "zerosim-update")
         self._under_way: Handle = Done()
         self._units: Sequence[FlatUnit] = ()
@@ -224,7 +224,7 @@ class DelayedUpdate:
         self._under_way = self._executor.submit(update)
 
     def collect(self) -> Sequence[FlatUnit]:
-        """Wait for what is under way; returns the units that were updated."""
+        """Wait for work in flight; returns the updated units."""
         self._under_way.wait()
         units, self._units = self._units, ()
         return units

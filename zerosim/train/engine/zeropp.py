@@ -6,9 +6,9 @@
     qgZ   gradients are reduced by an all-to-all     e Psi becomes Psi / 2 and the scales within a
           of int4 within each node and one across    node, Psi / 2P across
 
-Each can be had alone. What is computed with is the same on all ranks, with qwZ too: a rank uses of
-its own row what the others receive of it. What belongs to no iteration, an evaluation for example,
-is gathered exactly.
+Each can be enabled alone. All ranks compute with equal parameters, also with qwZ: a rank uses its
+own row as the others receive it. Gathers outside of iterations, for example in an evaluation, are
+exact.
 Source: G. Wang et al., "ZeRO++: Extremely Efficient Collective Communication for Giant Model
 Training" (arXiv 2306.10209), section 3.
 """
@@ -39,10 +39,10 @@ GRADIENT_ERROR = "gradient quantization error"
 
 
 class _InTurn:
-    """The handle of collectives that were asked for one after another, and of what follows them.
+    """The handle of consecutive collectives, and of the work that follows them.
 
-    What precedes a collective is over when that is. So it is left out here: a stall until then is
-    recorded as a wait for the collective.
+    Work before a collective ends before it. It is omitted here: a stall until then is recorded as a
+    wait for the collective.
     """
 
     def __init__(self, handles: Sequence[Handle]) -> None:
@@ -76,7 +76,7 @@ class QuantizedGathering(RowGathering):
     def all_gather(self, flat: FlatUnit) -> Handle:
         """Quantize the own row, gather bytes, dequantize all rows, the own one too."""
         position, rows = labels.position(), flat.rows
-        if position.phase is Phase.OUTSIDE:  # what belongs to no iteration is gathered exactly
+        if position.phase is Phase.OUTSIDE:  # gathers outside of iterations are exact
             return super().all_gather(flat)
         own, (size, columns) = self._ring.group.rank, rows.shape
         row_bytes = self._quantizer.packing(columns).row_bytes
@@ -90,7 +90,7 @@ class QuantizedGathering(RowGathering):
         return _InTurn((gathers, unpacks))
 
     def update_is_over(self) -> None:
-        """Say how far off the weights were: this rank's own rows, in the first forward."""
+        """Report the error of the weights: of this rank's own rows, in the first forward."""
         _report(WEIGHT_ERROR, self._error)
 
     def release(self) -> None:
@@ -100,13 +100,15 @@ class QuantizedGathering(RowGathering):
 
 
 class SecondaryGathering(Gathering):
-    """hpZ: S neighbours keep what forward gathered, and gather it again in backward (3.2)."""
+    """hpZ: S ranks keep the parameters gathered in forward, and gather them again in backward
+    (3.2).
+    """
 
     def __init__(self, context: Context, primary: Gathering) -> None:
         """Make the groups of neighbours.
 
         Args:
-            primary: what gathers in forward.
+            primary: gathers in forward.
 
         Raises:
             ConfigError: S does not divide the number of ranks.
@@ -121,7 +123,7 @@ class SecondaryGathering(Gathering):
         self._parts: dict[str, torch.Tensor] = {}
 
     def start(self, flat: FlatUnit) -> Handle:
-        """In backward from the neighbours, if they have the unit; else from all."""
+        """In backward from the secondary group, if it has the unit; else from all ranks."""
         part = self._parts.get(flat.name)
         if part is None or labels.position().phase is not Phase.BACKWARD:
             return self._primary.start(flat)
@@ -131,7 +133,7 @@ class SecondaryGathering(Gathering):
             return self._collectives.all_gather(rows)
 
     def forward_is_over(self, flat: FlatUnit) -> None:
-        """Keep this rank's part of what was computed with."""
+        """Keep this rank's part of the gathered parameters."""
         self._primary.forward_is_over(flat)
         if labels.position().phase is not Phase.FORWARD or flat.name in self._parts:
             return
@@ -140,7 +142,7 @@ class SecondaryGathering(Gathering):
         self._parts[flat.name] = part
 
     def update_is_over(self) -> None:
-        """What is kept is old."""
+        """The secondary copy is out of date."""
         self._primary.update_is_over()
         self._parts.clear()
 
@@ -213,7 +215,7 @@ class QuantizedReduction:
         return _InTurn(handles)
 
     def update_is_over(self) -> None:
-        """Say how far off the gradients were when they were first quantized.
+        """Report the error of the gradients at their first quantization.
 
         It is measured in the first micro-step, on the part that this rank sends to itself.
         """
@@ -232,7 +234,7 @@ class QuantizedReduction:
         sums: torch.Tensor,
         error: Error | None,
     ) -> Handle:
-        """Send part p to the rank at position p; add up in fp32 what comes from all of them."""
+        """Send part p to the rank at index p; sum the parts received from all of them in fp32."""
         quantizer, size, own = self._quantizer, pairwise.group.size, pairwise.group.rank
         num_rows, columns = sums.shape
         row_bytes = quantizer.packing(columns).row_bytes

@@ -1,10 +1,10 @@
-"""Starting a run: the ranks, and what each of them does.
+"""Launching a run: the ranks, and the work of each.
 
-forkserver    a process that has imported PyTorch and forks ranks: its owner's side
-forking       what that process does
-rendezvous    where they find each other; `reachable` tells who else could come
-ranks         starting them, waiting for them, ending them
+forkserver    a process that has imported PyTorch and forks ranks: the owner's side
+forking       the server's side
+rendezvous    where ranks find each other; `reachable` lists the sockets open to others
+ranks         starts ranks, waits for them, ends them
 launcher, worker, job   a run of zerosim's own: from the command line, and on a rank
 calls         a function on ranks, for tests
-command, injected   somebody's own command, whose ranks are traced
+command, injected   a user's command, with traced ranks
 """

@@ -1,7 +1,7 @@
-"""Calling a function on several ranks, for tests: those of a project (the pytest plugin) and ours.
+"""Calls a function on several ranks, for tests: of projects (the pytest plugin) and our own.
 
-The function is handed over by its name, its arguments and what it returns as pickles, in a folder
-that only this user can open.
+The function is passed by name, its arguments and its result as pickles, in a folder that only this
+user can open.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from zerosim.train.launch.rendezvous import join, open_rendezvous
 _REQUEST = "request"
 _RESULT = "result-{rank}"
 _GRACE_S = 10.0
-"""How long ranks may go on when one of them has failed."""
+"""How long ranks may continue after one of them failed."""
 _CALLERS = (f"{Path(__file__).parent}{os.sep}", f"{Path(__file__).parents[2]}/pytest_plugin/")
-"""Where the frames lie that stand above the function's own in a traceback."""
+"""The folders of frames above the function's own in a traceback."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionCall:
-    """What ranks are to call, once they have joined a process group.
+    """The function to call on ranks, once they have joined a process group.
 
     Attributes:
         backend: of the process group; None leaves it to PyTorch.
@@ -47,14 +47,14 @@ class FunctionCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankResult:
-    """How a call went on one rank.
+    """The outcome of a call on one rank.
 
     Attributes:
-        value: what the function returned, pickled; None if it did not.
+        value: the function's result, pickled; None if it did not return.
         problem: the traceback; "" if there is none.
-        time_s: when it failed.
-        code: the exit code of one that said nothing, negative for a signal; None if it had to be
-            ended, or said how it went.
+        time_s: the time of the failure.
+        code: the exit code of a rank without an outcome, negative for a signal; None if it had to
+            be killed, or reported an outcome.
     """
 
     value: bytes | None = None
@@ -69,14 +69,14 @@ def call_on_ranks(
     """Call a function on ranks of this host; it must not take longer than its timeout.
 
     Args:
-        port: where they meet, as for `open_rendezvous`.
+        port: the rendezvous port, as for `open_rendezvous`.
 
     Returns:
         How it went, by rank.
 
     Raises:
         EnvironmentFault: they cannot be started.
-        RunError: what starts them was stopped for too long.
+        RunError: the fork server was stopped for too long.
     """
     timeouts = RankTimeouts(stopped_s=call.timeout_s, grace_s=_GRACE_S, deadline_s=call.timeout_s)
     with tempfile.TemporaryDirectory(prefix="zerosim-") as folder, open_rendezvous(port) as place:
@@ -111,17 +111,17 @@ def answer(folder: str) -> int:
 
 def _call(request: bytes) -> RankResult:
     try:
-        call: FunctionCall = pickle.loads(request)  # noqa: S301 - who started this rank wrote it
+        call: FunctionCall = pickle.loads(request)  # noqa: S301 - the parent of this rank wrote it
         ranks = join(call.backend, call.timeout_s)
         value = call.function(*call.args, **call.kwargs)
         ranks.meet("all have returned")
         if dist.is_initialized():
             dist.destroy_process_group()
-    except BaseException as error:  # noqa: BLE001 - whatever it was is told
+    except BaseException as error:  # noqa: BLE001 - every error is reported
         return RankResult(problem=_describe(error), time_s=time.time())
     try:
         return RankResult(value=pickle.dumps(value))
-    except Exception as error:  # noqa: BLE001 - pickle raises what an object likes
+    except Exception as error:  # noqa: BLE001 - pickle raises any exception
         return RankResult(
             problem=f"what the function returned cannot be sent back ({error}): expected numbers, "
             f"texts, tensors and the like\n",
@@ -130,7 +130,7 @@ def _call(request: bytes) -> RankResult:
 
 
 def _describe(error: BaseException) -> str:
-    """A traceback without the frames of those who called the function."""
+    """A traceback without the frames of the function's callers."""
     told = traceback.TracebackException.from_exception(error)
     told.stack[:] = [frame for frame in told.stack if not frame.filename.startswith(_CALLERS)]
     return "".join(told.format())

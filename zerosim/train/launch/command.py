@@ -1,7 +1,7 @@
-"""Running somebody's command so that the ranks in it are traced, and nothing else is different.
+"""Runs a user's command with its ranks traced and nothing else changed.
 
-The command keeps its standard streams, its place in the terminal and its exit code. What finds the
-ranks travels in two variables of its environment.
+The command keeps its standard streams, its terminal and its exit code. Two environment variables
+carry the information for the ranks.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _LOOK_S = 0.5
 _PATIENCE_S = 60.0
 """Ranks that are silent in a call for so long hang."""
 _IMPATIENT_S = 3.0
-"""Who presses Ctrl-C twice within this time has had enough."""
+"""Pressing Ctrl-C twice within this time kills the command."""
 
 
 def require_startable(command: Sequence[str]) -> None:
@@ -72,14 +72,14 @@ def require_startable(command: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """What the processes of a command record, and what goes wrong in them on purpose.
+    """What the processes of a command record, and the faults to inject.
 
     Attributes:
-        memory: whether they look at what is alive, by role.
-        light: what a light trace keeps; None for a trace of everything.
-        faults: what goes wrong, on whichever rank.
-        check_replicas: at each so manyth iteration checksums are written down; 0 for none.
-        token: of who may hold the ranks later; "" if nobody may.
+        memory: whether to record live tensors, by role.
+        light: the extent of a light trace; None for a full trace.
+        faults: faults to inject, each on its rank.
+        check_replicas: interval of iterations with checksums; 0 for none.
+        token: the token for attaching a debugger later; "" if none may attach.
     """
 
     memory: bool = True
@@ -102,7 +102,7 @@ def run_traced(command: Sequence[str], folder: Path, recording: Recording) -> in
     """Run a command; each process in it that joins torch.distributed writes its trace.
 
     Args:
-        folder: where the ranks write; the command may change its own working directory.
+        folder: the folder of the ranks' files; the command may change its working directory.
 
     Returns:
         The command's exit code; 128 + n if signal n killed it.
@@ -123,7 +123,7 @@ def run_traced(command: Sequence[str], folder: Path, recording: Recording) -> in
 
 @contextlib.contextmanager
 def _looking(folder: Path) -> Iterator[None]:
-    """Say, once, that ranks hang; what becomes of them is for the program, or a person, to say."""
+    """Report once that ranks hang; the program or the user decides what to do."""
     over = threading.Event()
 
     def look() -> None:
@@ -144,10 +144,10 @@ def _looking(folder: Path) -> Iterator[None]:
 
 
 def hanging(folder: Path, silences: dict[int, Silence], now_s: float) -> str:
-    """That the ranks of a trace have been silent in a call for long; "" if they have not.
+    """The message that a trace's ranks have been silent in a call for long; "" if not.
 
     Args:
-        silences: what was seen before, by number of ranks; filled in here.
+        silences: earlier observations, by number of ranks; updated here.
     """
     count = sum(1 for _ in folder.glob("rank-*.jsonl"))
     if not count:
@@ -189,13 +189,13 @@ def injection(
     *,
     mark: str = "",
 ) -> dict[str, str]:
-    """What makes each Python process that joins a process group record itself.
+    """The environment in which each Python process that joins a process group traces itself.
 
     Args:
-        folder: of the trace.
-        program: what the manifest shall call it.
-        before: the environment that this is added to.
-        mark: by which the processes can be found again.
+        folder: folder of the trace.
+        program: its name in the manifest.
+        before: the environment to extend.
+        mark: identifies the processes later.
     """
     settings = {
         "folder": str(folder.absolute()),
@@ -210,7 +210,7 @@ def injection(
 
 @contextlib.contextmanager
 def _signals() -> Iterator[int]:
-    """Have signals written to a pipe, whichever thread gets them; yields where to read them."""
+    """Write signals to a pipe, whichever thread gets them; yields its reading end."""
     # one that is ignored (nohup) stays ignored, for the command too
     numbers = [n for n in _PASSED_ON if signal.getsignal(n) is not signal.SIG_IGN]
     reading, writing = os.pipe()
@@ -228,7 +228,7 @@ def _signals() -> Iterator[int]:
 
 
 def _wait(process: subprocess.Popen[bytes], arriving: int, mark: str) -> int:
-    """Wait for a process; hand on what signals it has not got itself."""
+    """Wait for a process; forward signals that it did not receive itself."""
     interrupted_s = float("-inf")
     while (code := process.poll()) is None:
         for number in os.read(arriving, 64):
@@ -245,7 +245,7 @@ def _wait(process: subprocess.Popen[bytes], arriving: int, mark: str) -> int:
 
 
 def _is_in_foreground() -> bool:
-    """Whether a terminal's Ctrl-C comes to this process: then it came to the command as well."""
+    """Whether a terminal's Ctrl-C reaches this process: then the command received it as well."""
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY)
     except OSError:

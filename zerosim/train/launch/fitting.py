@@ -1,7 +1,7 @@
-"""The largest model that trains in a device of a given size, found by trying.
+"""The largest model that trains on a device of a given size, found by search.
 
-What a model takes grows about evenly with its layers, so the peaks of two that fit say which one to
-try next; that guess is then confirmed from both sides.
+Memory grows about linearly with the layers, so the peaks of two models that fit predict the next
+size to try; that guess is then confirmed from both sides.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ class Try:
     """One model that was trained, or could not be.
 
     Attributes:
-        parameters: number of them.
-        peak_bytes: the most that any rank's device had in use; None if something had no room.
-        problem: what had no room; "" if all had.
+        parameters: number of parameters.
+        peak_bytes: the largest peak of any rank's device; None if an allocation failed.
+        problem: the allocation that failed; "" if none did.
     """
 
     layers: int
@@ -33,12 +33,12 @@ class Try:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What was found.
+    """The result of a search.
 
     Attributes:
-        tries: in the order in which they were made.
-        largest: the largest one that trained; None if not even one layer did.
-        is_bounded: False if the search ended before anything did not fit.
+        tries: in order.
+        largest: the largest model that trained; None if not even one layer did.
+        is_bounded: False if the search ended before a model did not fit.
     """
 
     tries: tuple[Try, ...]
@@ -52,10 +52,10 @@ def find_largest(
     """Try numbers of layers until one fits and the next does not.
 
     Args:
-        attempt: trains a model of so many layers.
-        limit_bytes: what the device has.
-        most_layers: no larger model is tried.
-        first: how many are tried first: what somebody expects to fit.
+        attempt: trains a model with so many layers.
+        limit_bytes: the memory of the device.
+        most_layers: the largest number of layers to try.
+        first: the number of layers to try first: the user's estimate.
     """
     tries: list[Try] = []
     fitting: list[Try] = []
@@ -63,7 +63,7 @@ def find_largest(
     while _layers(fitting) + 1 < too_large:
         guess = _guess(fitting, too_large, limit_bytes) if tries else max(1, first)
         if guess >= too_large:
-            # from what fits to what does not, half the way; or all that may be tried
+            # halfway between a size that fits and one that does not; or the maximum
             has_failed = len(tries) > len(fitting)
             guess = (_layers(fitting) + too_large) // 2 if has_failed else most_layers
         one = attempt(guess)
@@ -81,7 +81,7 @@ def _layers(fitting: list[Try]) -> int:
 
 
 def _guess(fitting: list[Try], too_large: int, limit_bytes: int) -> int:
-    """How many layers fit if memory goes on to grow as it did: one more at least.
+    """The number of layers that fit if memory keeps growing at this rate: at least one more.
 
     Args:
         fitting: ascending.

@@ -25,26 +25,26 @@ from zerosim.train.launch.forkserver import Ended, Start, Work, cannot_start, in
 
 _POLL_S = 0.02
 _LONGEST = 4096
-"""Of what a rank says of its end, in bytes: less than a pipe takes at once."""
+"""Maximum size of a rank's message about its end, in bytes: less than a pipe takes at once."""
 _TELLING = "ZEROSIM_TELLING"
-"""The variable that tells a rank where to say why it ends."""
+"""The environment variable with the descriptor for a rank's message about its end."""
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
 """Both from linux/prctl.h."""
 
 
 def die_of_interrupts() -> None:
-    """Have Ctrl-C end this process as any signal would: its owner tells a person what happened.
+    """Let Ctrl-C end this process like any signal: its owner reports what happened.
 
-    Where it is ignored it stays ignored.
+    If it is ignored, it stays ignored.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def serve(owner: Connection) -> None:
-    """Fork the ranks that the owner asks for, tell it how they end; until it is gone."""
-    # by process id: the rank, and where it says why it ends
+    """Fork the ranks that the owner requests, and report their ends; until the owner is gone."""
+    # by process id: the rank, and the descriptor of its message
     ranks: dict[int, tuple[int, int]] = {}
     while True:
         if owner.poll(_POLL_S if ranks else None):
@@ -60,7 +60,7 @@ def serve(owner: Connection) -> None:
                         ranks[pid] = rank, hearing
                 except OSError as error:
                     owner.send(cannot_start(f"rank {rank}", error))
-                    return  # and the ranks that there are end with this process
+                    return  # the existing ranks end with this process
         while ranks:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == 0:
@@ -70,7 +70,7 @@ def serve(owner: Connection) -> None:
 
 
 def _heard(hearing: int) -> str:
-    """What a rank said that has ended; whatever it started may still have the pipe open."""
+    """The message of an ended rank; its children may still have the pipe open."""
     os.set_blocking(hearing, False)
     try:
         return os.read(hearing, _LONGEST).decode(errors="replace")
@@ -81,10 +81,10 @@ def _heard(hearing: int) -> str:
 
 
 def tell(error: BaseException, telling: int | None = None) -> None:
-    """Say to the owner in one line why this rank ends; it takes no disk, which may be full.
+    """Report to the owner in one line why this rank ends; uses no disk, which may be full.
 
     Args:
-        telling: where; as the environment says, by default.
+        telling: the descriptor; by default that in the environment.
     """
     line = traceback.format_exception_only(error)[0].splitlines()[0]
     to = int(os.environ[_TELLING]) if telling is None else telling
@@ -92,10 +92,10 @@ def tell(error: BaseException, telling: int | None = None) -> None:
 
 
 def _fork(request: Start, rank: int, owner: Connection, others: Sequence[int]) -> tuple[int, int]:
-    """Fork a rank; what is the server's own is closed there.
+    """Fork a rank; the server's own descriptors are closed there.
 
     Returns:
-        Its process id, and where to read why it ends.
+        Its process id, and the descriptor of its message.
     """
     server = os.getpid()
     hearing, telling = os.pipe()
@@ -135,7 +135,7 @@ def _be_rank(request: Start, rank: int, telling: int) -> int:
 
 
 def begin() -> None:
-    """Be a rank in an interpreter of its own."""
+    """Run as a rank in a separate interpreter."""
     die_of_interrupts()
     code = 1
     try:
@@ -155,7 +155,7 @@ def _leave(code: int) -> NoReturn:
 
 
 def main() -> None:
-    """Import what ranks need, then fork them."""
+    """Import the modules of ranks, then fork them."""
     die_of_interrupts()
     owner = Connection(os.dup(0))
     with Path(os.devnull).open("rb") as nothing:
@@ -169,7 +169,7 @@ def main() -> None:
             owner.send(cannot_load(error))
         os._exit(1)
     gc.collect()
-    gc.freeze()  # ranks need not look through what was imported, nor copy its pages to do so
+    gc.freeze()  # ranks need not scan the imported modules, nor copy their pages for that
     try:
         owner.send(None)  # it is ready
         serve(owner)

@@ -1,8 +1,7 @@
 """A process that imports PyTorch once and forks ranks: they begin at once, not in two seconds.
 
-This is its owner's side; what the process does is in `forking`. The ranks end with the server (the
-kernel sees to it), and the server with its owner, whose end of their connection closes however it
-goes.
+This is the owner's side; the server is in `forking`. The ranks end with the server (the kernel
+ensures it), and the server with its owner, whose end of their connection closes in any case.
 """
 
 from __future__ import annotations
@@ -24,17 +23,16 @@ from zerosim.base.errors import EnvironmentFault
 
 _POLL_S = 0.02
 _END_S = 30.0
-"""How long processes that were killed may take to be gone."""
+"""How long killed processes may take to disappear."""
 _DEFAULTS = {"OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
-"""What a rank finds where nothing else was asked for: one thread each, and no word of its end
-beside ours."""
+"""Default environment of a rank: one thread, and no message about its end besides ours."""
 _FIRST = "import json, sys; sys.path[:] = json.loads(sys.argv[1])"
-"""A new interpreter finds modules where the one that starts it does."""
+"""A new interpreter has the module path of its parent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What each rank does: calls a function with a text.
+    """The work of each rank: a function called with a text.
 
     Attributes:
         function: its module and its name, "package.module:name"; it returns the exit code.
@@ -54,7 +52,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Ranks to be forked: what they do, where, with which path to modules, which environment."""
+    """Ranks to fork: their work, folder, module path and environment."""
 
     work: Work
     folder: str
@@ -64,7 +62,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a rank ended.
+    """The outcome of a rank.
 
     Attributes:
         code: its exit code; negative for a signal.
@@ -80,7 +78,7 @@ class ForkServer:
     """Starts ranks, hears how they end, ends them.
 
     Attributes:
-        is_ready: it has imported what ranks need.
+        is_ready: it has imported the modules of ranks.
     """
 
     def __init__(self) -> None:
@@ -112,7 +110,7 @@ class ForkServer:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether a signal such as SIGSTOP has stopped it, and it has not gone on."""
+        """Whether a signal such as SIGSTOP has stopped it, and it has not continued."""
         if self._process.returncode is not None:
             return False
         look = os.WSTOPPED | os.WEXITED | os.WNOHANG | os.WNOWAIT
@@ -120,7 +118,7 @@ class ForkServer:
         return state is not None and state.si_code == os.CLD_STOPPED
 
     def start(self, work: Work, environments: Sequence[Mapping[str, str]]) -> None:
-        """Start a rank for each environment, which is added to that of this process."""
+        """Start a rank for each environment, which extends that of this process."""
         assert len(self._codes) == self._num_ranks, "the ranks of another run have not ended"
         own = _DEFAULTS | os.environ
         self._num_ranks, self._codes, self._errors = len(environments), {}, {}
@@ -131,7 +129,7 @@ class ForkServer:
         """Those of the ranks that have ended, by rank; negative for a signal.
 
         Raises:
-            EnvironmentFault: there can be no ranks.
+            EnvironmentFault: no rank can be started.
         """
         try:
             while self._server.poll():
@@ -150,7 +148,7 @@ class ForkServer:
         return dict(self._codes)
 
     def errors(self) -> dict[int, str]:
-        """What those ranks said of their ends that had something to say, by rank."""
+        """The messages of ended ranks, by rank."""
         return dict(self._errors)
 
     def end_ranks(self) -> None:
@@ -165,7 +163,7 @@ class ForkServer:
             time.sleep(_POLL_S)
 
     def close(self) -> None:
-        """End the server, and with it the ranks and what they started."""
+        """End the server, its ranks and their children."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -174,12 +172,12 @@ class ForkServer:
     def _tell(self, request: Start | None) -> None:
         try:
             self._server.send(request)
-        except OSError:  # it is gone: `exit_codes` will say so
+        except OSError:  # it is gone: `exit_codes` will report that
             self._process.wait()
 
 
 def cannot_start(what: str, error: OSError) -> str:
-    """What a person reads whose system has no room for a process."""
+    """The message for a system without room for a process."""
     return (
         f"{what} cannot be started ({error.strerror}): expected room for more processes and open "
         "files; try fewer --ranks, or see ulimit -a"
@@ -187,11 +185,11 @@ def cannot_start(what: str, error: OSError) -> str:
 
 
 def interpreter(function: str, path: Sequence[str], *words: str) -> tuple[str, ...]:
-    """The command that calls a function of `forking` in an interpreter of its own.
+    """The command that calls a function of `forking` in a separate interpreter.
 
     Args:
-        path: where that finds modules.
-        words: stand behind the path in its `sys.argv`.
+        path: its module path.
+        words: follow the path in its `sys.argv`.
     """
     code = f"{_FIRST}; from zerosim.train.launch.forking import {function}; {function}()"
     return (sys.executable, "-c", code, json.dumps(list(path)), *words)
@@ -207,7 +205,7 @@ class _KeptServer:
 def keep() -> None:
     """Have all runs of this process share one server.
 
-    What is read when PyTorch is imported, and where ranks print, is then as it was at the first.
+    Settings that PyTorch reads on import, and the output streams, are those of the first start.
     """
     _KeptServer.wanted = True
 

@@ -1,4 +1,4 @@
-"""What is to be run, and by how many, and how that may end."""
+"""The runs of a job, the number of ranks, and the errors of its end."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Job:
     """Runs to be done one after another by the same ranks.
 
     Attributes:
-        engines: who trains, by zerosim's engine with a configuration or somebody else, and the
-            folder of its trace, for each run.
-        deepspeed: the DeepSpeed configuration that the engines come from, in JSON; "" if none.
-        faults: what goes wrong on purpose, in each run.
-        check_replicas: at each so manyth iteration checksums are written down; 0 for none.
+        engines: for each run, the trainer, which is zerosim's engine with a configuration or
+            another implementation, and the folder of its trace.
+        deepspeed: the DeepSpeed configuration behind the engines, in JSON; "" if none.
+        faults: faults to inject in each run.
+        check_replicas: interval of iterations with checksums; 0 for none.
 
     Raises:
-        ConfigError: so many ranks cannot be grouped as an engine is configured.
+        ConfigError: the ranks cannot be grouped as an engine requires.
     """
 
     run: RunConfig
@@ -74,11 +74,11 @@ def _from_plain(plain: dict[str, object] | str) -> EngineConfig | Implementation
 
 
 class RanksFailedError(RunError):
-    """Ranks of a run ended before their time.
+    """Ranks of a run ended prematurely.
 
     Attributes:
-        exit_codes: of the ranks that ended by themselves, by rank; negative for a signal.
-        errors: the last line of the traceback of each rank that had one, by rank.
+        exit_codes: exit codes by rank, of ranks that ended by themselves; negative for a signal.
+        errors: the last line of the traceback of each rank with one, by rank.
     """
 
     def __init__(self, exit_codes: Mapping[int, int], errors: Mapping[int, str]) -> None:

@@ -1,6 +1,6 @@
-"""Starting the ranks of a run on this host, and ending them.
+"""Starts the ranks of a run on this host, and ends them.
 
-This process holds the place where the ranks meet, so that no rank's death takes it away.
+This process owns the rendezvous, so that it survives the death of any rank.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from zerosim.train.models.catalogue import num_parameters_of
 
 _OWN_FILES = 32
 _FILES_OF_A_PEER = 2
-"""What a rank has open while the ranks connect, with room: a rank of 8 has 17 and more."""
+"""Open files of a rank during connection, with a margin: one of 8 ranks has 17 and more."""
 _GRACE_S = 4.0
-"""How long the other ranks have to notice that one is gone, and to write down where they were."""
+"""Time for the other ranks to notice that one is gone, and to record their positions."""
 _WORK = "zerosim.train.launch.worker:work"
 _ENOUGH = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
@@ -39,16 +39,16 @@ def launch(
     """Start `job.run.ranks` processes here and wait for them.
 
     Args:
-        server: what forks them.
-        port: of the loopback address, where the ranks meet; 0 for memory, without a port.
-        prepare: called when nothing stands in the way of the ranks but their folders.
+        server: forks the ranks.
+        port: the rendezvous port on loopback; 0 for memory, without a port.
+        prepare: called when only the ranks' folders remain to be checked.
 
     Raises:
         ConfigError: no port has that number.
-        EnvironmentFault: the port is in use, or the device cannot do what was asked.
-        RanksFailedError: a rank failed, was killed or fell silent; the others were ended.
-        RunError: they could not be watched any more; they were ended.
-        KeyboardInterrupt: a person, or whoever sent a signal, has had enough.
+        EnvironmentFault: the port is in use, or the device does not support the run.
+        RanksFailedError: a rank failed, was killed or hung; the others were ended.
+        RunError: the ranks could not be monitored any more; they were ended.
+        KeyboardInterrupt: interrupted by the user or a signal.
     """
     if not 0 <= port <= 65535:
         raise ConfigError(f"port is {port}: expected 1 to 65535, or 0 for a free one")
@@ -64,7 +64,7 @@ def _run(job: Job, server: ForkServer, rendezvous: dict[str, str]) -> dict[int, 
     on_gpu = job.run.device is DeviceKind.CUDA
     work = Work(_WORK, job.encode(), begins_anew=on_gpu)
     timeouts = RankTimeouts(stopped_s=job.run.timeout_s, grace_s=_GRACE_S)
-    # a backend that gives up by itself says more
+    # a backend that times out by itself has a better message
     folders = [folder for _, folder in job.engines]
     silence = Silence(folders, job.run.ranks, job.run.timeout_s + _GRACE_S)
     try:
@@ -81,7 +81,7 @@ def _run(job: Job, server: ForkServer, rendezvous: dict[str, str]) -> dict[int, 
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Have the signals that ask a program to end do what Ctrl-C does: the ranks are ended first.
+    """Let termination signals act like Ctrl-C: the ranks are ended first.
 
     One that is ignored, as by nohup, stays ignored.
     """
@@ -102,12 +102,12 @@ def _interruptible() -> Iterator[None]:
 
 
 def require_able(job: Job) -> None:
-    """See that this machine can compute what is asked for.
+    """Check that this machine can run the job.
 
     Raises:
-        EnvironmentFault: there is no such device, it cannot compute in that dtype, or a rank cannot
-            have as many files open as it needs.
-        ConfigError: the ranks cannot compute the model together, or it is for dry runs.
+        EnvironmentFault: there is no such device, it does not support the dtype, or a rank cannot
+            open as many files as it needs.
+        ConfigError: the ranks cannot compute the model together, or it is for dry runs only.
     """
     if job.run.model.is_large:
         raise ConfigError(
@@ -128,10 +128,10 @@ def require_able(job: Job) -> None:
 
 
 def require_device(run: RunConfig, config: EngineConfig) -> None:
-    """See that this machine can compute in the dtype, on the device that was asked for.
+    """Check that this machine supports the dtype on the requested device.
 
     Raises:
-        EnvironmentFault: there is no such device, or it cannot compute in that dtype.
+        EnvironmentFault: there is no such device, or it does not support the dtype.
     """
     if run.device is DeviceKind.CUDA and not torch.cuda.is_available():
         raise EnvironmentFault("device is cuda: expected a CUDA GPU, found none; try --device cpu")

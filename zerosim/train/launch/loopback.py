@@ -1,4 +1,4 @@
-"""The loopback interface, over which ranks of one host talk; asked without PyTorch."""
+"""The loopback interface, which ranks of one host use; queried without PyTorch."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from zerosim.base.errors import EnvironmentFault
 LOOPBACK = "127.0.0.1"
 _INTERFACES = {"linux": "lo", "darwin": "lo0"}
 _ANSWER_S = 10.0
-"""How long this host may take to answer itself."""
+"""Timeout for this host to answer itself."""
 
 
 def own_interface() -> dict[str, str]:
-    """What has the backends of a rank listen and talk on this host's loopback interface alone."""
+    """The settings that make the backends of a rank use this host's loopback interface alone."""
     name = _INTERFACES.get(sys.platform)
     return {"GLOO_SOCKET_IFNAME": name, "NCCL_SOCKET_IFNAME": name} if name else {}
 

@@ -1,4 +1,4 @@
-"""A run in which T ranks compute each layer together: who they are, and what each of them computes.
+"""A run in which T ranks compute each layer together: the groups, and the work of each rank.
 
     rank        0   1   2   3        with 4 ranks and T = 2
     tensor      0   1   0   1        position among those that compute together: 0, 1 and 2, 3

@@ -1,9 +1,9 @@
 """The ranks of one run: started together, watched with patience, and ended with haste.
 
-When a rank fails, the others are given a few seconds to notice and to write down where they were;
-what is left is killed: a trace holds whatever was written, so there is nothing to wait for.
-PyTorch's elastic agent is not used: its rendezvous keeps a state that it unpickles at a store that
-listens on every address, and one host needs neither.
+When a rank fails, the others are given a few seconds to notice and to record their positions; the
+rest is killed: a trace has all rows written so far, so there is nothing to wait for. PyTorch's
+elastic agent is not used: its rendezvous unpickles state from a store that listens on every
+address, and one host needs neither.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from zerosim.train.launch.silence import Silence
 
 _POLL_S = 0.02
 _LOOK_S = 0.5
-"""How often silent ranks are looked for."""
+"""Interval of checks for silent ranks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankTimeouts:
-    """How long ranks are waited for.
+    """Timeouts for ranks.
 
     Attributes:
-        stopped_s: while the server that forks them is stopped.
-        grace_s: once one has failed, for the others to notice and to say where they were.
-        deadline_s: in all.
+        stopped_s: while the fork server is stopped.
+        grace_s: after one has failed, for the others to notice and to record their positions.
+        deadline_s: for the whole run.
     """
 
     stopped_s: float
@@ -48,15 +48,15 @@ def run_ranks(
     """Start ranks and wait until all have ended, or must be.
 
     Args:
-        rendezvous: of `open_rendezvous`.
-        silence: whether they are silent for too long; None if nobody looks.
+        rendezvous: the result of `open_rendezvous`.
+        silence: tells whether they have been silent for too long; None for no check.
 
     Returns:
         The exit codes of those that ended by themselves, by rank; negative for a signal.
 
     Raises:
-        RunError: what forks them was stopped for too long.
-        EnvironmentFault: it cannot fork them.
+        RunError: the fork server was stopped for too long.
+        EnvironmentFault: the fork server cannot fork them.
     """
     count = str(num_ranks)
     environments = [

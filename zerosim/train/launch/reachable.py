@@ -1,4 +1,4 @@
-"""What of a process others can reach: the TCP sockets on which it listens."""
+"""The TCP sockets of a process that others can reach."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ListeningSocket:
     """A TCP socket that waits for connections.
 
     Attributes:
-        inode: by which a process that has it open knows it.
+        inode: identifies it for a process that has it open.
     """
 
     address: ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -27,7 +27,7 @@ class ListeningSocket:
 
     @property
     def is_private(self) -> bool:
-        """Whether this host alone can reach it."""
+        """Whether only this host can reach it."""
         mapped = getattr(self.address, "ipv4_mapped", None)
         return (mapped or self.address).is_loopback
 
@@ -37,10 +37,10 @@ class ListeningSocket:
 
 
 def beyond_loopback(pids: Iterable[int], port: int = 0) -> list[ListeningSocket]:
-    """What other hosts can reach of these processes.
+    """The sockets of these processes that other hosts can reach.
 
     Args:
-        port: whoever listens there is looked at as well; 0 for nobody else.
+        port: also check the listener of this port; 0 for none.
 
     Returns:
         Ascending by port; empty where the kernel does not tell (no /proc).

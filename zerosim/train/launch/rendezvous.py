@@ -1,8 +1,8 @@
-"""Where the ranks of one host find each other, and where they wait for each other.
+"""Where the ranks of one host find each other, and barriers between them.
 
-PyTorch's store and Gloo ask nobody who they are, so whoever reaches them is believed. Ranks of one
-host therefore meet in memory that only this user's processes can open, or at a port of the loopback
-address if one is asked for, and talk over loopback alone. docs/security.md says what is left.
+PyTorch's store and Gloo do not authenticate, so anyone who reaches them is trusted. Ranks of one
+host therefore meet in memory that only this user's processes can open, or at a loopback port on
+request, and communicate over loopback alone. docs/security.md lists the remaining risks.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from zerosim.base.errors import CollectiveError, EnvironmentFault, first_line
 from zerosim.train.launch.loopback import LOOPBACK, own_interface, require_loopback, take
 
 _METHOD = "ZEROSIM_RENDEZVOUS"
-"""The variable that tells a rank where the others are: an address for `init_process_group`."""
+"""The environment variable with the rendezvous address, for `init_process_group`."""
 
 
 @contextmanager
 def open_memory() -> Iterator[str]:
-    """Memory that processes of this user can open as a file, and nobody else; it has no name.
+    """Memory that only processes of this user can open, as a file; it has no name.
 
     Yields:
         Its address for `init_process_group`, in any process of this host.
@@ -42,7 +42,7 @@ def open_memory() -> Iterator[str]:
 
 @contextmanager
 def open_rendezvous(port: int | None = None) -> Iterator[dict[str, str]]:
-    """Where ranks of this host meet, whatever becomes of any of them.
+    """The rendezvous of this host's ranks, independent of the life of any of them.
 
     Args:
         port: of the loopback address, 0 for a free one; None for memory, without any port.
@@ -51,7 +51,7 @@ def open_rendezvous(port: int | None = None) -> Iterator[dict[str, str]]:
         Their variables for it.
 
     Raises:
-        EnvironmentFault: the port cannot be had, or there is no loopback.
+        EnvironmentFault: the port is not available, or there is no loopback.
     """
     require_loopback()
     found = own_interface() | {"MASTER_ADDR": LOOPBACK}
@@ -68,7 +68,7 @@ def open_rendezvous(port: int | None = None) -> Iterator[dict[str, str]]:
             f"a free one; leave --port out to do without"
         ) from None
     taken = door.getsockname()[1]
-    # it is told which socket to use, as it would listen on every address by itself
+    # it is given the socket, as by itself it would listen on every address
     store = TCPStore(
         LOOPBACK, taken, is_master=True, wait_for_workers=False, master_listen_fd=door.detach()
     )
@@ -86,13 +86,14 @@ class JoinedRanks:
     def meet(self, moment: str) -> None:
         """Wait until all ranks are here, over the store and not over the ranks' connections.
 
-        Between two such moments nothing is under way, so what all ranks sent is what all received.
+        Between two such moments nothing is in flight, so the bytes sent by all ranks are those
+        received.
 
         Args:
-            moment: another one each time.
+            moment: a new name each time.
 
         Raises:
-            CollectiveError: another rank did not come.
+            CollectiveError: another rank did not arrive.
         """
         key = f"zerosim: {moment}"
         try:
@@ -115,7 +116,7 @@ def join(backend: str | None, timeout_s: float) -> JoinedRanks:
     """Join the ranks that this process's environment names.
 
     Raises:
-        CollectiveError: another rank did not come.
+        CollectiveError: another rank did not arrive.
     """
     try:
         dist.init_process_group(
@@ -133,5 +134,5 @@ def join(backend: str | None, timeout_s: float) -> JoinedRanks:
 
 
 def _is_late(error: RuntimeError) -> bool:
-    """Whether a store waited for others in vain: one in memory says so by its words alone."""
+    """Whether a store timed out waiting for others: one in memory only says so in its message."""
     return isinstance(error, dist.DistError) or "timeout" in str(error).lower()

@@ -1,8 +1,8 @@
-"""Ranks of which none writes a row any more while a call is under way: they will never go on.
+"""Ranks without a new row during a call: they will never continue.
 
-A backend gives a collective up after its timeout, or does not: NCCL's own watchdog may wait for
-itself. So who started the ranks looks at the last row of each: one that stands still says so, and
-in which call (`Standstill`).
+A backend aborts a collective after its timeout, or never: NCCL's own watchdog may hang. The
+launcher therefore checks the last row of each rank: a hanging rank records that, and its call
+(`Standstill`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from zerosim.schema.rows import rank_file_name
 
 _TAIL_BYTES = 1 << 18
-"""A file ends in room for rows that did not come, 64 KiB at the most, and a row is shorter."""
+"""A file ends in up to 64 KiB reserved for further rows, and a row is shorter."""
 _STANDS = b'{"row":"standstill"'
 
 
@@ -23,7 +23,7 @@ class Silence:
     """How long the ranks of a run have been silent in a call.
 
     Attributes:
-        longest_s: after so long they are given up.
+        longest_s: the limit after which they are given up.
     """
 
     def __init__(self, folders: Sequence[Path], num_ranks: int, longest_s: float) -> None:
@@ -38,7 +38,7 @@ class Silence:
         self._rows: list[bytes] = []
 
     def is_over(self, now_s: float, ended: Sequence[int] = ()) -> bool:
-        """Whether all ranks that run have been silent for too long, and one of them in a call.
+        """Whether all running ranks have been silent for too long, at least one of them in a call.
 
         Args:
             ended: the ranks that have ended by themselves.

@@ -1,4 +1,4 @@
-"""What a rank trains and how, whoever started it: a process of its own, or a dry run."""
+"""The training of a rank, in a process of its own or in a dry run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from zerosim.train.models.tiling import tile_linears, tiled_units
 
 
 def make_engine(job: Job, config: EngineConfig, device: torch.device, data: RankGroup) -> Engine:
-    """A model that every rank builds alike, ready to train.
+    """A model, built identically on every rank, ready to train.
 
     Args:
         data: the ranks that its states are divided among.
@@ -38,7 +38,7 @@ def make_engine(job: Job, config: EngineConfig, device: torch.device, data: Rank
     run = job.run
     with on_host():
         model = build(run.model, run.seed, shape=run.shape)
-        if device.type != "cpu":  # where it is built; a fake parameter cannot be moved
+        if device.type != "cpu":  # its device at construction; a fake parameter cannot be moved
             model = model.to(device)
         config = _tiled(model, run, config)
         divide(model, run)
@@ -49,7 +49,7 @@ def make_engine(job: Job, config: EngineConfig, device: torch.device, data: Rank
 
 
 def _tiled(model: nn.Module, run: RunConfig, config: EngineConfig) -> EngineConfig:
-    """Cut the model's large linear layers, if that is asked for, and make units of the pieces."""
+    """Tile the model's large linear layers, if configured, and make units of the tiles."""
     if run.tiles == 1:
         return config
     blocks = config.units or tuple(name for name, _ in default_blocks(model))
@@ -58,7 +58,7 @@ def _tiled(model: nn.Module, run: RunConfig, config: EngineConfig) -> EngineConf
 
 
 def batches_of(run: RunConfig, data: RankGroup) -> Batches:
-    """What this rank reads.
+    """The input data of this rank.
 
     Args:
         data: the ranks that read different parts of the text.
@@ -73,7 +73,7 @@ def batches_of(run: RunConfig, data: RankGroup) -> Batches:
 
 
 def told(run: RunConfig, faults: Sequence[Fault], rank: int) -> RunConfig:
-    """A run's options as this rank is told them: otherwise than the others, on purpose."""
+    """A run's options for this rank: with an injected difference from the others."""
     for fault in faults:
         if fault.rank == rank and fault.kind is FaultKind.SEED:
             run = replace(run, seed=run.seed + 1)
@@ -88,14 +88,14 @@ def train_engine(
     read: Callable[[int, int], torch.Tensor],
     advance: Callable[[str], None],
 ) -> None:
-    """Do the steps of a run that are not done yet, and close the engine.
+    """Do the remaining steps of a run, and close the engine.
 
     Args:
         read: this rank's micro-batch, int64 [B, s + 1], given iteration and micro-step.
-        advance: told what each step was.
+        advance: called with the result of each step.
 
     Raises:
-        ConfigError: there is none left to do.
+        ConfigError: no step remains.
     """
     if engine.iteration >= steps:
         raise ConfigError(
@@ -125,10 +125,10 @@ def train_engine(
 def train_other(
     step: Step, steps: int, who: Implementation, advance: Callable[[str], None]
 ) -> None:
-    """Do the steps of a run with somebody else's.
+    """Do the steps of a run with another implementation.
 
     Args:
-        advance: told what each step was.
+        advance: called with the result of each step.
     """
     for iteration in range(steps):
         loss = step(iteration)

@@ -1,8 +1,8 @@
-"""What one rank does: join the others, train, and leave a trace, whatever happens.
+"""The work of one rank: join the others, train, and leave a trace in any case.
 
-Called in a process that `forking` forked, or by the command line inside a process that `torchrun`
-started. A rank that fails writes why, last in its own trace and in a file beside it, and tells it
-to who started it.
+Called in a process that `forking` forked, or by the command line in a process that `torchrun`
+started. A rank that fails writes the reason at the end of its own trace and in a file beside it,
+and reports it to its parent.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def run_job(job: Job, prepare: Callable[[], None], begun: list[Path]) -> None:
         begun: gets each folder when all ranks are about to write into it.
 
     Raises:
-        RunError: this rank could not go on; its trace says why.
+        RunError: this rank failed; its trace has the reason.
     """
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     device = _device(job.run)
@@ -83,14 +83,14 @@ def _train(
     run = told(job.run, job.faults, dist.get_rank())
     batches = batches_of(run, data)
     ours = isinstance(who, EngineConfig)
-    # until the trace has ended it may look at what was trained, and ask a framework about it
+    # until the trace has ended, it may inspect tensors and query a framework
     trained: Engine | Step | None = None
-    # outermost, so that a trace of what did not fit still says where everything lies
+    # outermost, so that a trace of an out-of-memory error still has the address map
     with (
         device_memory(run.device_bytes, device),
         trace(
             folder,
-            # with which options, `run` and the configuration say
+            # the options are in `run` and the configuration
             program="zerosim run" if ours else f"zerosim profiles: {who}",
             run=job.run.to_plain(),
             memory=run.memory,
@@ -138,7 +138,7 @@ def _join(run: RunConfig, device: torch.device) -> JoinedRanks:
 
 
 def _say_what_is_open() -> None:
-    """Say once on each host what of the run other hosts can reach."""
+    """List once per host the sockets that other hosts can reach."""
     if int(os.environ.get("LOCAL_RANK", "0")) != 0:
         return
     port = os.environ.get("MASTER_PORT", "")
@@ -163,7 +163,7 @@ def _share_a_device() -> None:
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[str], None]]:
     """A bar on the first rank's standard error, if a person is watching it."""
-    # a notebook asks for colours where nothing could move a cursor
+    # a notebook requests colours where the cursor cannot move
     if dist.get_rank() != 0 or not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -175,7 +175,7 @@ def _progress(total: int) -> Iterator[Callable[[str], None]]:
 
 
 def run_guarded(job: Job, prepare: Callable[[], None] = lambda: None) -> Exception | None:
-    """Run a job; whatever goes wrong is returned, and its traceback lies beside the trace.
+    """Run a job; an error is returned, with its traceback beside the trace.
 
     Args:
         prepare: as `run_job`'s.
@@ -191,14 +191,14 @@ def run_guarded(job: Job, prepare: Callable[[], None] = lambda: None) -> Excepti
 
 
 def _leave_traceback(folder: Path, error: Exception) -> None:
-    """Keep it for a programmer: users get one line of it, which needs no disk."""
+    """Save the traceback for a developer: users see one line of it, which needs no disk."""
     file = folder / ERROR_FILE.format(rank=os.environ.get("RANK", "0"))
-    with suppress(OSError):  # a full disk may be what went wrong
+    with suppress(OSError):  # a full disk may be the cause
         file.write_text("".join(traceback.format_exception(error)))
 
 
 def status_of(error: Exception) -> tuple[int, str]:
-    """The exit code of a rank that could not go on, and in one line why."""
+    """The exit code of a failed rank, and the reason in one line."""
     if isinstance(error, ZerosimError):
         return error.exit_code, str(error)
     return RunError.exit_code, f"{type(error).__name__}: {first_line(error)}"

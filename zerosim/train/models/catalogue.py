@@ -63,7 +63,7 @@ def gpt_config(name: ModelName | ModelFile, shape: Shape = _USUAL) -> GPTConfig:
     """The size of a GPT, where `shape` says so with another than its name stands for.
 
     Raises:
-        ConfigError: it is no GPT, or its heads do not divide the width.
+        ConfigError: it is not a GPT, or its heads do not divide the width.
     """
     config = trained_model(name, shape)
     if not isinstance(config, GPTConfig):
@@ -84,7 +84,7 @@ def build(
     from the same; the state of torch's own generators is left as it was.
 
     Args:
-        name: which model.
+        name: the model.
         seed: of the initial weights.
         tied: the head's matrix is the token embedding; not of the mlp.
         shape: in place of what the name stands for; not of the mlp.
@@ -94,8 +94,8 @@ def build(
         loss.
 
     Raises:
-        ConfigError: something was asked of a model that has no such thing, or a width that its
-            heads do not divide.
+        ConfigError: an option that the model does not have, or a width that its heads do not
+            divide.
     """
     if tied and name is ModelName.MLP:
         raise ConfigError("tied is True: the mlp has no two matrices of one shape, try gpt-tiny")

@@ -17,7 +17,7 @@ from zerosim.base.config.shapes import GPTConfig
 
 
 class Embedding(nn.Module):
-    """What a byte is and where it stands: (256 + s)h parameters."""
+    """The embedding of bytes and positions: (256 + s)h parameters."""
 
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class Head(nn.Module):
 
 
 class GPT(nn.Module):
-    """A byte-level GPT whose forward is its loss.
+    """A byte-level GPT whose forward returns its loss.
 
     It has L(12h^2 + 13h) + (512 + s)h + 2h parameters for L blocks of width h and context s;
     256h fewer if tied.
@@ -131,7 +131,7 @@ class GPT(nn.Module):
 
     @torch.no_grad()
     def _initialise(self) -> None:
-        """Draw every matrix so that what passes through it keeps its size; biases are 0.
+        """Initialize every matrix to preserve the scale of its input; biases are 0.
 
         As in GPT-2, a matrix that adds to its block's input starts smaller and the head at 0.02,
         so that the first guess is even. Embeddings start at 1, not at GPT-2's 0.02: against

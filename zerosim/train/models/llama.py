@@ -19,7 +19,7 @@ _EPSILON = 1e-5
 
 
 class LlamaAttention(nn.Module):
-    """Causal attention whose keys and values serve several queries each."""
+    """Causal attention with grouped queries: keys and values serve several queries each."""
 
     def __init__(self, config: LlamaConfig) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class LlamaAttention(nn.Module):
         return out
 
     def _angles(self, time: int, device: torch.device) -> Tensor:
-        """How far each pair of elements is turned at each position: [T, size / 2]."""
+        """The rotation angle of each pair of elements at each position: [T, size / 2]."""
         places = torch.arange(0, self.size, 2, device=device, dtype=torch.float32)
         return torch.outer(
             torch.arange(time, device=device, dtype=torch.float32),
@@ -112,7 +112,7 @@ class LlamaHead(nn.Module):
 
 
 class Llama(nn.Module):
-    """A Llama whose forward is its loss."""
+    """A Llama whose forward returns its loss."""
 
     def __init__(self, config: LlamaConfig) -> None:
         super().__init__()

@@ -21,10 +21,10 @@ class MLPConfig:
     """The size of an n-gram MLP.
 
     Attributes:
-        window: number of previous bytes that are read, k.
+        window: number of previous bytes in the input, k.
         embedding: size of a byte's vector, e.
         width: size of each of the three hidden layers, h.
-        context: number of guesses in a sequence.
+        context: number of predictions in a sequence.
     """
 
     window: int
@@ -34,7 +34,7 @@ class MLPConfig:
 
 
 class MLP(nn.Module):
-    """A byte n-gram MLP whose forward is its loss.
+    """A byte n-gram MLP whose forward returns its loss.
 
     It has 256e + (ke + 1)h + 2(h + 1)h + (h + 1)256 parameters.
     """
@@ -56,7 +56,7 @@ class MLP(nn.Module):
         """Score the byte after each position.
 
         Args:
-            tokens: int64 [B, T]. What stands before a sequence reads as zero bytes.
+            tokens: int64 [B, T]. Positions before a sequence read as zero bytes.
 
         Returns:
             Scores [B, T, 256] in the parameters' dtype.

@@ -1,8 +1,8 @@
-"""How a GPT is cut for tensor parallelism: each block's matrices, as Megatron-LM cuts them.
+"""Tensor parallelism of a GPT: each block's matrices are sharded as in Megatron-LM.
 
 Source: Shoeybi et al., "Megatron-LM" (arXiv 1909.08053), section 3: the first matrix of attention
-and of the MLP by columns, the second by rows. What is not cut (norms, embedding, head) every rank
-computes, all alike. Not imported with the package: DTensor takes a while.
+and of the MLP by columns, the second by rows. Other layers (norms, embedding, head) are replicated
+on every rank. Not imported with the package: DTensor is slow to import.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ PLAN: dict[str, type[ColwiseParallel | RowwiseParallel]] = {
     "mlp.0": ColwiseParallel,
     "mlp.2": RowwiseParallel,
 }
-"""How each matrix of a block is cut."""
+"""The sharding of each matrix of a block."""
 
 
 def divide_blocks(model: nn.Module, mesh: DeviceMesh, source: int | None = 0) -> None:
-    """Cut every block of a GPT among the ranks of a mesh with one axis.
+    """Shard every block of a GPT among the ranks of a mesh with one axis.
 
     The model's queries, keys and values lie behind one another in one matrix; its rows are put in
     the order of heads first, so that a slice of it is whole heads. The sums stay the same.
 
     Args:
         model: the same on every rank of the mesh, on its device.
-        source: rank within the mesh whose values are scattered; None for each rank to take its
-            part of its own, which sends nothing.
+        source: rank within the mesh that scatters its values; None for each rank to take its part
+            of its own, without communication.
 
     Raises:
-        ConfigError: it is no GPT, or its heads cannot be divided evenly.
+        ConfigError: it is not a GPT, or its heads cannot be divided evenly.
     """
     num_ranks = mesh.size()
     if not isinstance(model, GPT):
@@ -63,7 +63,7 @@ def divide_blocks(model: nn.Module, mesh: DeviceMesh, source: int | None = 0) ->
 
 
 class _ByHeads(nn.Module):
-    """Attention whose first matrix holds query, key and value of one head after another."""
+    """Attention whose first matrix has query, key and value of one head after another."""
 
     def __init__(self, attention: Any, num_ranks: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The text that the built-in models train on, and who reads which part of it when.
+"""The training text of the built-in models, and its distribution to ranks and steps.
 
 The text is the language reference that every Python carries for `help()` (`pydoc_data.topics`): 466
 KB of real prose and grammar, nothing to download. It differs a little from one version of Python to
@@ -55,17 +55,17 @@ def unigram_loss(text: bytes) -> float:
 class Batches:
     """The micro-batches of one rank, and of all ranks together.
 
-    A micro-batch depends on nothing but (seed, rank, iteration, micro-step). So one process can
-    rebuild what any number of ranks read, which is how a run is compared with one that is not
+    A micro-batch depends on nothing but (seed, rank, iteration, micro-step). One process can
+    therefore rebuild the input of any number of ranks, for the comparison with a run that is not
     distributed.
 
     Attributes:
-        seed: of the order of the data.
-        rank: whose micro-batches `at` returns.
-        num_ranks: how many ranks read together.
+        seed: seed of the order of the data.
+        rank: the rank of the micro-batches of `at`.
+        num_ranks: number of ranks that read together.
         batch: sequences in a micro-batch of one rank, B.
-        context: bytes guessed in a sequence, s.
-        text: what is read.
+        context: bytes predicted in a sequence, s.
+        text: the text to read.
     """
 
     seed: int

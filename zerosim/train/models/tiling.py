@@ -1,7 +1,7 @@
 """Memory-centric tiling: a large linear layer as several small ones that compute in turn.
 
-A layer is the largest thing that stage 3 must have whole: gathered to compute, and as a gradient.
-Cut into tiles, only the tile that computes need be there, and the ones that are fetched ahead.
+A layer is the largest object that stage 3 must have whole: gathered for computation, and as a
+gradient. With tiles, only the computing tile and the prefetched ones need to be present.
 Source: Rajbhandari et al., "ZeRO-Infinity" (arXiv 2104.07857), section 5.1.3.
 """
 
@@ -29,15 +29,15 @@ class TiledLinear(nn.Module):
     Stability of Numerical Algorithms", section 3.1).
 
     Attributes:
-        in_features, out_features: of the layer that was cut.
-        tiles: linear layers, whose outputs follow one another.
+        in_features, out_features: those of the original layer.
+        tiles: linear layers, whose outputs are concatenated.
     """
 
     def __init__(self, linear: nn.Linear, tiles: int) -> None:
-        """Copy the weights of `linear`, which is not needed any more.
+        """Copy the weights of `linear`, which is not needed afterwards.
 
         Args:
-            tiles: at most as many as there are outputs; their sizes differ by one at most.
+            tiles: at most the number of outputs; their sizes differ by at most one.
         """
         super().__init__()
         self.in_features = linear.in_features
@@ -54,20 +54,20 @@ class TiledLinear(nn.Module):
 def tile_linears(
     model: nn.Module, tiles: int, smallest_elements: int = SMALLEST_ELEMENTS
 ) -> tuple[str, ...]:
-    """Cut the large linear layers of a model, in place. Hooks of those layers are lost.
+    """Tile the large linear layers of a model, in place. Hooks of those layers are lost.
 
-    Layers whose weight another module has as well (tied weights) are left whole, and so are
-    subclasses of nn.Linear, whose owners may use the weight without calling them.
+    Layers with a weight shared by another module (tied weights) are left whole, and so are
+    subclasses of nn.Linear, whose parents may use the weight without calling them.
 
     Args:
         tiles: 1 leaves everything as it is.
         smallest_elements: a layer is cut if its weight has as many elements or more.
 
     Returns:
-        The names of the layers that were cut. `tiled_units` gives an engine's units then.
+        The names of the tiled layers. `tiled_units` then gives an engine's units.
 
     Raises:
-        ConfigError: a layer has fewer outputs than `tiles`, or there is none to cut.
+        ConfigError: a layer has fewer outputs than `tiles`, or there is no layer to tile.
     """
     if tiles == 1:
         return ()
@@ -93,11 +93,11 @@ def tile_linears(
 
 
 def tiled_units(model: nn.Module, blocks: Iterable[str]) -> tuple[str, ...]:
-    """Which modules of a tiled model should communicate together: `EngineConfig.units`.
+    """The modules of a tiled model that should be units: `EngineConfig.units`.
 
-    A block without tiles stays one unit. One with tiles is taken apart: each tile is a unit, and so
-    is each largest module beside them that has none. What such a block holds directly, as
-    parameters of its own, belongs to the root.
+    A block without tiles stays one unit. One with tiles is split: each tile is a unit, and so is
+    each largest module without tiles beside them. The block's own direct parameters belong to the
+    root.
 
     Args:
         blocks: names of modules that communicate together while nothing is tiled, as they were
@@ -119,7 +119,7 @@ def _without_tiles(name: str, module: nn.Module) -> Iterator[str]:
 
 
 def _tile(weight: Tensor, bias: Tensor | None) -> nn.Linear:
-    """A layer of its own with these rows of a weight."""
+    """A separate layer with these rows of a weight."""
     tile = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
     tile.weight = _copy(weight)
     if bias is not None:

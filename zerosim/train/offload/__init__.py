@@ -1,14 +1,14 @@
-"""Tiers beside the device: copies to and from the host's memory, and the disk.
+"""Tiers off the device: copies to and from host memory, and the disk.
 
-    copies      between device and host, in order, beside what is computed
-    disk        what a rank keeps on a disk: `DiskFiles`
+    copies      between device and host, in order, overlapped with computation
+    disk        a rank's state on a disk: `DiskFiles`
     dry         the disk of a dry run: `DryDisk`
-    commits     which versions of its files make up a state that is complete
-    folder      whose a folder is, and what its file system can do
-    files       one file: set aside, written, read
-    layout      what stands in it, and how large it is
+    commits     the versions of files that make up a complete state
+    folder      the owner of a folder, and the abilities of its file system
+    files       one file: allocated, written, read
+    layout      its format and size
     blocks      checksums
-    pool        bounded host memory that waits for the disk
+    pool        bounded host memory for reads and writes
     workers     the threads that read and write
 
 After ZeRO-Offload (arXiv 2101.06840) and ZeRO-Infinity (arXiv 2104.07857).

@@ -1,10 +1,10 @@
 """Checksums of blocks of 1 MiB, three times as fast as CRC-32.
 
-A block is seen as 64-bit words x. Its checksum is the sum of w * x modulo 2**64, with fixed odd
+A block is treated as 64-bit words x. Its checksum is the sum of w * x modulo 2**64, with fixed odd
 weights w (Carter and Wegman 1979, "Universal classes of hash functions"): the weight of word i of
 page p is U[i] * V[p]. Since an odd weight has an inverse, one changed word always changes the sum.
-Several changed words, a page lost or two exchanged go unnoticed by a chance of 2**-64; or where
-only the words' highest bits changed, as two flips of bit 63 cancel each other.
+Several changed words, a lost page or two exchanged pages go undetected with probability 2**-64; or
+if only the words' highest bits changed, as two flips of bit 63 cancel.
 
 With CRC-32 (zlib, 4 GB/s on a core) a fast disk waits for the processor; this takes 13 GB/s.
 """
@@ -38,8 +38,8 @@ def checksums(source: torch.Tensor, last_page: torch.Tensor) -> torch.Tensor:
     """The checksum of each block of a file.
 
     Args:
-        source: uint8, its whole pages are taken.
-        last_page: uint8, what follows them, with zeros up to a whole page; or nothing.
+        source: uint8; its whole pages are used.
+        last_page: uint8, the rest, padded with zeros to a whole page; or nothing.
 
     Returns:
         int64, one for each begun block.

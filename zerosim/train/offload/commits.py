@@ -1,8 +1,8 @@
-"""What a rank has committed: which version of each file is part of a state that is complete.
+"""The commits of a rank: which version of each file belongs to a complete state.
 
-A rank keeps its last two commits, in files that replace each other at once (written beside, flushed
-to the disk, renamed). Two, because ranks commit one after another: if some died before they had,
-the others still have the state before. A commit's file is one line of JSON and its CRC-32.
+A rank keeps its last two commits, in files that are replaced atomically (written beside, flushed to
+the disk, renamed). Two, because ranks commit one after another: if some died before their commit,
+the others still have the previous state. A commit's file is one line of JSON and its CRC-32.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from zerosim.train.offload.files import DiskFile
 from zerosim.train.offload.layout import Version
 
 SLOTS = 2
-"""Files of a name: what the last commit refers to, and what is being written."""
+"""Files per name: that of the last commit, and that being written."""
 _LONGEST_NAME = 200
-"""Bytes of a file's name, of 255 that Linux allows."""
+"""Maximum length of a file's name in bytes, of Linux's 255."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class SavedState:
     """A state that was committed.
 
     Attributes:
-        sequence: commits are counted from 1.
-        values: what the program gave to `commit`.
+        sequence: number of the commit, counted from 1.
+        values: the program's argument of `commit`.
     """
 
     sequence: int
@@ -43,7 +43,7 @@ class Commit:
     """A commit of one rank.
 
     Attributes:
-        versions: by name, what belongs to the state.
+        versions: the versions of the state, by name.
     """
 
     sequence: int
@@ -53,7 +53,7 @@ class Commit:
 
 
 def rank_folder(folder: Path, rank: int) -> Path:
-    """Where a rank keeps its files."""
+    """The folder of a rank's files."""
     return folder / f"rank-{rank}"
 
 
@@ -66,10 +66,10 @@ def file_of(folder: Path, name: str, slot: int) -> DiskFile:
 
 
 def empty(folder: Path) -> Commit:
-    """Remove what an earlier run left in a rank's folder: first the commits, then the rest.
+    """Remove the files of an earlier run in a rank's folder: first the commits, then the rest.
 
     Returns:
-        What a rank begins with that has committed nothing.
+        The initial state of a rank without commits.
 
     Raises:
         EnvironmentFault: it could not be done.
@@ -86,10 +86,10 @@ def empty(folder: Path) -> Commit:
 
 
 def go_back(folder: Path, sequence: int) -> Commit:
-    """The commit of a rank that has this sequence; later ones are removed.
+    """The commit of a rank with this sequence number; later ones are removed.
 
     Raises:
-        DiskError: there is none, its files are not complete, or a later one could not be removed.
+        DiskError: there is none, its files are incomplete, or a later one could not be removed.
     """
     commits, problems = _read(folder)
     found = [commit for commit in commits if commit.sequence == sequence]
@@ -112,7 +112,7 @@ def go_back(folder: Path, sequence: int) -> Commit:
 
 
 def set_aside(folder: Path, sequence: int) -> None:
-    """Forget a commit of a rank, because what it refers to is damaged.
+    """Discard a commit of a rank, because its files are damaged.
 
     Raises:
         DiskError: it could not be done.
@@ -154,7 +154,7 @@ def newest_state(folder: Path, num_ranks: int) -> SavedState | None:
         return SavedState(sequence, own[0][sequence].values)
     if problems or newest > 1:
         by_rank = ", ".join(f"{rank}: {sorted(commits)}" for rank, commits in enumerate(own))
-        # of an older state files are written over by design: the newest one's trouble is the cause
+        # files of an older state are overwritten by design: the newest one's error is the cause
         _, why = max(problems, default=(0, "expected one in common"))
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise DiskError(
@@ -165,7 +165,7 @@ def newest_state(folder: Path, num_ranks: int) -> SavedState | None:
 
 
 def write_commit(folder: Path, commit: Commit) -> None:
-    """Make a commit the last one of a rank, or leave everything as it was.
+    """Make a commit the last one of a rank, or leave everything unchanged.
 
     Raises:
         DiskError: it could not be written.
@@ -195,7 +195,7 @@ def write_commit(folder: Path, commit: Commit) -> None:
 
 
 def _read(folder: Path) -> tuple[list[Commit], list[str]]:
-    """The commits of a rank that can be read, the newest first, and why others cannot."""
+    """The readable commits of a rank, newest first, and the errors of the others."""
     commits, problems = [], []
     for path in sorted(folder.glob("commit-*.json")):
         try:
@@ -206,7 +206,7 @@ def _read(folder: Path) -> tuple[list[Commit], list[str]]:
 
 
 def _inspect(folder: Path, commit: Commit) -> None:
-    """See that the files of a commit are there, and of its versions."""
+    """Check that the files of a commit exist, in its versions."""
     for name, version in commit.versions.items():
         file_of(folder, name, version.slot).inspect(version)
 

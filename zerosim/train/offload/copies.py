@@ -1,7 +1,7 @@
-"""Copies between the tiers of this rank, beside what is computed.
+"""Copies between the tiers of this rank, overlapped with computation.
 
-One thread does them in the order of asking, so that a copy may rely on those before it. On CUDA the
-thread has a stream of its own, and what is on the host is pinned.
+One thread does them in order of issue, so that a copy may rely on earlier ones. On CUDA the thread
+has a stream of its own, and host memory is pinned.
 """
 
 from __future__ import annotations
@@ -42,11 +42,10 @@ class Copies:
         """Copy `source` over `target`, under the labels of the caller.
 
         Args:
-            target, source: of one shape and dtype; to be left alone until the handle was waited
-                for.
+            target, source: of one shape and dtype; must stay untouched until a wait for the handle.
             way: the tiers of `source` and of `target`.
-            after: what must be over first.
-            then: called on the thread of the copies when it is over.
+            after: the work that must end first.
+            then: called on the copying thread at the end.
         """
 
         def work() -> None:
@@ -77,18 +76,18 @@ class Copies:
         return TensorHandle(self._executor.submit(work), source)
 
     def close(self) -> None:
-        """End the thread once what was asked for is over."""
+        """End the thread after all pending copies."""
         self._executor.close()
 
 
 def _synchronize(*tensors: torch.Tensor) -> None:
-    """Have the copies of this thread over, where one of them is on a GPU."""
+    """Synchronize the copies of this thread, if a tensor is on a GPU."""
     if any(tensor.is_cuda for tensor in tensors):
         torch.cuda.current_stream().synchronize()
 
 
 def request_of(source: torch.Tensor, way: tuple[Tier, Tier]) -> CopyRequest:
-    """What a copy of this tensor is recorded as."""
+    """How a copy of this tensor is recorded."""
     return CopyRequest(
         origin=way[0],
         target=way[1],

@@ -1,13 +1,13 @@
-"""What a rank keeps on a disk: ZeRO-Infinity's third tier.
+"""A rank's state on a disk: ZeRO-Infinity's third tier.
 
     folder/rank-N/NAME.slot-0, NAME.slot-1      a name's bytes, in two versions
     folder/rank-N/commit-0.json, commit-1.json  the rank's last two commits
     folder/rank-N/lock                          taken while a process uses it
 
-A name has two files. What the last commit refers to is never written over: a write goes to the
-other file, so the last good state survives whatever happens to a write. After `commit` on all ranks
-the files change places. A rank may therefore write again only when all ranks have committed; in a
-training any collective between two updates sees to that.
+A name has two files. The file of the last commit is never overwritten: a write goes to the other
+file, so the last good state survives any failed write. After `commit` on all ranks the files swap.
+A rank may therefore write again only after all ranks have committed; in a training, any collective
+between two updates ensures that.
 
 Source: ZeRO-Infinity (arXiv 2104.07857), sections 5.1.2 and 6.3 (DeepNVMe): asynchronous bulk reads
 and writes, a small pool of pinned buffers. Commits and checksums are zerosim's own.
@@ -50,7 +50,7 @@ THREADS = 4
 
 
 class Disk(Protocol):
-    """What one rank keeps on a disk, by name."""
+    """The state of one rank on a disk, by name."""
 
     def buffer(self, num_bytes: int) -> Buffer:
         """A buffer of the pool, when one is free.
@@ -65,10 +65,10 @@ class Disk(Protocol):
     def write(
         self, name: str, source: torch.Tensor, *, on_done: Callable[[], None] | None = None
     ) -> Handle:
-        """Write a tensor's bytes as the next version of `name`, beside what is computed."""
+        """Write a tensor's bytes as the next version of `name`, in the background."""
 
     def read(self, name: str, into: torch.Tensor) -> Handle:
-        """Fill a tensor with the latest version of `name`, beside what is computed."""
+        """Fill a tensor with the latest version of `name`, in the background."""
 
     def commit(self, state: Mapping[str, object]) -> None:
         """Make all that was written so far the last good state, at once or not at all."""
@@ -77,13 +77,13 @@ class Disk(Protocol):
         """See that all that the last commit refers to is undamaged."""
 
     def close(self) -> None:
-        """Wait for what was asked for; let go of memory and files."""
+        """Wait for pending requests; release memory and files."""
 
 
 class DiskFiles:
-    """What one rank keeps on a disk, in files. Implements `Disk`.
+    """The state of one rank on a disk, in files. Implements `Disk`.
 
-    After a failure everything that is asked for later fails with the same error, `commit` with it.
+    After a failure, all later requests fail with the same error, including `commit`.
 
     Attributes:
         folder: the rank's own.
@@ -103,15 +103,15 @@ class DiskFiles:
     ) -> None:
         """Take the rank's folder, and begin with nothing, or with a state that was committed.
 
-        Beginning with nothing removes what an earlier run left in the rank's folder; beginning with
-        a state, the commits after it.
+        Starting without a state removes the files of an earlier run in the rank's folder; starting
+        with a state removes later commits.
 
         Args:
-            folder: of all ranks; created if missing.
-            buffers: most of them in use at once.
-            buffer_bytes: size of the largest file, without what the format adds.
-            threads: how many files are read or written at once.
-            state: what `last_good` found.
+            folder: folder of all ranks; created if missing.
+            buffers: maximum number of buffers in use at once.
+            buffer_bytes: size of the largest file, without the format's overhead.
+            threads: number of files read or written at once.
+            state: the result of `last_good`.
 
         Raises:
             EnvironmentFault: the folder cannot be written, or another process uses it.
@@ -166,7 +166,7 @@ class DiskFiles:
     def write(
         self, name: str, source: torch.Tensor, *, on_done: Callable[[], None] | None = None
     ) -> Handle:
-        """Write a tensor's bytes as the next version of `name`, beside what is computed.
+        """Write a tensor's bytes as the next version of `name`, in the background.
 
         Args:
             source: contiguous, in the host's memory; to be left alone until the write is over.
@@ -197,9 +197,9 @@ class DiskFiles:
         return job
 
     def read(self, name: str, into: torch.Tensor) -> Handle:
-        """Fill a tensor with the latest version of `name`, beside what is computed.
+        """Fill a tensor with the latest version of `name`, in the background.
 
-        A write that was asked for before is over first.
+        An earlier write of that name ends first.
 
         Args:
             into: contiguous, in the host's memory, of as many bytes as were written.
@@ -229,7 +229,7 @@ class DiskFiles:
         """Make all that was written so far the last good state, at once or not at all.
 
         Args:
-            state: what a program needs to go on from it, as JSON values.
+            state: the program's values for resuming, as JSON values.
 
         Raises:
             DiskError: something was not written; the state before remains the last good one.
@@ -248,7 +248,7 @@ class DiskFiles:
             try:
                 write_commit(self.folder, commit)
             except DiskError as error:
-                self._workers.fail(error)  # which of the two states is on the disk is not known
+                self._workers.fail(error)  # it is unknown which of the two states is on the disk
                 raise
             self._sequence, self._committed = commit.sequence, commit.versions
 
@@ -256,8 +256,8 @@ class DiskFiles:
         """Read all that the last commit refers to, and see that it is undamaged.
 
         Raises:
-            DiskError: it is not. The commit is set aside: the one before it is the last good state
-                then, if there is one.
+            DiskError: the state is not safe. The commit is discarded: the previous one is then the
+                last good state, if there is one.
         """
         for name, version in self._committed.items():
             buffer = self.buffer(version.num_bytes)
@@ -272,7 +272,7 @@ class DiskFiles:
                 buffer.release()
 
     def close(self) -> None:
-        """End the threads once what was asked for is over; let go of memory and folder."""
+        """End the threads after all pending requests; release memory and folder."""
         self._workers.close()
         self._pool.close()
         os.close(self._lock)
@@ -288,7 +288,7 @@ class DiskFiles:
         """Have the disk set room aside for both files, so that it is full now or never.
 
         Args:
-            spared: what the last commit refers to: that file is left alone.
+            spared: the file of the last commit, which is left untouched.
         """
         for slot in range(SLOTS):
             is_known = self._allocated.get((name, slot)) == num_bytes
@@ -302,7 +302,7 @@ class DiskFiles:
 
 
 def request_of(tensor: torch.Tensor, origin: Tier, target: Tier) -> CopyRequest:
-    """What a copy between these tiers is recorded as."""
+    """How a copy between these tiers is recorded."""
     return CopyRequest(
         origin=origin,
         target=target,

@@ -1,6 +1,6 @@
-"""The disk of a dry run: nothing is written, and every copy is recorded.
+"""The disk of a dry run: nothing is written, but every copy is recorded.
 
-A copy is done when it is asked for, in the thread that asks, as `DryExecutor` does collectives.
+A copy is done on issue, on the calling thread, as collectives are by `DryExecutor`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from zerosim.train.offload.pool import Buffer, Pool, released_by
 
 
 class DryDisk:
-    """What one rank would keep on a disk. Implements `Disk`."""
+    """The state that one rank would have on a disk. Implements `Disk`."""
 
     def __init__(self, *, buffers: int, buffer_bytes: int) -> None:
         """Begin with nothing; arguments as of `DiskFiles`."""
@@ -29,7 +29,7 @@ class DryDisk:
         """A buffer of the pool.
 
         Raises:
-            RuntimeError: none is free, and nothing is under way that would give one back.
+            RuntimeError: no buffer is free, and no request in progress would release one.
         """
         buffer = self.try_buffer(num_bytes)
         if buffer is None:
@@ -56,10 +56,10 @@ class DryDisk:
         """Nothing is kept."""
 
     def check(self) -> None:
-        """Nothing is there."""
+        """There is no state."""
 
     def close(self) -> None:
-        """Let go of memory."""
+        """Release the memory."""
         self._pool.close()
 
     def _copy(

@@ -32,7 +32,7 @@ class DiskFile:
     """One of the files of a name.
 
     Attributes:
-        path: where it lies.
+        path: its path.
     """
 
     def __init__(self, path: Path, name: str) -> None:
@@ -40,7 +40,7 @@ class DiskFile:
         self._name = name
 
     def allocate(self, num_bytes: int) -> None:
-        """Create the file for so many bytes, and have the disk set its room aside.
+        """Create the file with its space allocated on the disk.
 
         Raises:
             DiskError: there is no room, or it cannot be created.
@@ -54,7 +54,7 @@ class DiskFile:
     def write(
         self, source: torch.Tensor, version: Version, staging: torch.Tensor, *, direct: bool
     ) -> None:
-        """Replace what is in the file.
+        """Replace the contents of the file.
 
         Args:
             source: contiguous, on the CPU.
@@ -81,7 +81,7 @@ class DiskFile:
     def read(
         self, into: torch.Tensor, version: Version, staging: torch.Tensor, *, direct: bool
     ) -> None:
-        """Fill a tensor with what was written as this version.
+        """Fill a tensor with the contents of this version.
 
         Args: as `write`.
 
@@ -109,7 +109,8 @@ class DiskFile:
                 )
 
     def inspect(self, version: Version) -> None:
-        """See that the file is there, long enough, and of this version; its bytes are not read.
+        """Check that the file exists, is long enough, and has this version, without reading its
+        bytes.
 
         Raises:
             DiskError: it is not.
@@ -121,7 +122,7 @@ class DiskFile:
         self._decoded(version, trailer)
 
     def sync(self, version: Version) -> None:
-        """Return when what was written is on the disk.
+        """Return when written data is on the disk.
 
         Raises:
             DiskError: the file is gone, or the disk failed.
@@ -187,7 +188,7 @@ def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _memory(data: torch.Tensor) -> memoryview:
-    """What system calls take; the tensor must be kept alive."""
+    """The argument of system calls; the tensor must be kept alive."""
     if not data.numel():
         return memoryview(bytearray())
     view: memoryview = _memory_at(data.data_ptr(), data.numel(), _WRITABLE)
@@ -202,7 +203,7 @@ def _divide(data: torch.Tensor, staging: torch.Tensor) -> tuple[torch.Tensor, to
 
 
 def _last_page(rest: torch.Tensor, tail: int) -> torch.Tensor:
-    """The page that data does not fill; nothing if there is none."""
+    """The incomplete last page; nothing if there is none."""
     return rest[: PAGE_BYTES if tail else 0]
 
 
@@ -213,7 +214,9 @@ def _direct(pages: torch.Tensor, *, wanted: bool) -> int:
 def _move(
     call: Callable[[int, Sequence[memoryview], int], int], file: int, views: list[memoryview]
 ) -> int:
-    """Read or write all of it from the file's beginning on; returns how many bytes came through."""
+    """Read or write everything from the file's beginning; returns the number of bytes
+    transferred.
+    """
     moved = 0
     while views := [view for view in views if len(view)]:
         count = call(file, views, moved)

@@ -1,4 +1,4 @@
-"""A rank's folder on a disk: whose it is, and what its file system can do."""
+"""A rank's folder on a disk: its owner, and the abilities of its file system."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def take(folder: Path) -> int:
 
 
 def supports_direct(folder: Path) -> bool:
-    """Whether the file system lets reads and writes pass the page cache by."""
+    """Whether the file system supports direct I/O, which bypasses the page cache."""
     path = folder / "direct.probe"
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_DIRECT | os.O_CLOEXEC, 0o644))

@@ -1,4 +1,4 @@
-"""How a file of the disk tier is laid out, and what its trailer says.
+"""The layout of a file of the disk tier, and its trailer.
 
     bytes | trailer: mark, generation, number of bytes, name, checksum of itself, of each block | 0
 
@@ -20,17 +20,17 @@ _HEAD = struct.Struct("<8sQQII")
 
 
 def in_pages(num_bytes: int) -> int:
-    """So many bytes, padded to whole pages."""
+    """The number of bytes, padded to whole pages."""
     return -(-num_bytes // PAGE_BYTES) * PAGE_BYTES
 
 
 def trailer_bytes(num_bytes: int) -> int:
-    """What stands behind so many bytes in a file, without the padding."""
+    """Size of the trailer of a file with so many bytes, without padding."""
     return _HEAD.size + CHECKSUM_BYTES * -(-num_bytes // BLOCK_BYTES)
 
 
 def bytes_on_disk(num_bytes: int) -> int:
-    """What a file of so many bytes occupies, and what one write or read of it moves.
+    """Size of a file with so many bytes of data, and of one write or read of it.
 
     The bytes, 32 for the trailer's head, 8 for each begun block of 1 MiB, all in pages of 4096.
     """
@@ -44,12 +44,12 @@ def staging_bytes(num_bytes: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What a file should hold.
+    """The expected identity of a file.
 
     Attributes:
         slot: which of the name's two files it is in.
-        generation: the commit that it was written for.
-        num_bytes: without trailer and padding.
+        generation: the commit of its version.
+        num_bytes: size without trailer and padding.
     """
 
     slot: int
@@ -71,7 +71,7 @@ def decode(name: str, version: Version, trailer: bytes) -> list[int]:
     """The checksums of the blocks, if the trailer is complete and of this name and version.
 
     Raises:
-        ValueError: it is not; the message says what was found and what was expected.
+        ValueError: the trailer is not as expected; the message has both values.
     """
     mark, generation, num_bytes, found_name, own = _HEAD.unpack_from(trailer)
     sums = trailer[_HEAD.size :]

@@ -1,7 +1,7 @@
 """A bounded pool of host memory that waits for the disk.
 
-All of it is allocated once. A buffer is asked for, filled by a read or by the caller, and released
-by whoever used it last; who asks while none is free waits, and the wait is recorded as one for the
+All of it is allocated once. A buffer is acquired, filled by a read or by the caller, and released
+by its last user; a request without a free buffer waits, and the wait is recorded as one for the
 copy whose end released the buffer. Source: ZeRO-Infinity (arXiv 2104.07857), section 6.3.
 """
 
@@ -47,7 +47,7 @@ def released_by(awaited: labels.Awaited) -> Iterator[None]:
 
 
 def pool_bytes(buffers: int, buffer_bytes: int, threads: int) -> int:
-    """What a pool allocates: each buffer in whole pages, a staging area for each thread, a page."""
+    """Size of a pool: each buffer in whole pages, a staging area for each thread, a page."""
     return buffers * in_pages(buffer_bytes) + threads * staging_bytes(buffer_bytes) + PAGE_BYTES
 
 
@@ -64,14 +64,14 @@ class Buffer:
         self._place: torch.Tensor | None = place
 
     def release(self) -> None:
-        """Give it back; nothing may use `tensor` any more. Twice is once."""
+        """Release it; `tensor` must not be used any more. A second call has no effect."""
         place, self._place = self._place, None
         if place is not None:
             self._pool.take_back(place)
 
 
 class Pool:
-    """So many buffers of one size, for several threads.
+    """Buffers of one size, shared by several threads.
 
     Attributes:
         staging: memory for each thread of the store.
@@ -81,8 +81,8 @@ class Pool:
         """Allocate all of it.
 
         Args:
-            buffers: 1 or more.
-            buffer_bytes: size of the largest that will be asked for.
+            buffers: at least 1.
+            buffer_bytes: size of the largest request.
         """
         assert buffers >= 1, f"{buffers} buffers"
         self._buffer_bytes = buffer_bytes
@@ -122,7 +122,7 @@ class Pool:
             self._changed.notify()
 
     def close(self) -> None:
-        """To the next trace, memory that is still alive is no buffer of a store."""
+        """For the next trace, live memory is not a buffer of a store."""
         release(self._memory)
 
     def _wait(self) -> None:
@@ -145,5 +145,5 @@ def _ask_for_huge_pages(memory: torch.Tensor) -> None:
 
 
 def _address(memory: torch.Tensor) -> int:
-    """Where memory begins; 0 of a dry run's, which is nowhere."""
+    """The address of memory; 0 for a dry run's, which has none."""
     return 0 if isinstance(memory, FakeTensor) else memory.data_ptr()

@@ -1,7 +1,7 @@
 """The threads that read and write: each does a whole file, so that the kernel counts it apart.
 
-Files are begun in the order of asking; those of one name follow one another. What a thread has read
-or written the kernel tells in /proc/thread-self/io, which is why one file stays on one thread.
+Files are started in order of issue; those of one name run one after another. The kernel counts a
+thread's reads and writes in /proc/thread-self/io, so one file stays on one thread.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from zerosim.train.offload.pool import released_by
 
 
 class Station:
-    """What a thread of the store has for itself.
+    """The private state of a thread of the store.
 
     Attributes:
         staging: memory for the end of a file.
-        counter: what the kernel counts for this thread.
+        counter: the kernel's counters of this thread.
     """
 
     def __init__(self, staging: torch.Tensor) -> None:
@@ -38,9 +38,9 @@ Work = Callable[[Station], None]
 
 
 class FileJob:
-    """A file on its way from or to the disk: the handle of who asked for it.
+    """A file in progress from or to the disk: the caller's handle.
 
-    The thread lets go of the work, hence of its buffers, before it says that it is over.
+    The thread drops the work, hence its buffers, before it reports the end.
 
     Attributes:
         error: why it failed, once it is over.
@@ -59,7 +59,7 @@ class FileJob:
         self._awaited = labels.Awaited()
 
     def wait(self) -> None:
-        """Block this thread until the bytes are where they should be.
+        """Block this thread until the bytes are in place.
 
         Raises:
             DiskError: they are not.
@@ -97,14 +97,14 @@ class FileJob:
             work()
         except ZerosimError as error:
             self.error = self.error or error
-        except Exception as error:  # noqa: BLE001 - whoever waits is told
+        except Exception as error:  # noqa: BLE001 - the waiter gets the error
             failed = DiskError(f"{self._labels.purpose} failed: {first_line(error)}")
             failed.__cause__ = error
             self.error = self.error or failed
 
 
 class Workers:
-    """Threads that do jobs in the order of asking. After a failure all later ones fail likewise."""
+    """Threads that run jobs in order of issue. After a failure, all later jobs fail likewise."""
 
     def __init__(self, staging: Sequence[torch.Tensor]) -> None:
         """Start a thread for each of these pieces of memory."""
@@ -129,19 +129,19 @@ class Workers:
         """Queue a job; return at once.
 
         Args:
-            after: begin only when this one, asked for earlier, is over.
-            on_done: called on the thread when it is over, whether or not it succeeded.
+            after: start only after the end of this earlier job.
+            on_done: called on the thread at the end, successful or not.
         """
         job = FileJob(work, after, on_done)
         self._queue.put(job)
         return job
 
     def fail(self, error: ZerosimError) -> None:
-        """Let everything that is asked for later fail with this error."""
+        """Let all later requests fail with this error."""
         self._failed = self._failed or error
 
     def close(self) -> None:
-        """End the threads once what was asked for is over."""
+        """End the threads after all pending jobs."""
         for _ in self._threads:
             self._queue.put(None)
         for thread in self._threads:
@@ -160,14 +160,14 @@ class Workers:
 
 @dataclass(frozen=True, slots=True)
 class CountedBytes:
-    """Bytes that a thread read and wrote; None where the kernel does not say."""
+    """Bytes that a thread read and wrote; None if the kernel does not tell."""
 
     read: int | None
     written: int | None
 
 
 class Counter:
-    """What the kernel has counted for the calling thread: bytes of `read` and `write` calls."""
+    """The kernel's counters of the calling thread: bytes of `read` and `write` calls."""
 
     def __init__(self) -> None:
         """Open this thread's own figures; some kernels do not keep them."""
@@ -181,7 +181,7 @@ class Counter:
         self._before = self._read(own=True)
 
     def end(self) -> CountedBytes:
-        """What was moved since `begin`."""
+        """Bytes moved since `begin`."""
         after = self._read(own=False)
         if self._before is None or after is None:
             return CountedBytes(None, None)
@@ -199,7 +199,7 @@ class Counter:
         return read + (len(text) if own else 0), written
 
     def close(self) -> None:
-        """Let go of the figures."""
+        """Release the counters."""
         if self._file is not None:
             os.close(self._file)
             self._file = None

@@ -1,14 +1,14 @@
-"""Who is at fault, in a sentence: of a run that ended badly, that hangs, or that went well.
+"""The culprit in a sentence: of a run that failed, hangs, or succeeded.
 
-    calls       the calls of each group, and the first place where ranks disagree
-    ranks       how far each rank came and how it ended; `processes` whether it still runs
-    values      where checksums begin to differ; `speed` who is slow
-    structure   who did not call what the others call: `contradictions`, `endings`, `waiting`, and
-                the `evidence` that they share
-    findings    what is said; `wording` how
+    calls       the calls of each group, and the first position where ranks disagree
+    ranks       the progress and end of each rank; `processes` whether it still runs
+    values      the first difference of checksums; `speed` slow ranks and links
+    structure   ranks with missing or different calls: `contradictions`, `endings`, `waiting`, and
+                their shared `evidence`
+    findings    the result; `wording` its words
 
-It stands on the trace as `verify` and `graph` read it. What was made to go wrong on purpose
-(`zerosim.schema.faults`) it does not look at.
+It reads the trace through `verify` and `graph`. It does not look at the injected faults
+(`zerosim.schema.faults`).
 """
 
 from zerosim.verify.diagnosis.diagnose import diagnose, diagnose_dumps, diagnose_folder

@@ -1,7 +1,7 @@
-"""The calls of a group, rank by rank, and the first place where the ranks disagree.
+"""The calls of a group, rank by rank, and the first position where the ranks disagree.
 
-Calls match by position (`record.match_collectives`). Where they do not fit, the rank that is alone
-is the culprit; of two that disagree the one that does not do what it did in the iteration before.
+Calls match by position (`record.match_collectives`). At a mismatch, the rank that differs from all
+others is the culprit; of two that disagree, the one that deviates from its previous iteration.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from zerosim.verify.diagnosis.differing import MESSAGES, differences, is_alike
 
 _CONTEXT = 3
 _MOST_MOVED = 64
-"""A rank is looked for at most so many calls ahead of the others, or behind."""
+"""Maximum number of calls to search ahead of the others, or behind."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupCalls:
-    """A group and what each of its ranks called in it, in order.
+    """A group and the calls of each of its ranks, in order.
 
     Attributes:
         calls: by rank; all begin with the same sequence number.
@@ -38,16 +38,16 @@ class GroupCalls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disagreement:
-    """The first place of a group where its ranks disagree.
+    """The first position of a group where its ranks disagree.
 
     Attributes:
         position: in the lists of `GroupCalls`.
-        expected: what should have been called there; None if that cannot be said. Of a message
-            the end that the culprit lacks.
-        called: what each rank called there; not in it who called nothing.
-        culprits: who did not call as it should; empty if that cannot be said.
-        lacking: who called nothing.
-        reference: a rank that did as it should.
+        expected: the call that was due there; None if unknown. For a message, the end that the
+            culprit lacks.
+        called: the call of each rank there; ranks without one are missing.
+        culprits: ranks that did not call as they should; empty if unknown.
+        lacking: ranks without a call.
+        reference: a rank that called as it should.
     """
 
     group: GroupCalls
@@ -60,7 +60,7 @@ class Disagreement:
 
 
 def groups_of(trace: Trace) -> list[GroupCalls]:
-    """Every group of several ranks with the calls of all of its ranks that left a trace."""
+    """Every group of several ranks with the calls of all of its ranks with a trace."""
     left_out = alike_ranks(trace.manifest) | set(trace.lacks)
     found: dict[tuple[str, tuple[int, ...]], dict[int, list[Event]]] = {}
     for rank in trace.ranks:
@@ -87,7 +87,7 @@ def groups_of(trace: Trace) -> list[GroupCalls]:
 
 
 def disagreement(group: GroupCalls) -> Disagreement | None:
-    """Where the ranks of a group disagree first; None if they never do."""
+    """The first position where the ranks of a group disagree; None if they never do."""
     lists = group.calls
     if len(lists) < 2:
         return None
@@ -147,7 +147,7 @@ def _judged(
         position=position,
         expected=expected,
         called=called,
-        # who called something else is the reason, and who waits for it elsewhere is not
+        # the rank with a different call is the reason, not a rank waiting for it elsewhere
         culprits=culprits,
         lacking=lacking,
         reference=None if right is None else right[0],
@@ -155,7 +155,7 @@ def _judged(
 
 
 def _other_end(group: GroupCalls, rank: int, position: int, end: Event) -> Event:
-    """A rank's call for a message of which the other rank's is known: as it made it before."""
+    """A rank's call for a message whose other end is known, as it made it before."""
     before = group.calls[rank][:position]
     like = next((one for one in reversed(before) if is_alike(one, end)), None)
     return replace(
@@ -191,11 +191,11 @@ def _sides(called: Mapping[int, Event]) -> list[list[int]]:
 def _is_usual(group: GroupCalls, rank: int, position: int) -> bool | None:
     """Whether a rank made this call as in an earlier iteration; None if there was none like it.
 
-    As then it comes after the same call of its phase, or is the first in it.
+    The earlier call followed the same call of its phase, or was the first in it.
     """
     calls = group.calls[rank]
     event = calls[position]
-    if event.iteration < 0:  # nobody said where iterations begin
+    if event.iteration < 0:  # the program does not mark iterations
         earlier = _earlier(calls, position)
         return None if earlier is None else is_alike(calls[earlier], event)
     for place in range(position - 1, -1, -1):
@@ -224,7 +224,7 @@ def _phase_of(event: Event) -> tuple[int, int, Phase]:
 
 
 def _earlier(calls: Sequence[Event], position: int) -> int | None:
-    """The last place before where the same calls had been made."""
+    """The last position at which the same calls had been made."""
     for length in range(min(_CONTEXT, position), 0, -1):
         context = calls[position - length : position]
         for place in range(position - 1, length - 1, -1):
@@ -236,12 +236,12 @@ def _earlier(calls: Sequence[Event], position: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """How a rank's calls continue, beside those of the others.
+    """A rank's calls, aligned with those of the others.
 
     Attributes:
-        left_out: so many of the others' calls it left out.
-        more: so many it made more.
-        is_swapped: it made two in the other order.
+        left_out: number of the others' calls that it lacks.
+        more: number of its additional calls.
+        is_swapped: it made two calls in reverse order.
     """
 
     left_out: int = 0
@@ -251,7 +251,7 @@ class Shift:
 
 
 def shift_of(found: Disagreement, culprit: int) -> Shift | None:
-    """What the culprit did in place of what it should have; None if no shift explains it."""
+    """The culprit's calls in place of the correct ones; None if no shift explains them."""
     known = [] if found.reference is None else found.group.calls[found.reference]
     own = found.group.calls[culprit][found.position :]
     right = _foreseen(known, found.position)
@@ -280,13 +280,13 @@ def _same(one: Event, other: Event) -> bool:
 
 
 def _fits(one: Sequence[Event], other: Sequence[Event]) -> bool:
-    """Whether calls begin alike; a unit's of forward is not that of its backward."""
+    """Whether calls begin equally; a unit's in forward is not that in its backward."""
     pairs = zip(one[:_CONTEXT], other[:_CONTEXT], strict=False)
     return all(_same(a, b) and a.phase is b.phase for a, b in pairs)
 
 
 def _foreseen(calls: Sequence[Event], position: int) -> list[Event]:
-    """What a rank called from here on, and would have, as after the same calls before."""
+    """A rank's calls from here on, and those due, as after the same calls before."""
     made = list(calls[position:])
     if not made:
         return made
@@ -299,5 +299,5 @@ def _foreseen(calls: Sequence[Event], position: int) -> list[Event]:
 
 
 def is_after_steps(event: Event) -> bool:
-    """Whether a call belongs to no optimizer step: it comes after the last one, or between."""
+    """Whether a call belongs to no optimizer step: after the last one, or in between."""
     return event.phase in (Phase.OUTSIDE, Phase.SETUP)

@@ -1,4 +1,4 @@
-"""Checksums of ranks held against each other: what a finding about them is made with."""
+"""Comparison of checksums between ranks: helpers for findings."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from zerosim.schema.events import Checksum, Event, Held, Phase
 from zerosim.verify.diagnosis.findings import Finding
 
 ORDER = {Phase.FORWARD: 0, Phase.BACKWARD: 1, Phase.UPDATE: 2, Phase.OUTSIDE: 3, Phase.SETUP: -1}
-"""Of phases in an iteration."""
+"""The order of phases in an iteration."""
 Key = tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedFinding:
-    """A finding and where in the training it belongs, so that the first one can be told."""
+    """A finding and its position in the training, so that the first one can be chosen."""
 
     at: Key
     finding: Finding
 
 
 def at_call(event: Event, number: int) -> Key:
-    """Where a call belongs, among others of its phase by its number."""
+    """The position of a call, among others of its phase by its id."""
     return (event.iteration, ORDER[event.phase], 0, number)
 
 
@@ -38,7 +38,7 @@ def by_event(trace: Trace, held: Held) -> dict[tuple[int, int], Checksum]:
 
 
 def minority(values: Mapping[int, object]) -> tuple[tuple[int, ...], bool]:
-    """The ranks that have another value than most; all, and False, where no value has most."""
+    """The ranks that differ from the majority; all, and False, without a majority."""
     sides: dict[object, list[int]] = {}
     for rank, value in values.items():
         sides.setdefault(value, []).append(rank)

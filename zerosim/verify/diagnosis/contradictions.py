@@ -1,4 +1,4 @@
-"""Ranks that called something else than the others."""
+"""Ranks that called something different from the others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from zerosim.verify.diagnosis.findings import Finding, Place, Wrong
 
 
 def contradiction(run: ObservedRun, found: Disagreement) -> Finding:
-    """What the rank did that called something else."""
+    """What a rank with a different call did."""
     expected = found.expected
     if expected is None or not found.culprits:
         return _undecided(found)
@@ -51,7 +51,7 @@ def _deed(
     expected: Event,
     shift: Shift | None,
 ) -> tuple[Wrong, str, Event]:
-    """What a culprit did: its name, a sentence, and the call that it is about."""
+    """The action of a culprit: its name, a sentence, and the call concerned."""
     different = differences(own, expected)
     fields = {
         "who": wording.ranks(found.culprits),
@@ -96,7 +96,7 @@ def _before(found: Disagreement, rank: int) -> Event | None:
 
 
 def _stopped_stepping(found: Disagreement, culprit: int) -> bool:
-    """Whether a rank has called nothing of a step since, and the others are in a later one."""
+    """Whether a rank has made no call of a step since, and the others are in a later one."""
     own = found.group.calls[culprit]
     expected = found.expected
     if expected is None or is_after_steps(expected) or not is_after_steps(own[found.position]):
@@ -107,7 +107,7 @@ def _stopped_stepping(found: Disagreement, culprit: int) -> bool:
 
 
 def _undecided(found: Disagreement) -> Finding:
-    """Ranks disagree, and nothing says who is right."""
+    """Ranks disagree, and the culprit is unknown."""
     told = list(sides(found))
     one = next(iter(found.called.values()))
     return Finding(

@@ -1,4 +1,4 @@
-"""All that is looked for, in the order in which one thing explains another."""
+"""All checks, in the order in which one finding explains another."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from zerosim.verify.diagnosis.unready import unready
 from zerosim.verify.diagnosis.values import checked_iterations, value_findings
 
 _SETTLED = 10
-"""So many iterations a run that goes on has done before it is said to be slow."""
+"""Number of completed iterations before a running program is called slow."""
 
 
 def diagnose_folder(folder: Path, *, patience_s: float = PATIENCE_S) -> Diagnosis:
-    """Likewise of a trace's folder, whose ranks may still write.
+    """Diagnose a trace's folder, whose ranks may still be writing.
 
     Raises:
         TraceError: it cannot be read.
@@ -42,10 +42,10 @@ def diagnose_folder(folder: Path, *, patience_s: float = PATIENCE_S) -> Diagnosi
 
 
 def diagnose_dumps(paths: Sequence[Path]) -> Diagnosis:
-    """Likewise of Flight Recorder's dumps, which tell what was enqueued.
+    """Diagnose Flight Recorder's dumps, which have the enqueued calls.
 
     Raises:
-        TraceError: one is no dump, hostile or damaged.
+        TraceError: a file is not a dump, is hostile or damaged.
     """
     dumps = read_dumps(paths)
     found = diagnose(dumps.trace, ProcessStates(), patience_s=0)
@@ -55,11 +55,11 @@ def diagnose_dumps(paths: Sequence[Path]) -> Diagnosis:
 def diagnose(
     trace: Trace, seen: ProcessStates | None = None, *, patience_s: float = PATIENCE_S
 ) -> Diagnosis:
-    """Say who is at fault.
+    """Find the culprit.
 
     Args:
-        seen: what is known of the ranks' processes; by default they are looked for.
-        patience_s: ranks that others have waited for that long, and no shorter, hang.
+        seen: the state of the ranks' processes; determined here by default.
+        patience_s: a rank hangs if others have waited for it at least this long.
 
     Returns:
         The diagnosis; without findings if nothing is wrong.
@@ -113,7 +113,7 @@ def _failed(trace: Trace) -> str:
 
 
 def _cut_off(run: ObservedRun) -> str:
-    """That ranks left no last row, and what was under way on the device; "" if they did."""
+    """A note that ranks left no last row, with the calls pending on the device; "" if they did."""
     gone = [state for state in run.states.values() if state.is_gone]
     if not gone:
         return ""

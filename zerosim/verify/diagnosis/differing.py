@@ -1,4 +1,4 @@
-"""In what two calls differ that should be one."""
+"""Differences between two calls that should match."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from zerosim.schema.events import OF_MICRO_BATCHES, Event, Op
 
 MESSAGES = (Op.SEND, Op.RECEIVE)
 _UNSIZED = frozenset({Op.BARRIER, Op.ALL_TO_ALL, Op.GATHER, Op.SCATTER})
-"""Ranks may give these other sizes."""
+"""Operations in which ranks may pass different sizes."""
 
 
 def differences(one: Event, other: Event) -> set[str]:
-    """In what two calls differ that should be one collective."""
+    """Differences between two calls that should be one collective."""
     if one.op in MESSAGES and other.op in MESSAGES:
         return _differences_of_ends(one, other)
     found = set()
@@ -29,7 +29,7 @@ def differences(one: Event, other: Event) -> set[str]:
 
 
 def _differences_of_ends(one: Event, other: Event) -> set[str]:
-    """Likewise two calls that are the ends of one message, or the same end of two."""
+    """Differences between two calls that are the ends of one message, or the same end of two."""
     found = set()
     if one.purpose in OF_MICRO_BATCHES and other.purpose in OF_MICRO_BATCHES:
         if one.purpose is not other.purpose:
@@ -46,5 +46,5 @@ def _differences_of_ends(one: Event, other: Event) -> set[str]:
 
 
 def is_alike(one: Event, other: Event) -> bool:
-    """Whether two calls do the same, in whichever iteration."""
+    """Whether two calls are equal, regardless of the iteration."""
     return not differences(one, other) - {"iteration"}

@@ -102,7 +102,7 @@ def _failed(run: ObservedRun, state: RankState, found: Sequence[Disagreement]) -
 
 
 def _passed(expected: Event, state: RankState) -> bool:
-    """Whether a rank was beyond the phase of a call when it failed."""
+    """Whether a rank was past the phase of a call when it failed."""
     assert state.failure is not None
     there, here = moment_of(expected), moment_of(state.failure)
     return here[0] > there[0] or (here[:2] == there[:2] and here[2] > there[2])
@@ -130,7 +130,7 @@ def _died(
         awaited if len(awaited) < len(run.states) else []
     )
     if everybody and not is_lost:
-        # all were ended; one that others had waited for long was no longer there before
+        # all were killed; one that others had waited for long had ended before
         suspects = [
             state
             for state in awaited
@@ -172,7 +172,7 @@ def _died(
 
 
 def _closed_by(run: ObservedRun) -> list[int]:
-    """The ranks whose connections others saw closed, those that left no word first."""
+    """The ranks whose connections others saw closed, those without a message first."""
     addresses = {
         socket.local: state.rank
         for state in run.states.values()
@@ -197,7 +197,7 @@ def _failed_calls(state: RankState) -> Iterator[Event]:
 
 
 def lost(run: ObservedRun) -> Iterator[Finding]:
-    """Ranks that failed because of others, none of which is seen to be at fault."""
+    """Ranks that failed because of others, without a visible culprit."""
     failed = [state for state in run.states.values() if state.failure is not None]
     if not failed:
         return
@@ -206,7 +206,7 @@ def lost(run: ObservedRun) -> Iterator[Finding]:
     assert first.failure is not None
     going_on = [s for s in run.states.values() if s.alive and s.failure is None and not s.has_ended]
     if going_on and run.until_ns - first.failure.time_ns < run.patience_s * 1e9:
-        return  # who is at fault may be about to be gone
+        return  # the culprit may be about to end
     waited = first.failure.waiting_for
     unknown = sorted(set(range(run.trace.manifest.num_ranks)) - set(run.states))
     ranks = tuple(unknown) or (first.rank,)

@@ -1,4 +1,4 @@
-"""What findings rest on: who called what, who waits how long, what all did alike."""
+"""Evidence of findings: calls of each rank, waiting times, last common calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zerosim.verify.diagnosis.findings import Wrong
 from zerosim.verify.diagnosis.ranks import RankState
 
 PATIENCE_S = 3.0
-"""Ranks that wait for another one for less are not said to hang: it may be on its way."""
+"""A rank that others wait for less than this does not count as hanging: it may be on its way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class ObservedRun:
     """All that structure is found from.
 
     Attributes:
-        until_ns: now, of a run that goes on; else when the last rank was seen.
+        until_ns: now, for a running program; else the last sign of any rank.
     """
 
     trace: Trace
@@ -36,27 +36,27 @@ class ObservedRun:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether all that had not ended stood still until they were ended."""
+        """Whether all ranks that did not end hung until they were killed."""
         left = [state for state in self.states.values() if not state.has_ended]
         return bool(left) and all(state.is_cut_off for state in left)
 
 
 def contradicts(found: Disagreement) -> bool:
-    """Whether ranks called different things, which no waiting mends."""
+    """Whether ranks called different things, which no waiting resolves."""
     calls = list(found.called.values())
     return any(differences(calls[0], other) for other in calls[1:])
 
 
 def since(found: Disagreement) -> int:
-    """When the first rank made this call, on its clock."""
+    """The time of the first rank's call, on its clock."""
     return min((event.issue_ns for event in found.called.values()), default=2**63)
 
 
 def next_of(rank: int, found: Sequence[Disagreement]) -> Disagreement | None:
-    """What a rank would have called first of what it lacks; None if it lacks nothing.
+    """The first call that a rank lacks; None if it lacks none.
 
-    Of a group that is what the others called first. Messages wait on several ways at once: of these
-    it is the one that came first in the rank's iterations before.
+    In a group, that is the first call of the others. Messages wait in several directions at once:
+    among these it is the first in the rank's earlier iterations.
     """
     lacked = [one for one in found if rank in one.lacking and one.called]
     first = min(lacked, key=since, default=None)
@@ -66,7 +66,7 @@ def next_of(rank: int, found: Sequence[Disagreement]) -> Disagreement | None:
 
 
 def _turn(rank: int, found: Disagreement) -> tuple[int, bool, int]:
-    """When a rank would come to a message: as it did when it last made the same call."""
+    """When a message is due on a rank: as when it last made the same call."""
     end = next(iter(found.called.values()))
     before = found.group.calls[rank][: found.position]
     like = next((one for one in reversed(before) if is_alike(one, end)), None)
@@ -74,7 +74,7 @@ def _turn(rank: int, found: Disagreement) -> tuple[int, bool, int]:
 
 
 def sides(found: Disagreement) -> Iterator[str]:
-    """Who called what, those that called alike together."""
+    """The calls of ranks, with equal ones grouped."""
     said: dict[str, list[int]] = {}
     for rank, event in found.called.items():
         text = f"{wording.call(event, with_size=True)}{wording.at(event.source)}"
@@ -87,7 +87,8 @@ def sides(found: Disagreement) -> Iterator[str]:
 
 
 def called_by(found: Disagreement, expected: Event, *, first: bool = False) -> str:
-    """Who called what was expected, or its other end: "which ranks 0 and 2 called from t.py:8".
+    """The ranks that made the expected call, or its other end: "which ranks 0 and 2 called from
+    t.py:8".
 
     Args:
         first: they did before the culprits.
@@ -111,7 +112,7 @@ def number(found: Disagreement) -> int:
 
 
 def waits(run: ObservedRun, found: Disagreement) -> str:
-    """Who has waited how long."""
+    """The waiting ranks and their waiting times."""
     those = waiting(run, found)
     if not those:
         return ""
@@ -124,7 +125,7 @@ def waits(run: ObservedRun, found: Disagreement) -> str:
 
 
 def waiting(run: ObservedRun, found: Disagreement) -> list[int]:
-    """Those whose call is not over."""
+    """Ranks with a call that has not ended."""
     return [
         rank
         for rank, event in found.called.items()
@@ -135,7 +136,7 @@ def waiting(run: ObservedRun, found: Disagreement) -> list[int]:
 
 
 def waited_ns(run: ObservedRun, found: Disagreement) -> int:
-    """How long those who called have waited."""
+    """The waiting times of ranks that made the call."""
     times = []
     for rank in waiting(run, found):
         event = found.called[rank]
@@ -145,7 +146,7 @@ def waited_ns(run: ObservedRun, found: Disagreement) -> int:
 
 
 def common(found: Disagreement) -> str:
-    """The last call that all made alike."""
+    """The last call that all ranks made equally."""
     position = found.position - 1
     calls = [one[position] for one in found.group.calls.values() if 0 <= position < len(one)]
     if len(calls) < len(found.group.calls) or not calls:
@@ -154,6 +155,6 @@ def common(found: Disagreement) -> str:
 
 
 def advice(about: Wrong | str, **values: object) -> str:
-    """What to try."""
+    """Advice."""
     key = about.name.lower() if isinstance(about, Wrong) else about
     return wording.said(f"advice.{key}", **values)

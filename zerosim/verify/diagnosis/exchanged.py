@@ -1,4 +1,4 @@
-"""What ranks give to calls and get from them, and messages at their two ends."""
+"""Inputs and outputs of calls, and messages at both ends."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _too_large(
 def _zeros(
     zeros: Mapping[tuple[int, int, int], list[tuple[Event, bool]]],
 ) -> Iterator[PlacedFinding]:
-    """A rank whose gradients are all nothing, where those of others are not."""
+    """A rank with zero gradients where those of others are not zero."""
     for (rank, iteration, micro_step), own in zeros.items():
         others = [
             one
@@ -156,7 +156,7 @@ def _different_result(events: Mapping[int, Event], crcs: Mapping[int, int]) -> F
 
 
 def of_messages(trace: Trace) -> Iterator[PlacedFinding]:
-    """Messages of a ring that did not arrive as they were sent."""
+    """Messages of a ring that differ between sender and receiver."""
     given, results = by_event(trace, Held.GIVEN), by_event(trace, Held.RESULT)
     sent: dict[tuple[object, ...], list[tuple[Event, Event, Checksum]]] = defaultdict(list)
     received: dict[tuple[object, ...], list[tuple[Event, Event, Checksum]]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""What a diagnosis says."""
+"""The result of a diagnosis."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SAID = Words.beside(__file__)
 
 
 class Wrong(StrEnum):
-    """What a rank does that it should not."""
+    """The kinds of fault of a rank."""
 
     LEFT_OUT = "left out a call"
     MORE = "made a call more"
@@ -41,7 +41,7 @@ class Wrong(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where in the training, as far as it is known."""
+    """A position in the training, as far as known."""
 
     iteration: int = -1
     phase: str = ""
@@ -52,7 +52,7 @@ class Place:
 
     @classmethod
     def of(cls, event: Event) -> Place:
-        """Where a call belongs."""
+        """The position of a call."""
         return cls(
             iteration=event.iteration,
             phase=event.phase.value,
@@ -65,15 +65,14 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that is wrong, with who did it.
+    """One fault, with its culprit.
 
     Attributes:
-        ranks: whose doing it is; of a link the one that sends and the one that receives; of what
-            cannot be decided all that may have done it.
-        place: of the call, or of the value.
-        sentence: all of it in a sentence.
-        evidence: what it rests on, a sentence each.
-        advice: what to try.
+        ranks: the culprits; for a link, sender and receiver; if undecided, all candidates.
+        place: position of the call or value.
+        sentence: the finding in one sentence.
+        evidence: its evidence, one sentence each.
+        advice: the next thing to try.
     """
 
     wrong: Wrong
@@ -86,15 +85,15 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """What is wrong with a run.
+    """The faults of a run.
 
     Attributes:
-        findings: the first is the reason, others are of other ranks or places; empty if nothing
-            is wrong.
-        looked_at: what was looked at, in words.
-        notes: what could not be looked at, a sentence each.
+        findings: the first is the cause, others concern other ranks or places; empty if there is no
+            fault.
+        looked_at: what was examined, in words.
+        notes: what could not be examined, one sentence each.
         is_running: ranks still run.
-        failed: the first call that ended in an error, in words, if nobody is found to be at fault.
+        failed: the first call that ended in an error, in words, if there is no culprit.
     """
 
     findings: tuple[Finding, ...]

@@ -1,4 +1,4 @@
-"""What ranks keep: replicas that differ, and what changed while nobody writes it."""
+"""States of ranks: replicas that differ, and states that changed without an update."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Moment = tuple[int, Phase, str, str]
 
 
 def _replicated(trace: Trace) -> list[tuple[tuple[int, ...], tuple[str, ...]]]:
-    """Groups of ranks, and the roles of what all of a group keep alike."""
+    """Groups of ranks, and the roles of states that are replicated in a group."""
     config = trace.manifest.config
     together = trace.manifest.run.get("tensor_parallel", 1)
     stage = config.get("stage")
@@ -97,7 +97,7 @@ def _other_state(
 
 
 def of_changes(trace: Trace) -> Iterator[PlacedFinding]:
-    """What one rank has changed while nobody writes it, and the others have not."""
+    """A state that one rank changed without an update, and the others did not."""
     changes: dict[tuple[int, Phase, str, str], dict[int, bool]] = defaultdict(dict)
     for rank in trace.ranks:
         kept = _kept_by(rank)

@@ -1,8 +1,8 @@
 """The messages from one rank to another outside of any collective, as a group of two has its calls.
 
-The n-th send from a to b is the n-th that b receives from a. What a pipeline's messages carry says
-their labels: purpose, iteration and micro-batch are the same at both ends. Of others only size and
-dtype are compared: when a program sends and when it receives may be two iterations.
+The n-th send from a to b is the n-th that b receives from a. Messages of a pipeline have labels:
+purpose, iteration and micro-batch are equal at both ends. For others, only size and dtype are
+compared: send and receive may belong to different iterations.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Way = tuple[str, int, int]
 
 
 def ways_of(trace: Trace) -> list[GroupCalls]:
-    """Every way that messages took, with what its two ranks called.
+    """Every path of messages, with the calls of its two ranks.
 
-    Not of a rank that received from any rank (whose messages those were is known only when it has
-    waited for them), and not of an imported trace, which may lack the first ones.
+    Without ranks that received from any rank (the sender is known only after the wait), and without
+    imported traces, which may lack the first messages.
     """
     if trace.manifest.source is Source.IMPORTED:
         return []
@@ -55,7 +55,7 @@ def ways_of(trace: Trace) -> list[GroupCalls]:
 
 
 def _way(name: str, ends: tuple[int, int], calls: dict[int, list[Event]]) -> GroupCalls:
-    """What both ends called; of a pipeline from the first iteration on that both have.
+    """The calls of both ends; for a pipeline, from the first iteration on that both have.
 
     Recording may begin in the midst of one.
     """
@@ -99,9 +99,9 @@ def with_other_peer(run: ObservedRun, found: Disagreement) -> Finding | None:
 
 
 def passed_by(run: ObservedRun, found: Disagreement) -> Finding | None:
-    """A message that a rank left out: it waits in a call that came after it in iterations before.
+    """A message that a rank skipped: it waits in a call that came later in earlier iterations.
 
-    Ranks then wait for each other in a circle, and the others where they should.
+    Ranks then wait for each other in a cycle, and the others where they should.
     """
     expected = found.expected
     if not found.group.is_way or expected is None:
@@ -155,7 +155,7 @@ def _made_before(group: GroupCalls, rank: int, call: Event) -> Event | None:
 def _exchanged(
     run: ObservedRun, found: Disagreement, suspect: int
 ) -> Iterator[tuple[Event, Event]]:
-    """What a rank called that is on its way to the wrong one, and the other end where it lacks."""
+    """A rank's message to a wrong rank, and the other end that is missing."""
     end = found.group.ranks.index(suspect)
     for group in run.groups:
         if group is found.group or not group.is_way or group.ranks[end] != suspect:

@@ -1,4 +1,4 @@
-"""Whether the ranks of a trace are still running, and what time it is on their clocks."""
+"""Whether the ranks of a trace are still running, and the current time on their clocks."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _NS = 10**9
 
 @dataclass(frozen=True, slots=True)
 class ProcessStates:
-    """What is known of the processes of a trace.
+    """The state of a trace's processes.
 
     Attributes:
-        alive: by rank; a rank of another host, or of a trace that was brought here, is not in it.
-        now_ns: on the ranks' clock; None if none of them runs.
+        alive: by rank; without ranks of another host, or of a trace copied to this one.
+        now_ns: time on the ranks' clock; None if none is running.
     """
 
     alive: dict[int, bool] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class ProcessStates:
 
 
 def look(trace: Trace) -> ProcessStates:
-    """See which ranks run on this host."""
+    """Determine which ranks run on this host."""
     if trace.manifest.source in (Source.IMPORTED, Source.SIMULATED, Source.PREDICTED):
         return ProcessStates()
     host = socket.gethostname()
@@ -38,7 +38,7 @@ def look(trace: Trace) -> ProcessStates:
 
 
 def _runs(rank: RankTrace) -> bool:
-    """Whether its process is there, and began before its trace did."""
+    """Whether its process exists, and began before its trace did."""
     try:
         text = Path(f"/proc/{rank.header.pid}/stat").read_text()
         booted_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)

@@ -1,4 +1,4 @@
-"""How far each rank came, and how it ended."""
+"""The progress of each rank, and its end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Moment = tuple[int, int, int]
 
 
 def moment_of(thing: Event | Failure | WireSample) -> Moment:
-    """Where in the training something is, so that it can be compared."""
+    """A position in the training, for comparisons."""
     phase = thing.phase
     at_end = _ORDER[phase] if phase is not Phase.SETUP else -1
     return thing.iteration, getattr(thing, "micro_step", 0), at_end
@@ -28,9 +28,9 @@ class RankState:
     """One rank as it was last seen.
 
     Attributes:
-        alive: whether its process runs; None if that cannot be known.
-        tells_end: whether its trace would say that it had ended.
-        until_ns: until when it is known to have been: now, or its last row.
+        alive: whether its process runs; None if unknown.
+        tells_end: whether its trace would record its end.
+        until_ns: the last time at which it is known to have run: now, or its last row.
     """
 
     trace: RankTrace
@@ -50,23 +50,23 @@ class RankState:
 
     @property
     def failed_by_itself(self) -> bool:
-        """Whether it failed, and not because of another rank."""
+        """Whether it failed, not because of another rank."""
         return self.failure is not None and not self.failure.peer_lost
 
     @property
     def has_ended(self) -> bool:
-        """Whether it left in order."""
+        """Whether it ended properly."""
         return self.trace.complete and self.failure is None
 
     @property
     def is_gone(self) -> bool:
-        """Whether it left no word, and runs no more as far as is known."""
+        """Whether it left no message, and does not run as far as is known."""
         is_open = not self.trace.complete and self.failure is None
         return self.tells_end and is_open and self.alive is not True
 
     @cached_property
     def last_ns(self) -> int:
-        """When it wrote its last row."""
+        """The time of its last row."""
         times = [self.trace.header.clock_ns]
         times += [sample.time_ns for sample in self.trace.wire_samples[-1:]]
         for column in ("issue_ns", "start_ns", "end_ns"):
@@ -78,12 +78,12 @@ class RankState:
 
     @property
     def seen_ns(self) -> int:
-        """When it was last seen, also of one that wrote no row about what it did."""
+        """The last sign of the rank, including rows that are not events."""
         return max([self.last_ns, *(one.time_ns for one in self.trace.standstills[-1:])])
 
     @cached_property
     def open_events(self) -> list[Event]:
-        """What it has begun and not ended, in order."""
+        """Its open events, in order."""
         return [
             event
             for number in self.trace.unfinished
@@ -92,17 +92,17 @@ class RankState:
 
     @cached_property
     def over_ns(self) -> Callable[[Event], int | None]:
-        """What says when an event was over; of a device's call, when the device had done it."""
+        """Tells when an event ended; for a device's call, when the device completed it."""
         return over_times(self.trace)
 
     @property
     def open_calls(self) -> list[Event]:
-        """Of those its calls."""
+        """The open calls."""
         return [event for event in self.open_events if event.kind is Kind.COLLECTIVE]
 
     @cached_property
     def moment(self) -> Moment:
-        """Where it was last."""
+        """Its last position."""
         found = [moment_of(one) for one in self.trace.wire_samples[-1:]]
         if self.failure is not None and self.failure.op is None:
             found.append(moment_of(self.failure))
@@ -110,18 +110,18 @@ class RankState:
 
     @property
     def standing(self) -> tuple[str, ...]:
-        """The lines where it stands still, the innermost first; empty if it went on, or did not."""
+        """The lines at which it hangs, innermost first; empty if it continued, or did not hang."""
         last = self.trace.standstills[-1:]
         return last[0].stack if last and self.stood_still else ()
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether it stood still until it was ended: it would not have gone on."""
+        """Whether it hung until it was killed: it would not have continued."""
         return self.is_gone and self.stood_still
 
     @property
     def stood_still(self) -> bool:
-        """Whether it ran for some time after its last row, and wrote nothing."""
+        """Whether it ran for some time after its last row without writing."""
         last = self.trace.standstills[-1:]
         return bool(last) and self.last_ns <= last[0].time_ns
 

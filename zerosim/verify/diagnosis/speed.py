@@ -1,4 +1,4 @@
-"""Who is slow: a rank that computes longer than the others, a link whose messages take longer."""
+"""Stragglers: a rank that computes longer than the others, a link with slower messages."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from zerosim.verify.diagnosis.evidence import ObservedRun, advice
 from zerosim.verify.diagnosis.findings import Finding, Place, Wrong
 
 _SLOWER = 2.0
-"""A rank is slow that takes so many times as long as the slowest of the others."""
+"""A rank is slow if it takes so many times as long as the slowest of the others."""
 _LEAST_MS = 20.0
 _LEAST_LINK_MS = 8.0
 _LINK_SLOWER = 4.0
 _MOST = 0.8
-"""In so many of its iterations at least."""
+"""In at least so many of its iterations."""
 _LEAST_ITERATIONS = 3
 _CERTAIN = 10
-"""After so many iterations it is no longer chance that each of them was long."""
+"""Number of slow iterations from which it is not chance."""
 _MS = 1e6
 _Part = tuple[int, Phase, str]
 """A computation of an iteration: its micro-step, its phase and its unit."""
@@ -30,7 +30,7 @@ _Part = tuple[int, Phase, str]
 def speed_findings(run: ObservedRun) -> list[Finding]:
     """A rank or a link that is slower than the others, from some iteration on.
 
-    Of a run that goes on it is asked only when it has done several iterations.
+    For a running program, it is checked only after several iterations.
     """
     ranks = [state.trace for state in run.states.values()]
     return [*_slow_rank(ranks), *_slow_link(ranks)]
@@ -76,7 +76,7 @@ def _slow_rank(ranks: Sequence[RankTrace]) -> list[Finding]:
 
 
 def _computed(rank: RankTrace) -> dict[int, dict[_Part, int]]:
-    """How long its units computed, ns by iteration, without what it waited meanwhile."""
+    """Computing time of its units, ns by iteration, excluding waits."""
     computed: dict[int, list[Event]] = defaultdict(list)
     waited: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for _, event in rank.events.of_kind(Kind.COMPUTE, Kind.WAIT):
@@ -95,7 +95,7 @@ def _computed(rank: RankTrace) -> dict[int, dict[_Part, int]]:
 
 
 def _without(event: Event, waited: Sequence[tuple[int, int]]) -> int:
-    """How long a computation took, ns, without what was waited in it."""
+    """Duration of a computation, ns, excluding waits."""
     begin, end = event.start_ns or 0, event.end_ns or 0
     return end - begin - sum(max(0, min(end, until) - max(begin, since)) for since, until in waited)
 
@@ -105,8 +105,8 @@ def _is_slow_throughout(
 ) -> bool:
     """Whether the same computations of a rank are slow in nearly all iterations.
 
-    A core that is taken away now and then interrupts another computation each time: of a few
-    iterations each may be long for that.
+    A core that is occupied now and then interrupts a different computation each time: over a few
+    iterations, each may be slow for that reason.
     """
     lasting = {
         one: _lasting([own[iteration] for iteration in iterations]) for one, own in parts.items()
@@ -115,7 +115,7 @@ def _is_slow_throughout(
 
 
 def _lasting(iterations: Sequence[Mapping[_Part, int]]) -> int:
-    """The sum of what each computation takes at least in nearly all iterations, ns."""
+    """The sum over computations of their minimum in nearly all iterations, ns."""
     place = int((1 - _MOST) * len(iterations))
     parts = {part for one in iterations for part in one}
     return sum(sorted(one.get(part, 0) for one in iterations)[place] for part in parts)
@@ -127,7 +127,7 @@ def _is_slow(own: int, others: Sequence[int]) -> bool:
 
 
 def _since(common: Sequence[int], slow: Sequence[int]) -> int | None:
-    """From which iteration on a rank is slow in nearly all."""
+    """The iteration from which on a rank is slow in nearly all."""
     for first in slow:
         later = [i for i in common if i >= first]
         often = [i for i in slow if i >= first]
@@ -137,7 +137,7 @@ def _since(common: Sequence[int], slow: Sequence[int]) -> int | None:
 
 
 def _slowest_unit(ranks: Sequence[RankTrace], rank: int, since: int) -> str:
-    """The unit in which it is longest beyond the others; "" if that is no single one."""
+    """The unit with the largest excess over the others; "" if there is no single one."""
     times: dict[int, dict[str, int]] = {}
     for one in ranks:
         own: dict[str, int] = defaultdict(int)
@@ -155,7 +155,7 @@ def _slowest_unit(ranks: Sequence[RankTrace], rank: int, since: int) -> str:
 
 
 def _slow_link(ranks: Sequence[RankTrace]) -> list[Finding]:
-    """Messages of one way that take longer than those of all others."""
+    """Messages on one path that take longer than those on all others."""
     times = _message_times(ranks)
     for way, own in times.items():
         others = [ns for other, those in times.items() if other != way for ns in those.values()]
@@ -197,7 +197,7 @@ def _is_late(ns: float, usual: float) -> bool:
 def _message_times(
     ranks: Sequence[RankTrace],
 ) -> Mapping[tuple[int, int], dict[tuple[int, int], float]]:
-    """From when both ends had posted a message until it had arrived, by way: ns by iteration."""
+    """Time from both ends' posting of a message to its arrival, by path: ns by iteration."""
     ends: dict[Op, dict[tuple[object, ...], tuple[int, int | None, int]]] = {
         Op.SEND: {},
         Op.RECEIVE: {},

@@ -1,4 +1,4 @@
-"""Who did not call what the others call: from the calls of all ranks, and how each rank ended."""
+"""Ranks with missing calls: from the calls of all ranks, and the end of each rank."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from zerosim.verify.diagnosis.waiting import at_the_end, crossed, is_blocked, mi
 
 
 def structural(run: ObservedRun) -> list[Finding]:
-    """What is wrong with the calls, the reason first."""
+    """The faults of the calls, the cause first."""
     found = [one for group in run.groups if (one := disagreement(group)) is not None]
     waiting = sorted((one for one in found if one.called), key=since)
     first = _contradictions(run, waiting) or _ended(run, waiting) or _waited_for(run, waiting)
@@ -54,13 +54,13 @@ def _ended(run: ObservedRun, waiting: Sequence[Disagreement]) -> list[Finding]:
 
 
 def _first_lacked(found: Disagreement, roots: Sequence[Disagreement]) -> Disagreement:
-    """What those who lack a call would have called first."""
+    """The first missing call of ranks that lack one."""
     alike = [one for one in roots if one.lacking == found.lacking]
     return next_of(found.lacking[0], alike) or found if found.lacking else found
 
 
 def _waited_for(run: ObservedRun, waiting: Sequence[Disagreement]) -> list[Finding]:
-    """Ranks that are there and have not come."""
+    """Ranks that run and have not arrived."""
     roots = [one for one in waiting if not is_blocked(run, one, waiting)]
     looked = (missing(run, _first_lacked(one, roots)) for one in roots)
     if (first := next(filter(None, looked), None)) is not None:

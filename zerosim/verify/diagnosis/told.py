@@ -1,4 +1,4 @@
-"""What is told to all ranks alike: a learning rate, the size of a batch, a seed."""
+"""Options that should be equal on all ranks: a learning rate, a batch size, a seed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAMES = ("learning rate", "batch size", "seed")
 
 
 def of_settings(trace: Trace) -> Iterator[PlacedFinding]:
-    """Where one rank was told something else."""
+    """The positions at which one rank has a different option."""
     by_name: dict[str, dict[int, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
     for rank in trace.ranks:
         for metric in rank.metrics:
@@ -41,7 +41,7 @@ def of_settings(trace: Trace) -> Iterator[PlacedFinding]:
 
 
 def _is_suspect(name: str, values: Mapping[int, float]) -> bool:
-    """Seeds are either all the same or all others: one that stands out is none of these."""
+    """Seeds are either all equal or all different: a single outlier is a fault."""
     return name != "seed" or (len(values) > 2 and len(set(values.values())) == 2)
 
 

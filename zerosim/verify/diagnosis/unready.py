@@ -1,7 +1,7 @@
 """Gradients that were never reduced because some parameters got none: replicas drift apart.
 
-No call is wrong and no rank waits, so nothing else here finds it. What a program says of itself
-names the parameters; what follows from that the system's plan knows.
+No call is wrong and no rank waits, so no other check finds it. The program's strategy lists the
+parameters; the system's plan knows the consequence.
 """
 
 from __future__ import annotations

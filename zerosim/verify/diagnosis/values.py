@@ -1,9 +1,8 @@
-"""Where ranks begin to differ in what they hold, give and get: from the checksums of a trace.
+"""The first difference between ranks in states, inputs and outputs: from a trace's checksums.
 
-What must be equal: what ranks get from an all-reduce, an all-gather, a broadcast; a message at its
-two ends; of replicas, what they keep; what nobody writes, before and after. What is told to all
-alike (a learning rate, the size of a batch) is held against each other as well (`exchanged`,
-`kept`, `told`).
+Values that must be equal: the results of an all-reduce, an all-gather, a broadcast; a message at
+its two ends; replicated states; states without an update, before and after. Options that should be
+equal on all ranks (a learning rate, a batch size) are also compared (`exchanged`, `kept`, `told`).
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from zerosim.verify.diagnosis.told import of_settings
 
 
 def value_findings(trace: Trace) -> list[Finding]:
-    """What is wrong with values, the first of it in training first."""
+    """The faults of values, the first one in training first."""
     if not any(rank.checksums for rank in trace.ranks):
         return list(_losses(trace))
     found = [
@@ -64,5 +63,5 @@ def _losses(trace: Trace) -> Iterator[Finding]:
 
 
 def checked_iterations(ranks: Iterable[RankTrace]) -> list[int]:
-    """The iterations of which there are checksums."""
+    """The iterations with checksums."""
     return sorted({one.iteration for rank in ranks for one in rank.checksums})

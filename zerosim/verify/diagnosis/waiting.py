@@ -27,7 +27,7 @@ from zerosim.verify.diagnosis.ranks import RankState, moment_of
 
 
 def is_blocked(run: ObservedRun, found: Disagreement, all_found: Sequence[Disagreement]) -> bool:
-    """Whether those who lack a call are in another one that cannot end."""
+    """Whether ranks that lack a call are in another one that cannot end."""
     culprits = found.culprits or found.lacking
     return (
         bool(culprits)
@@ -46,7 +46,7 @@ def is_blocked(run: ObservedRun, found: Disagreement, all_found: Sequence[Disagr
 
 
 def missing(run: ObservedRun, found: Disagreement) -> Finding | None:
-    """A call that some have not come to while others wait; None if that need be nothing."""
+    """A call that some ranks have not reached while others wait; None if that may be harmless."""
     expected = found.expected or next(iter(found.called.values()))
     culprits = found.lacking
     for_ns = waited_ns(run, found)
@@ -96,9 +96,9 @@ def missing(run: ObservedRun, found: Disagreement) -> Finding | None:
 
 
 def _advice(wrong: Wrong, found: Disagreement, expected: Event) -> str:
-    """What to try: a call beside the steps, such as one that saves, may be behind a condition.
+    """Advice: a call outside of the steps, such as a checkpoint, may be behind a condition.
 
-    It is if those who ended without it did as many iterations as those who called it.
+    It is if ranks that ended without it did as many iterations as those that called it.
     """
     if wrong is not Wrong.ENDED_EARLY or not is_after_steps(expected):
         return advice(wrong)
@@ -108,7 +108,7 @@ def _advice(wrong: Wrong, found: Disagreement, expected: Event) -> str:
 
 
 def goes_on(run: ObservedRun, state: RankState) -> bool:
-    """Whether a rank has written rows lately: it is slow, or waits for one that is."""
+    """Whether a rank has written rows recently: it is slow, or waits for one that is."""
     return run.until_ns - state.last_ns < run.patience_s * 1e9 and not state.is_cut_off
 
 
@@ -167,7 +167,7 @@ def at_the_end(run: ObservedRun, found: Disagreement) -> Finding | None:
 
 
 def _alone(run: ObservedRun, ranks: Iterable[int]) -> tuple[int, ...]:
-    """The one rank that is in another call than all the others; none if there is no such rank."""
+    """The only rank in a different call than all the others; none if there is no such rank."""
     inside: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for rank in ranks:
         call = run.states[rank].open_calls[0]
@@ -178,7 +178,7 @@ def _alone(run: ObservedRun, ranks: Iterable[int]) -> tuple[int, ...]:
 
 
 def crossed(run: ObservedRun, waiting: Sequence[Disagreement]) -> Finding:
-    """Ranks that each wait for another one: nobody can go on."""
+    """Ranks that wait for each other in a cycle: none can continue."""
     steps = []
     blamed: dict[int, None] = {}
     for one in waiting:

@@ -1,4 +1,4 @@
-"""Sentences of a diagnosis, in the language that is spoken."""
+"""Sentences of a diagnosis, in the current language."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def call(event: Event, *, with_size: bool = False) -> str:
 
 
 def short_call(event: Event) -> str:
-    """A call without where: "the reduce-scatter of blocks.1", "the send of stage 0 to rank 1"."""
+    """A call without its position: "the reduce-scatter of blocks.1", "the send of stage 0 to rank
+    1".
+    """
     peer = ""
     if event.op in MESSAGES and event.peers:
         peer = said("parts.to" if event.op is Op.SEND else "parts.from", rank=event.peers[0])
@@ -35,7 +37,7 @@ def short_call(event: Event) -> str:
 
 
 def moment(event: Event) -> str:
-    """Where a call belongs: "backward, iteration 7"."""
+    """The position of a call: "backward, iteration 7"."""
     if event.phase is Phase.OUTSIDE and event.iteration < 0 and event.sequence is not None:
         return said("moment.of_group", number=event.sequence, group=repr(event.group))
     if event.phase is Phase.OUTSIDE:
@@ -52,7 +54,7 @@ def moment(event: Event) -> str:
 
 
 def place(thing: Event | Failure | WireSample) -> str:
-    """Where a rank was: "in backward of iteration 7"."""
+    """The position of a rank: "in backward of iteration 7"."""
     if thing.phase is Phase.SETUP:
         return said("moment.setup")
     if thing.phase is Phase.OUTSIDE:
@@ -67,7 +69,7 @@ def at(source: str) -> str:
 
 
 def line(event: Event) -> str:
-    """The line of a call."""
+    """The source line of a call."""
     return event.source or said("parts.unknown_line")
 
 
@@ -100,12 +102,12 @@ def counted(what: str, number: int) -> str:
 
 
 def checksums(crcs: Mapping[int, int]) -> tuple[str, ...]:
-    """What each rank has."""
+    """The value of each rank."""
     return tuple(
         said("parts.checksum", rank=rank, checksum=f"{crc:08x}") for rank, crc in crcs.items()
     )
 
 
 def joined(parts: Iterable[str]) -> str:
-    """Parts of a sentence that are there, on one line."""
+    """The nonempty parts of a sentence, on one line."""
     return one_line(clauses(filter(None, parts)))

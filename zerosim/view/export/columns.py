@@ -1,6 +1,6 @@
 """A table as CSV or as Parquet.
 
-In CSV what was not recorded is an empty field, in Parquet a null: never 0.
+In CSV, values that were not recorded are empty fields, in Parquet nulls: never 0.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from zerosim.base.tables import Column, Evidence, Table
 
 
 def csv_file(table: Table) -> bytes:
-    """Its names in the first line, then its rows; a predicted time's name says so."""
+    """A header line, then the rows; the name of a predicted time says so."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(map(_name, table.columns))
@@ -28,7 +28,7 @@ def _name(column: Column) -> str:
 
 
 def parquet_file(table: Table) -> bytes:
-    """Its columns, and in the file's metadata its title and how each column came about.
+    """The columns, and in the file's metadata the title and the evidence of each column.
 
     Raises:
         EnvironmentFault: pyarrow is not installed.

@@ -1,4 +1,4 @@
-"""How an export reaches the disk."""
+"""How an export is written to disk."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from zerosim.base.errors import EnvironmentFault
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write a file; what it held is replaced, when all of it is written.
+    """Write a file; previous contents are replaced once everything is written.
 
     Raises:
-        EnvironmentFault: it cannot be written; then what it held is still there.
+        EnvironmentFault: it cannot be written; the previous contents are then unchanged.
     """
     try:
         if path.exists() and not path.is_file():  # a terminal, a pipe: nothing to put in its place

@@ -1,4 +1,4 @@
-"""Frames as a GIF: one palette for all of them, and of each frame only what changed."""
+"""Frames as a GIF: one palette for all of them, and only the changed part of each frame."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Colours = NDArray[np.uint8]
 """Rows of red, green and blue."""
 _PLACES = np.array([1 << 16, 1 << 8, 1], dtype=np.int32)
 _NUM_COLOURS = 255
-"""One of 256 is left for what did not change."""
+"""One of 256 colours is reserved for unchanged pixels."""
 _SAMPLES = 12
 """Frames that the palette is made of."""
 
@@ -23,7 +23,7 @@ def animation(frames: Iterable[bytes], frame_ms: int) -> bytes:
 
     Args:
         frames: PNGs of one size, at least one.
-        frame_ms: how long each is shown; frames that are alike are one that is shown longer.
+        frame_ms: duration of each frame; equal frames are merged into a longer one.
     """
     drawn: list[tuple[Image.Image, int]] = []
     before = b""
@@ -50,7 +50,7 @@ def animation(frames: Iterable[bytes], frame_ms: int) -> bytes:
 
 
 class _Nearest:
-    """Pictures in the colours of a palette; pillow's own search is exact to four levels only."""
+    """Pictures in the colours of a palette; pillow's own search is only exact to four levels."""
 
     def __init__(self, palette: Colours) -> None:
         self._palette = palette

@@ -17,7 +17,7 @@ from zerosim.view.export.files import write
 def annotated(graph: EventGraph) -> nx.DiGraph:
     """Everything written out; nodes also carry slack_ns and on_path.
 
-    Without these two where events wait for each other in a cycle.
+    Without these two if events wait for each other in a cycle.
     """
     face = graph.to_networkx()
     if positions(graph) is not None:

@@ -1,10 +1,10 @@
 """A run as PyTorch profiler traces that Holistic Trace Analysis and TraceLens analyse.
 
-Both read what a GPU's streams did. What zerosim recorded was done by threads, so computation,
-collectives and copies lie on streams of their own, numbered below, and each file says so. What was
-not recorded is not written: of an imported run there are collectives alone. Sources:
-HolisticTraceAnalysis, hta/common/trace_parser.py; TraceLens, NcclAnalyser; the arguments of a
-record: PyTorch, torch/csrc/distributed/c10d/ParamCommsUtils.hpp.
+Both read the streams of a GPU. zerosim recorded threads, so computation, collectives and copies are
+on streams of their own, numbered below, and each file says so. Values that were not recorded are
+omitted: an imported run has collectives alone. Sources: HolisticTraceAnalysis,
+hta/common/trace_parser.py; TraceLens, NcclAnalyser; the arguments of a record: PyTorch,
+torch/csrc/distributed/c10d/ParamCommsUtils.hpp.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from zerosim.schema.events import Event, Group, Op
 from zerosim.view.export.perfetto import Slice, lanes
 
 STREAMS = {NodeKind.COMPUTE: 100, NodeKind.CALL: 200, NodeKind.COPY: 300}
-"""The first stream of each kind; what overlaps lies on the next. HTA takes no notice of 0."""
+"""The first stream of each kind; overlapping events use the next one. HTA ignores stream 0."""
 _KINDS = {NodeKind.COMPUTE: "computation", NodeKind.COPY: "copies", NodeKind.CALL: "collectives"}
 _PROGRAM, _THREAD = 1, 2
-"""Threads: the program's own, and the one that starts what runs beside it."""
+"""Threads: the program's own, and the one that launches concurrent work."""
 _NAMES: dict[Op | None, tuple[str, str]] = {
     Op.ALL_REDUCE: ("all_reduce", "allreduce"),
     Op.ALL_GATHER: ("all_gather", "_allgather_base"),
@@ -41,7 +41,7 @@ _NAMES: dict[Op | None, tuple[str, str]] = {
     Op.RECEIVE: ("recv", "recv"),
     Op.BARRIER: ("barrier", "barrier"),
 }
-"""What PyTorch calls an operation in a kernel's name and in a record."""
+"""PyTorch's name of an operation in a kernel's name and in a record."""
 _DTYPES = {
     "float32": "Float",
     "float64": "Double",
@@ -55,9 +55,9 @@ _DTYPES = {
     "bool": "Bool",
 }
 _PARTS = {Op.ALL_GATHER: (True, False), Op.REDUCE_SCATTER: (False, True)}
-"""Whether what goes in, and what comes out, is one rank's part of the payload."""
+"""Whether the input, and the output, is one rank's part of the payload."""
 _LAUNCH_US = 2.0
-"""HTA rounds begins up and ends down to whole µs, and leaves what is then empty off its path."""
+"""HTA rounds begins up and ends down to whole µs, and drops empty events from its path."""
 _FIRST_LINK = 2**20
 """HTA keeps these numbers in as few bits as they need, and writes places of events over them."""
 
@@ -66,11 +66,11 @@ def hta_files(graph: EventGraph, folder: Path) -> dict[Path, bytes]:
     """A whole run, a file for each rank.
 
     Args:
-        graph: of a whole trace.
-        folder: where the files are to be.
+        graph: the graph of a whole trace.
+        folder: folder of the files.
 
     Returns:
-        What each is to contain.
+        The contents of each file.
 
     Raises:
         TraceError: nothing of the run has times.
@@ -104,7 +104,7 @@ class _RankFile:
         whole = {
             "schemaVersion": 1,
             "distributedInfo": {
-                "backend": "nccl",  # what HTA and TraceLens know; `zerosim` says who it was
+                "backend": "nccl",  # known to HTA and TraceLens; `zerosim` names the actual one
                 "rank": self.trace.rank,
                 "world_size": self.graph.trace.manifest.num_ranks,
                 "pg_count": len(config),
@@ -126,7 +126,7 @@ class _RankFile:
         return (time_ns - self.base_ns) / 1000
 
     def _span(self, category: str, name: str, begin: float, end: float, **more: Any) -> Any:
-        """A complete event; of the program's thread unless `more` says otherwise."""
+        """A complete event; on the program's thread unless `more` has another."""
         found = {"ph": "X", "cat": category, "name": name, "pid": self.trace.header.pid}
         return found | {"tid": _PROGRAM, "ts": begin, "dur": max(end - begin, 0.001)} | more
 
@@ -153,7 +153,7 @@ class _RankFile:
                 yield self._span("user_annotation", name, begin, end)
 
     def _work(self) -> Iterator[Any]:
-        """Operators, what started them, and the kernels that they would be on a GPU."""
+        """Operators, their launches, and the corresponding kernels on a GPU."""
         graph = self.graph
         for kind, first in STREAMS.items():
             nodes = np.flatnonzero(self.mine & graph.is_kind(kind)).tolist()
@@ -184,7 +184,7 @@ class _RankFile:
         )
 
     def _name(self, event: Event) -> str:
-        """By which HTA and TraceLens tell communication from computation."""
+        """The name by which HTA and TraceLens distinguish communication from computation."""
         if event.op is None:
             return f"Memcpy {event.origin} to {event.target}" if event.origin else "compute"
         backend = self.trace.groups[event.group].backend if event.group else "not recorded"
@@ -192,7 +192,7 @@ class _RankFile:
         return f"nccl:{name} ({backend})"
 
     def _said(self, event: Event) -> dict[str, Any]:
-        """What a record of PyTorch says of a call, as far as it was recorded."""
+        """PyTorch's record of a call, as far as it was recorded."""
         found: dict[str, Any] = {"Phase": event.phase.value}
         if event.unit:
             found["Unit"] = event.unit

@@ -1,8 +1,8 @@
-"""A page as one file, which needs no server and asks for nothing.
+"""A page as one standalone file that makes no requests.
 
-The modules are the server's: the import map names each as a data: address. The policy lets scripts
-be those and no others, and forbids every connection. A replay is made of the player's files; of any
-other page the server's HTML is taken, and what it refers to is put into it.
+The modules are the server's: the import map gives each a data: address. The policy allows these
+scripts and no others, and forbids every connection. A replay consists of the player's files; for
+any other page, the server's HTML is taken, and everything it refers to is inlined.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _attributes(text: str) -> dict[str, str]:
 
 
 class PageParts:
-    """What a page of the server loads, put into the page."""
+    """The resources of a server's page, inlined."""
 
     def __init__(self, get: Callable[[str], str]) -> None:
         self._get = get
@@ -72,11 +72,11 @@ class PageParts:
         self.styles: list[str] = []
         self.documents: list[str] = []
         self.is_styled = False
-        """Styles stand in it, or a library writes some, as plotly does."""
+        """It has inline styles, or a library writes some, as plotly does."""
         self.has_frames = False
 
     def put(self, html: str) -> str:
-        """The page with what it loads in it."""
+        """The page with its resources inlined."""
         given = [_attributes(found[2] or "") for found in _TAG.finditer(html)]
         sources = [one["src"] for one in given if one.get("type") == "module" and "src" in one]
         self._mains = [name for source in sources for name in self._loaded(source)]
@@ -86,13 +86,13 @@ class PageParts:
         )
 
     def _loaded(self, source: str) -> list[str]:
-        """Of the player's modules: the one that a script is, or those that it imports."""
+        """For the player's modules: a script's own, or those that it imports."""
         if source.startswith(player.ROOT):
             return [player.name_at(source)]
         return _IMPORT.findall(self._get(source))
 
     def _frame(self, address: str) -> str:
-        """A page in a frame, which may do what both may: what it runs is allowed here, too."""
+        """A page in a frame, with the permissions of both: its scripts are allowed here, too."""
         inside = PageParts(self._get)
         page = _whole(inside, self._get(address))
         self.scripts += inside.scripts
@@ -151,8 +151,8 @@ def bundle(html: str, get: Callable[[str], str]) -> str:
     """A page of the server as one file.
 
     Args:
-        html: the page. What it asks for while it is shown it names as `preload`.
-        get: what the server has at an address.
+        html: the page. It lists the resources of its later requests as `preload`.
+        get: the server's response for an address.
     """
     return _whole(PageParts(get), html)
 
@@ -169,13 +169,13 @@ def _whole(parts: PageParts, html: str) -> str:
 
 
 def _document(address: str, text: str) -> str:
-    """What a page would ask a server for."""
+    """The resources that a page would request from a server."""
     known = f'data-address="{escape(address)}"'
     return f'<script type="application/json" {known}>{_as_text(json.loads(text))}</script>\n'
 
 
 def module_map(names: Sequence[str]) -> str:
-    """Where a page without a server finds modules: each in its own address."""
+    """The addresses of modules in a standalone page: data: addresses."""
     imports = {f"{player.PREFIX}{name}": _data(name) for name in dict.fromkeys(names)}
     return json.dumps({"imports": imports}, separators=(",", ":"))
 
@@ -191,7 +191,7 @@ def _base64(text: str) -> str:
 def _policy(
     scripts: Sequence[str], styles: Sequence[str] | None, *, has_frames: bool = False
 ) -> str:
-    """What a page may do; without `styles` any that stand in it count, as on the server's."""
+    """The policy of a page; without `styles`, all inline ones are allowed, as on the server."""
     allowed = " ".join(f"'{one}'" for one in dict.fromkeys(map(digest, scripts)))
     frames = "frame-src data:; " if has_frames else ""
     drawn = [f"'{digest(style)}'" for style in styles] if styles else ["'unsafe-inline'"]

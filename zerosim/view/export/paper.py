@@ -1,7 +1,7 @@
-"""A page that is one file as PDF: what its style sheet puts on paper.
+"""A standalone page as PDF: printed with its style sheet.
 
-A browser without a window prints it (`export.browser`), as it would from its own menu. What stands
-in frames is loaded before, also what nobody has looked at yet.
+A headless browser prints it (`export.browser`), as from its own menu. The contents of frames are
+loaded first, including those that were not scrolled to.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ _PUT = """async (frame, source) => {
   frame.replaceWith(picture);
 }"""
 _FINE = 2
-"""Pixels of what is drawn on a canvas for one of a page: paper is looked at closely."""
+"""Pixels of a canvas per CSS pixel of the page: paper is read closely."""
 
 
 def paper(html: str) -> bytes:
-    """Print a page. What is shown in a frame becomes a picture: canvases do not go on paper.
+    """Print a page. The contents of a frame become a picture: canvases are not printed.
 
     Args:
         html: all of it.
 
     Raises:
-        EnvironmentFault: there is no browser here.
+        EnvironmentFault: there is no browser.
     """
     with launched() as browser, tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "page.html"
@@ -65,7 +65,7 @@ def paper(html: str) -> bytes:
 
 
 def _picture(frame: ElementHandle) -> str:
-    """What a frame shows: of a replay its moment in shapes and texts, else its pixels."""
+    """The contents of a frame: for a replay its moment in shapes and texts, else its pixels."""
     inside, box = frame.content_frame(), frame.bounding_box()
     assert inside is not None
     assert box is not None

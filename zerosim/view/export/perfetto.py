@@ -1,8 +1,8 @@
-"""A run as Perfetto shows it: a group of tracks for each rank, and what it sent and held over time.
+"""A run for Perfetto: a group of tracks per rank, with counters of bytes sent and live memory.
 
 A collective has the same correlation id on all its ranks, so Perfetto highlights it on all; arrows
-go only from a message to its arrival. What overlaps lies on tracks of its own: Perfetto nests what
-lies on one. Times are nanoseconds on the first rank's clock. Source: google/perfetto,
+only go from a message to its arrival. Overlapping events are on separate tracks: Perfetto nests
+events on the same one. Times are nanoseconds on the first rank's clock. Source: google/perfetto,
 protos/perfetto/trace/track_event.
 """
 
@@ -39,7 +39,7 @@ _LANES = {
     NodeKind.SEND: "messages sent",
     NodeKind.RECEIVE: "messages received",
 }
-"""The tracks of a rank, in the order in which they are shown, below its phases."""
+"""The tracks of a rank, in display order, below its phases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,10 @@ class Slice:
 
     Attributes:
         start_ns, end_ns: on the first rank's clock.
-        collective: what it shares with the same collective's calls on other ranks; None for others.
-        flow: what a message shares with its arrival; None for others.
-        is_arrival: the flow ends when this does.
-        said: what the viewer shows of it, by name, as encoded values.
+        collective: the id shared with the same collective's calls on other ranks; None for others.
+        flow: the id shared by a message and its arrival; None for others.
+        is_arrival: whether the flow ends with this slice.
+        said: its details in the viewer, by name, as encoded values.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Slice:
     said: dict[str, bytes] = field(default_factory=dict)
 
     def encoded(self) -> bytes:
-        """As the beginning of a `TrackEvent`, but for its track."""
+        """The start of a `TrackEvent`, without its track."""
         said = (counted(4, counted(10, name) + value) for name, value in self.said.items())
         shared = b"" if self.collective is None else integer(52, self.collective + 1)
         is_sent = self.flow is not None and not self.is_arrival
@@ -75,10 +75,10 @@ def perfetto_file(graph: EventGraph) -> tuple[bytes, int]:
     """A whole run.
 
     Args:
-        graph: of a whole trace.
+        graph: the graph of a whole trace.
 
     Returns:
-        A file that opens at ui.perfetto.dev, which keeps it in the browser; how many slices it has.
+        A file for ui.perfetto.dev, which keeps it in the browser; and its number of slices.
 
     Raises:
         TraceError: nothing of the run has times.
@@ -98,7 +98,7 @@ def perfetto_file(graph: EventGraph) -> tuple[bytes, int]:
 
 
 def _tracks(graph: EventGraph, place: int) -> Iterator[tuple[str, list[Slice]]]:
-    """What one rank did, by kind."""
+    """The events of one rank, by kind."""
     mine = graph.place == place
     yield (
         "phases",
@@ -139,7 +139,7 @@ def _slice(graph: EventGraph, node: int, flow: int | None) -> Slice:
 
 
 def _said(event: Event) -> dict[str, bytes]:
-    """What an event knows of itself; nothing of what was not recorded."""
+    """The recorded details of an event; unrecorded ones are omitted."""
     words = {
         "phase": event.phase.value,
         "unit": event.unit,
@@ -160,17 +160,17 @@ def _said(event: Event) -> dict[str, bytes]:
 
 
 def _flows(graph: EventGraph) -> dict[int, int]:
-    """By the node of a message or an arrival what both share."""
+    """By the node of a message or an arrival, their shared id."""
     sends, receives = graph.hops.sends.tolist(), graph.hops.receives.tolist()
     pairs = enumerate(zip(sends, receives, strict=True))
     return {node: number for number, pair in pairs for node in pair}
 
 
 def lanes(slices: Sequence[Slice]) -> list[list[Slice]]:
-    """As few rows as there are at once: on one row nothing overlaps."""
+    """The minimum number of rows: on one row nothing overlaps."""
     rows: list[list[Slice]] = []
-    free: list[int] = []  # rows whose last slice is over
-    busy: list[tuple[int, int]] = []  # until when, and which row
+    free: list[int] = []  # rows whose last slice has ended
+    busy: list[tuple[int, int]] = []  # end, and row
     for one in sorted(slices, key=lambda one: (one.start_ns, one.end_ns)):
         while busy and busy[0][0] <= one.start_ns:
             heappush(free, heappop(busy)[1])
@@ -185,7 +185,7 @@ def lanes(slices: Sequence[Slice]) -> list[list[Slice]]:
 def _counters(
     graph: EventGraph, place: int, rank: RankTrace
 ) -> Iterator[tuple[str, list[tuple[int, int]]]]:
-    """What a rank has sent by each time, as its calls asked for, and what it held, by role."""
+    """Cumulative bytes sent by a rank as requested by its calls, and its memory, by role."""
     calls = np.flatnonzero((graph.place == place) & graph.is_kind(NodeKind.CALL)).tolist()
     ended = sorted((int(graph.end[call]), call) for call in calls)
     sent, points = 0, []
@@ -208,7 +208,7 @@ def _counters(
 
 
 class _Writer:
-    """Descriptions of tracks, then what is on them by time; of one time in the order of writing."""
+    """Descriptions of tracks, then their events by time; at equal times in the order of writing."""
 
     def __init__(self) -> None:
         self.num_slices = 0
@@ -221,8 +221,8 @@ class _Writer:
         """Describe a track; returns its number.
 
         Args:
-            parent: the track that it is shown in; 0 for none.
-            rank: by which it is ordered among those without a parent.
+            parent: the parent track; 0 for none.
+            rank: sort key among those without a parent.
         """
         number = len(self._descriptions) + 1
         described = integer(1, number) + counted(2, name)
@@ -236,7 +236,7 @@ class _Writer:
         return number
 
     def slices(self, track: int, slices: Sequence[Slice]) -> None:
-        """What is on a track, nothing overlapping."""
+        """The events of a track, without overlaps."""
         self.num_slices += len(slices)
         for one in slices:
             begin = integer(9, _BEGIN) + integer(11, track) + one.encoded()

@@ -1,7 +1,7 @@
-"""Moments and stretches of a replay as PNG, SVG, PDF, GIF and WebM.
+"""Moments and intervals of a replay as PNG, SVG, PDF, GIF and WebM.
 
-The page draws them (`dashboards/player/take`), in a browser without a window: a picture from the
-command line is the one that the page's menu gives, and the same each time.
+The page draws them (`dashboards/player/take`), in a headless browser: a picture from the command
+line is equal to that of the page's menu, and reproducible.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Frame, Page
 
 FRAME_MS = 80
-"""Between two frames of a GIF, whose clock counts hundredths of a second."""
+"""Time between two frames of a GIF, whose clock counts hundredths of a second."""
 _STARTED = "#view:not([hidden])"
 _MAKE = """async ([kind, wanted]) => {
   const { take } = window.__player;
@@ -49,7 +49,7 @@ _FRAME = """(film, now) => {
 
 
 class Figure(StrEnum):
-    """What a picture is of."""
+    """The subject of a picture."""
 
     STAGE = "stage"
     TIMELINE = "timeline"
@@ -59,16 +59,16 @@ class Figure(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """How a replay is drawn.
+    """The appearance of a replay.
 
     Attributes:
-        figure: what of it.
+        figure: the part to draw.
         theme: light or dark.
-        present: with the words of a wall.
-        rank: the selected one, as a position in the document's ranks.
-        hops: each hop in its own words, not beat by beat.
-        tour: the stop whose words it has, from 0; -1 for those of the moment.
-        size: width and height in CSS pixels; None: as the page's menu has it.
+        present: with the text of the presentation mode.
+        rank: the selected one, as an index in the document's ranks.
+        hops: each hop with its own text, instead of beat by beat.
+        tour: the stop whose text is shown, from 0; -1 for the text of the moment.
+        size: width and height in CSS pixels; None: the default of the page's menu.
     """
 
     figure: Figure = Figure.STAGE
@@ -80,7 +80,7 @@ class Look:
     size: tuple[int, int] | None = None
 
     def wanted(self, **more: object) -> dict[str, object]:
-        """What the page is asked for."""
+        """The request to the page."""
         fields: dict[str, object] = asdict(self)
         size = fields.pop("size")
         if isinstance(size, tuple):
@@ -91,7 +91,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What a film shows.
+    """The subject of a film.
 
     Attributes:
         first, last: beats that follow each other, from 0, both of them shown.
@@ -105,14 +105,14 @@ class Stretch:
     is_tour: bool = False
 
     def wanted(self) -> dict[str, object]:
-        """What the page is asked for."""
+        """The request to the page."""
         return {
             "first": self.first, "last": self.last, "speed": self.speed, "isTour": self.is_tour
         }  # fmt: skip
 
 
 Tell = Callable[[float], None]
-"""Is told how much of a film is made, 0 to 1."""
+"""Called with the completed fraction of a film, 0 to 1."""
 
 
 class Pictures:
@@ -134,7 +134,7 @@ class Pictures:
         """Moments in shapes and texts, a page for each.
 
         Args:
-            moments: the step of each, and the stop of the tour that it is, or -1.
+            moments: the step of each, and its stop in the tour, or -1.
         """
         drawings = [self.svg(step, replace(look, tour=tour)) for step, tour in moments]
         width, height = self._page.evaluate(
@@ -163,7 +163,7 @@ class Pictures:
         return base64.b64decode(self._make("webm", wanted))
 
     def frames(self, stretch: Stretch, look: Look, tell: Tell) -> Iterator[bytes]:
-        """Its pictures, `FRAME_MS` apart, each a PNG; the same object where nothing changed."""
+        """Its pictures, `FRAME_MS` apart, each a PNG; the same object if nothing changed."""
         film = self._page.evaluate_handle(_FILM, look.wanted(**stretch.wanted()))
         now, goes_on, frame = 0, True, b""
         while goes_on:
@@ -189,13 +189,13 @@ def _make(shown: Page | Frame, kind: str, wanted: dict[str, Any]) -> str:
 
 @contextmanager
 def pictures(html: str) -> Iterator[Pictures]:
-    """What draws a replay.
+    """The page that draws a replay.
 
     Args:
         html: its offline page.
 
     Raises:
-        EnvironmentFault: there is no browser here.
+        EnvironmentFault: there is no browser.
     """
     with launched() as browser, tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "replay.html"

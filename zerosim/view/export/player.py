@@ -1,6 +1,6 @@
 """The player's modules, style, page and words, as text; server and offline page have them.
 
-The files lie beside the dashboard, which is not imported.
+The files are beside the dashboard, which is not imported.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from zerosim.base.language import Language, Words, spoken, terms
 
 FOLDER = Path(__file__).parents[2] / "dashboards" / "player"
 PREFIX = "#player/"
-"""How the modules call each other; an import map says where that is."""
+"""Prefix of the modules' imports; an import map resolves it."""
 ROOT = "/player/"
-"""Where a server has the files of every version."""
+"""The server's path for the files of every version."""
 MAIN = "main.js"
 STYLE = "player.css"
-"""What all pages have in common."""
+"""Styles common to all pages."""
 STYLES = (STYLE, "replay.css")
-"""Of the replay's page."""
+"""Styles of the replay's page."""
 FRAGMENT = "player.html"
 WORDS_ID = "player-words"
-"""Of the element in a page that holds what the player says."""
+"""Id of the element with the player's texts in a page."""
 TAGS = {Language.ENGLISH: "en", Language.CHINESE: "zh-Hans"}
 """Languages as a page's `lang` names them."""
 _WORDS = Words(FOLDER.parent / "words" / "player.toml")
@@ -52,10 +52,10 @@ _read_files: dict[str, _ScriptFile] = {}
 
 @cache
 def address() -> str:
-    """Where a server has the files: a path that ends with a slash.
+    """The server's path for the files, which ends with a slash.
 
-    Their version is in it, as they are when it is first asked for, so a browser may keep what it
-    got from there and need not ask again.
+    It has their version, computed on first use, so a browser may cache files from there without
+    revalidation.
     """
     known = hashlib.sha256()
     for path in sorted(FOLDER.rglob("*")):
@@ -65,18 +65,18 @@ def address() -> str:
 
 
 def name_at(path: str) -> str:
-    """Of the file that is at this path of a server, whatever version the path names."""
+    """The name of the file at this path of a server, for any version."""
     return _VERSION.sub("", path.removeprefix(ROOT))
 
 
 def find(name: str) -> str | None:
-    """The text of a file; None if there is none of this name."""
+    """The text of a file; None if there is no such file."""
     file = _find(name)
     return None if file is None else file.text
 
 
 def read(name: str) -> str:
-    """The text of a module or a style that is known to be there."""
+    """The text of an existing module or style."""
     return _known(name).text
 
 
@@ -87,7 +87,7 @@ def fragment() -> str:
 
 
 def part(name: str) -> str:
-    """What several pages have in common, as HTML."""
+    """The common parts of several pages, as HTML."""
     return _said((FOLDER / "parts" / f"{name}.html").read_text(encoding="utf-8"))
 
 
@@ -97,7 +97,7 @@ def _said(text: str) -> str:
 
 
 def words(names: Iterable[str]) -> str:
-    """What some modules say, as the element of a page that they find it in.
+    """The texts of some modules, as the element of a page in which they find them.
 
     Args:
         names: of modules; those of the assets are "assets/NAME.js".
@@ -120,7 +120,7 @@ def words(names: Iterable[str]) -> str:
 
 
 def _is_text(text: object) -> bool:
-    """What is no table of another module: a text, or one for each number."""
+    """An entry without a nested table: a text, or one per number."""
     return isinstance(text, str) or (isinstance(text, dict) and "other" in text and len(text) == 2)
 
 

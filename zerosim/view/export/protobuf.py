@@ -37,5 +37,5 @@ def counted(field: int, content: str | bytes) -> bytes:
 
 
 def packed(field: int, numbers: tuple[int, ...]) -> bytes:
-    """A repeated integer; nothing if there is none."""
+    """A repeated integer; empty if there is none."""
     return counted(field, b"".join(map(varint, numbers))) if numbers else b""

@@ -1,7 +1,8 @@
-"""Pages of the server as files that lie beside each other: what several load, they share.
+"""Pages of the server as files side by side, with shared resources.
 
-A browser that reads a page from a disk loads classic scripts and styles from beside it, but no
-module. So one classic script holds all modules of the player, and tells the browser where each is.
+A browser that opens a page from disk loads classic scripts and styles from beside it, but no
+modules. One classic script therefore has all modules of the player, and registers the address of
+each.
 """
 
 from __future__ import annotations
@@ -15,22 +16,22 @@ from zerosim.view.export import player
 from zerosim.view.export.offline import PageParts, digest, module_map
 
 FOLDER = "parts"
-"""Of a site: what its pages share."""
+"""The names of a site's shared resources."""
 MODULES = "player.js"
 
 
 class SharedParts(PageParts):
-    """What a page loads, beside it; `styles_used` are the addresses of styles."""
+    """The resources of a page, in files beside it; `styles_used` are the addresses of styles."""
 
     def __init__(
         self, get: Callable[[str], str], root: str, place_of_frame: Callable[[str], str]
     ) -> None:
-        """Of one page.
+        """For one page.
 
         Args:
-            get: what the server has at an address.
-            root: the way from the page to the site's folder, as "../".
-            place_of_frame: the way from the page to a page in a frame, by its address.
+            get: the server's response for an address.
+            root: the relative path from the page to the site's folder, as "../".
+            place_of_frame: the relative path from the page to a page in a frame, by its address.
         """
         super().__init__(get)
         self._root, self._place_of_frame = root, place_of_frame
@@ -40,7 +41,7 @@ class SharedParts(PageParts):
         return escape(self._place_of_frame(address))
 
     def _modules(self, names: object) -> str:
-        del names  # all of them are there
+        del names  # all of them are included
         return f'<script src="{self._root}{FOLDER}/{MODULES}"></script>\n'
 
     def _style(self, address: str) -> str:
@@ -48,7 +49,7 @@ class SharedParts(PageParts):
         return f'<link rel="stylesheet" href="{self._root}{FOLDER}/{style_name(address)}">\n'
 
     def policy(self) -> str:
-        """What the page may do: run what lies beside it; ask nothing of anybody else."""
+        """The policy of the page: run the scripts beside it; connect to nothing."""
         scripts = " ".join(f"'{digest(one)}'" for one in dict.fromkeys([*self.scripts, _all()]))
         rules = (
             f"default-src 'none'; script-src 'self' file: data: {scripts}; "
@@ -59,7 +60,7 @@ class SharedParts(PageParts):
 
 
 def style_name(address: str) -> str:
-    """What a style is called among the shared parts."""
+    """The name of a style among the shared resources."""
     return address.rpartition("/")[2]
 
 

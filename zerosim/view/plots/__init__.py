@@ -1,14 +1,14 @@
-"""Figures of runs: each is drawn from a table, so what is seen can be read as well.
+"""Figures of runs: each is drawn from a table, so the data can be read as well.
 
     theme             colours and text, those of the pages
-    laws              what a rank sends over the number of ranks, and where a run lies
-    memory_over_time  what a rank holds over time, by role
-    witnesses         what a rank sends, by phase and purpose: theory, trace, wire
-    timeline          computation, communication and waiting, a lane for each rank
-    peaks             what GPUs hold at their predicted peaks, under the card's line
-    steptimes         what the predicted time of a step goes to
+    laws              bytes sent by a rank over the number of ranks, with this run marked
+    memory_over_time  memory of a rank over time, by role
+    witnesses         bytes sent by a rank, by phase and purpose: theory, trace, wire
+    timeline          computation, communication and waiting, one lane per rank
+    peaks             memory of GPUs at their predicted peaks, below the card's limit
+    steptimes         the parts of a step's predicted time
     scaling_curve     predicted layouts over the number of GPUs
-    waterfall         from a law to what is sent, by cause
+    waterfall         from a law to the sent bytes, by cause
 
 `run.plot` calls those of runs with a run's tables.
 """

@@ -1,4 +1,4 @@
-"""Which law is it: what a rank sends over the number of ranks."""
+"""The laws: bytes sent by a rank over the number of ranks."""
 
 from __future__ import annotations
 

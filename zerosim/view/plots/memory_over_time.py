@@ -13,7 +13,7 @@ _NS_A_MS = 1e6
 
 
 def memory(table: Table) -> go.Figure:
-    """What one rank holds, stacked by role.
+    """Memory of one rank, stacked by role.
 
     Args:
         table: of columns `time_ns`, `role`, `bytes`.

@@ -1,4 +1,4 @@
-"""What GPUs hold at their peaks, stacked under the card's line."""
+"""Memory of GPUs at their peaks, stacked below the card's limit."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _PATTERNS: dict[Role | None, str] = {
     Role.SECONDARY: "x",
 }
 _BESIDE_BARS = 0.75
-"""Of the room of a bar, for what the line says."""
+"""Fraction of a bar's width for the label of the limit."""
 _TOP = 1.15
 _HALF_BAR = 0.34
 _CUT_AT, _CUT_RISES, _CUT = (0.9, 0.94), 0.03, 0.012
 """Of the axis' height: where a bar that is not whole is cut twice, how slanted, how wide."""
 _MOST_ABOVE = 2.5
-"""Times the card, of a bar that is shown whole."""
+"""Maximum height of a complete bar, in multiples of the card."""
 
 
 def peaks(table: Table, card_bytes: int) -> go.Figure:
-    """A bar for each layout, its parts by role; what is above the card's line does not fit.
+    """One bar per layout, its parts by role; parts above the card's limit do not fit.
 
     Args:
         table: of columns `layout`, `part`, `bytes`, `role`.
-        card_bytes: what a card has.
+        card_bytes: memory of a card.
     """
     drawn = figure(table.title, "", term("bytes"))
     names = list(dict.fromkeys(table["layout"]))

@@ -1,4 +1,4 @@
-"""Layouts over the number of GPUs, and where communication shows."""
+"""Layouts over the number of GPUs, and where communication becomes exposed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CHOSEN = OUTCOMES["differs, every byte explained"][0]
 
 
 def scaling(table: Table, chosen: str = "") -> go.Figure:
-    """Tokens a second of one GPU, for the same tokens in a step; hollow where it does not fit.
+    """Tokens per second of one GPU, for the same tokens per step; hollow if it does not fit.
 
     Args:
         table: of columns `layout`, `gpus`, `tokens_per_gpu`, `tokens_per_second_per_gpu`,
@@ -65,7 +65,7 @@ def scaling(table: Table, chosen: str = "") -> go.Figure:
 
 
 def _stops_hiding(table: Table) -> list[tuple[float, str]]:
-    """Between which numbers of GPUs a gather is not hidden any more, of the first layout."""
+    """The interval of numbers of GPUs in which a gather becomes exposed, for the first layout."""
     for name in dict.fromkeys(table["layout"]):
         rows = [row for row in table if row["layout"] == name and row["hiding_tokens"]]
         for before, after in pairwise(rows):

@@ -1,4 +1,4 @@
-"""What the time of a step goes to, a bar for each layout."""
+"""The parts of a step's time, one bar per layout."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""How all figures look: the colours of the pages (`dashboards/player/colours.js`), each with one
-meaning; what a colour says is said by a pattern or a word as well.
+"""The style of all figures: the colours of the pages (`dashboards/player/colours.js`), each with
+one meaning, which a pattern or a word also conveys.
 """
 
 from __future__ import annotations
@@ -51,13 +51,15 @@ OUTCOMES = {
     "differs, every byte explained": ("#C77A1C", "/"),
     "unexplained": ("#C0392B", "x"),
 }
-"""Colour and pattern of what a difference makes of a law."""
+"""Colour and pattern of a difference's effect on a law."""
 WORDS = Words.beside(__file__)
 SMALLEST_TEXT_PX = 15
 
 
 def plain(text: str) -> str:
-    """Text for a figure: plotly takes `<b>` and its like for markup, names of a trace are none."""
+    """Text for a figure: plotly interprets `<b>` and the like as markup, which names of a trace are
+    not.
+    """
     return html.escape(text, quote=False)
 
 
@@ -69,7 +71,7 @@ def wrapped(text: str, width: int) -> str:
 
 
 def time_axis(table: Table) -> str:
-    """What an axis of times is called."""
+    """The title of an axis of times."""
     is_predicted = any(
         one.evidence is Evidence.PREDICTED and one.name.endswith("_ns") for one in table.columns
     )
@@ -77,7 +79,7 @@ def time_axis(table: Table) -> str:
 
 
 def figure(title: str, x: str = "", y: str = "") -> go.Figure:
-    """An empty figure with a title and the names of its axes; what has a height has bytes."""
+    """An empty figure with titles of the figure and its axes; one with a height has bytes."""
     axis = {"gridcolor": LINE, "zerolinecolor": LINE, "linecolor": LINE, "automargin": True}
     return go.Figure(
         layout=go.Layout(

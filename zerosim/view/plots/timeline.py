@@ -1,4 +1,4 @@
-"""Who does what when, a lane for each rank."""
+"""The activity of ranks over time, one lane per rank."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _STATES = {
     "other": ("timeline.own_code", LINE, ""),
 }
 Piece = tuple[int, int, int]
-"""Rank, begin and duration, ns."""
+"""Rank, start and duration, ns."""
 
 
 def timeline(table: Table) -> go.Figure:
     """Computation, communication and waiting of each rank.
 
-    A rank has two lanes: its program, and what it communicates beside that.
+    A rank has two lanes: its program, and its concurrent communication.
 
     Args:
         table: of columns `rank`, `start_ns`, `duration_ns`, `phase`, `state`, `communicates`.

@@ -1,4 +1,4 @@
-"""From a law to what is sent, cause by cause."""
+"""From a law to the sent bytes, cause by cause."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from zerosim.schema.events import Phase
 from zerosim.view.plots.theme import CARD, MUTED, OUTCOMES, PHASES, WORDS, figure, wrapped
 
 _HALF = 0.4
-"""Of a bar's width, where bars are 1 apart."""
+"""Width of a bar, where bars are 1 apart."""
 _LINE_OF_A_NAME = 22
 """Characters."""
 _ROOM = 1.5
-"""Beside the longest bar, for its number."""
+"""Space beside the longest bar, for its number."""
 
 
 def waterfall(table: Table) -> go.Figure:
-    """What makes the number of a law the number on the wire.
+    """From the number of a law to the number on the wire.
 
     Args:
         table: of columns `cause`, `bytes` and `outcome`; its first row is the law itself.
@@ -62,7 +62,7 @@ def waterfall(table: Table) -> go.Figure:
 def _add(
     drawn: go.Figure, name: str, look: tuple[str, str], bars: list[tuple[int, Any, Any]]
 ) -> None:
-    """Draw bars of one meaning: the place, base and length of each. The ends need no name."""
+    """Draw bars of one meaning: position, base and length of each. The ends need no name."""
     colour, pattern = look
     places, bases, lengths = zip(*bars, strict=True) if bars else ((), (), ())
     drawn.add_bar(

@@ -13,7 +13,7 @@ _PATTERNS = {"theory": ".", "trace": "", "wire": "/"}
 
 
 def traffic(table: Table) -> go.Figure:
-    """What one rank sends, by phase and purpose, in the three ledgers.
+    """Bytes sent by one rank, by phase and purpose, in the three ledgers.
 
     Args:
         table: of columns `phase`, `purpose`, `op`, `theory_bytes`, `trace_bytes`, `wire_bytes`.

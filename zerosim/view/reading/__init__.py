@@ -1,19 +1,19 @@
-"""Reading a run: everything that reads a trace comes through here.
+"""Reading a run: the interface through which every reader of a trace goes.
 
 run = zerosim.load("traces/demo/stage-3")
 run.traffic(by=("phase", "purpose"), rank=0)
 
 run           `Run` and its figures; `load`
-selection     which ranks, iterations, phases, purposes, operations and units count
+selection     filters by rank, iteration, phase, purpose, operation and unit
 traffic       calls, copies and the wire as tables
-memory        what ranks hold as tables; moments: when
-time          the critical path and the ranks' budgets as tables
+memory        memory of ranks as tables; moments: the points in time
+time          the critical path and the time budget of each rank as tables
 events        single events as a table
-verification  whether theory is true of a run
-law           a law that a person types, held against a run; quantity: how it is typed
-prediction    what would happen if something were different
-comparison    runs side by side: each is a `side`, as it was measured; differences: in words
-profile       a run as a row among implementations; system: among the family
+verification  the comparison of a run with theory
+law           a law given by the user, compared with a run; quantity: its syntax
+prediction    a run predicted under changed conditions
+comparison    runs side by side: each is a measured `side`; differences: in words
+profile       a run as a row among implementations; system: a run as a row among the ZeRO family
 player        a replay in a notebook
 summary       a run on one screen
 """

@@ -15,24 +15,24 @@ from zerosim.view.reading.measured import measurable, side_of
 from zerosim.view.reading.side import Side
 
 FEWEST, MOST = 2, 4
-"""How many traces can be compared."""
+"""Maximum number of traces in a comparison."""
 
 
 class Comparison:
     """Two to four runs, aligned by phase and unit.
 
     Attributes:
-        sides: what each sent, held and took.
+        sides: traffic, memory and times of each.
     """
 
     def __init__(self, traces: Sequence[Trace]) -> None:
         """Measure them.
 
-        If one of them ended early, only the iterations count that all of them finished: a later one
-        has what an earlier one has not, such as the optimizer's moments.
+        If one of them ended early, only iterations that all of them finished are used: a later one
+        has data that an earlier one lacks, such as the optimizer's moments.
 
         Args:
-            traces: 2 to 4, in the order in which they will stand.
+            traces: 2 to 4, in display order.
 
         Raises:
             ConfigError: too few, or too many.
@@ -50,17 +50,17 @@ class Comparison:
 
     @property
     def headline(self) -> str:
-        """What it amounts to, in a sentence."""
+        """The result in one sentence."""
         return headline(self.sides)
 
     @property
     def differences(self) -> tuple[str, ...]:
-        """What tells the others from the first, a sentence for each thing."""
+        """Differences from the first, one sentence each."""
         return differences(self.sides)
 
     @property
     def table(self) -> Table:
-        """What the first rank of each sends, holds and takes."""
+        """Traffic, memory and time of the first rank of each."""
         held, times = [side.held for side in self.sides], [side.times for side in self.sides]
         rows: list[tuple[Cell, ...]] = [
             ("sent_bytes", *(side.total_bytes for side in self.sides)),
@@ -74,7 +74,7 @@ class Comparison:
         return Table(self.headline, columns, tuple(rows), notes(self.sides))
 
     def to_dict(self) -> dict[str, Any]:
-        """As values that JSON knows: what the command prints with --json."""
+        """As JSON values: the output of the command with --json."""
         return {
             "headline": self.headline,
             "notes": list(notes(self.sides)),
@@ -91,7 +91,7 @@ class Comparison:
 
 
 def _names(traces: Sequence[Trace]) -> list[str]:
-    """By stage, if that tells them apart, else by folder."""
+    """By stage, if the stages differ, else by folder."""
     stages = [trace.manifest.config.get("stage") for trace in traces]
     if None not in stages and len(set(stages)) == len(stages):
         return [term(STAGE_NAMES[stage]) for stage in stages if isinstance(stage, int)]

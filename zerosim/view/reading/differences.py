@@ -1,4 +1,4 @@
-"""What a comparison amounts to, in words: each sentence is made of numbers that were measured."""
+"""The result of a comparison, in words: each sentence is built from measured numbers."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from zerosim.view.reading.side import Side, TrafficReason
 from zerosim.view.reading.wording import said
 
 _SMALL = Fraction(1, 200)
-"""Of Psi, or of a peak: a smaller part of a difference is not told."""
+"""Fraction of Psi, or of a peak: smaller parts of a difference are omitted."""
 _SHORT_NS = 10**6
 """A shorter time has more decimals."""
 _UNTOLD = ("stage",)
-"""Settings that the sides' names tell already."""
+"""Settings that are already in the sides' names."""
 
 
 def differences(sides: Sequence[Side]) -> tuple[str, ...]:
-    """What tells the others from the first, a sentence for each thing."""
+    """Differences from the first, one sentence each."""
     first, *others = sides
     return tuple(line for other in others for line in _pair(first, other))
 
@@ -85,7 +85,7 @@ _OVER = {
 
 
 def _links(a: Side, b: Side) -> Iterator[str]:
-    """What moves elsewhere than within one node; of all ranks."""
+    """Traffic outside of a single node; over all ranks."""
     if not a.link_bytes or not b.link_bytes:
         return
     told = []
@@ -193,7 +193,7 @@ def _time(a: Side, b: Side) -> Iterator[str]:
 
 
 def notes(sides: Sequence[Side]) -> tuple[str, ...]:
-    """Which traces end early, why, and what is compared then; nothing if all are whole."""
+    """The traces that end early, the reasons, and the part compared; empty if all are complete."""
     early = [side for side in sides if side.incomplete]
     if not early:
         return ()
@@ -232,7 +232,7 @@ def headline(sides: Sequence[Side]) -> str:
 
 
 def title_of(side: Side) -> str:
-    """What a trace is of, in a few words."""
+    """A trace's subject, in a few words."""
     parts = [said.each("against.ranks", number=side.num_ranks)[side.num_ranks > 1]]
     if side.stage is not None:
         parts.insert(0, term(STAGE_NAMES[side.stage]))

@@ -19,11 +19,11 @@ _TRACED = (
     "source",
 )
 _NOT_SHOWN = (Kind.TRANSFER,)
-"""The messages of collectives, unless they are asked for: there are many."""
+"""The messages of collectives, only on request: there are many."""
 
 
 def events(chosen: Selection, kind: object, title: str) -> Table:
-    """What happened, in the order of each rank's program.
+    """The events, in the order of each rank's program.
 
     Args:
         kind: None for all but the messages of collectives.

@@ -1,12 +1,12 @@
-"""A law that a person types, held against what a rank moves in an iteration.
+"""A law given by the user, compared with a rank's traffic in an iteration.
 
-What is compared is one of three:
+One of three ledgers is compared:
 
-    payload   what PyTorch was asked to move, each buffer whole, an all-reduce counted twice: the
-              unit of the papers' laws; in elements for Psi, in bytes for bytes
-    trace     what that asks the rank to send: a ring's messages as intercepted, of a native call
-              the bound of a ring
-    wire      what the kernel counted on the rank's connections to other ranks, all of it
+    payload   the requested buffers, each whole, an all-reduce counted twice: the unit of the
+              papers' laws; in elements for Psi, in bytes for bytes
+    trace     the bytes that the rank is asked to send: a ring's messages as intercepted; for a
+              native call, the bound of a ring
+    wire      the kernel's count on the rank's connections to other ranks, all of it
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from zerosim.view.reading.selection import Selection
 from zerosim.view.reading.traffic_tables import wire
 
 OF_THE_LAW = (Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS, Purpose.UNLABELLED)
-"""What is counted by default: parameters, gradients, and what nobody explained."""
+"""Purposes counted by default: parameters, gradients, and unknown ones."""
 
 
 class LedgerName(StrEnum):
-    """What is compared."""
+    """The ledger to compare."""
 
     PAYLOAD = "payload"
     TRACE = "trace"
@@ -42,12 +42,12 @@ class LedgerName(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What is expected of traffic.
+    """The expected traffic.
 
     Attributes:
         tolerance: relative to the quantity.
-        psi: number of parameters; 0 where it is not needed.
-        element_bytes: size of an element of Psi; None for that of what was moved.
+        psi: number of parameters; 0 if not needed.
+        element_bytes: size of an element of Psi; None for that of the moved elements.
     """
 
     quantity: Quantity
@@ -59,11 +59,11 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class RankAmount:
-    """What one rank moved in one iteration, beside what is expected.
+    """The traffic of one rank in one iteration, beside the expected one.
 
     Attributes:
-        found, wanted: in what is compared: elements, or bytes.
-        unit: one Psi of it.
+        found, wanted: in the unit of the ledger: elements, or bytes.
+        unit: one Psi in that unit.
     """
 
     rank: RankTrace
@@ -75,10 +75,10 @@ class RankAmount:
 
 
 def choose_ledger(quantity: Quantity, given: object) -> LedgerName:
-    """Which ledger is compared; by default the one that the quantity speaks of.
+    """The ledger to compare; by default that of the quantity.
 
     Raises:
-        ConfigError: there is no such ledger, or it has no such quantity.
+        ConfigError: there is no such ledger, or it does not have this quantity.
     """
     if given is None:
         return LedgerName.TRACE if quantity.is_bytes or quantity.ring else LedgerName.PAYLOAD
@@ -98,13 +98,13 @@ def choose_ledger(quantity: Quantity, given: object) -> LedgerName:
 def held_against(
     calls: Sequence[TracedCall], chosen: Selection, expected: Expected
 ) -> Iterator[RankAmount]:
-    """Every rank in every iteration, beside what is expected.
+    """Every rank in every iteration, beside the expected traffic.
 
     Args:
         calls: of the whole run.
 
     Raises:
-        ConfigError: what is asked for was not measured, or is not clear.
+        ConfigError: the traffic was not measured, or is ambiguous.
     """
     counted = [call for call in calls if chosen.has(call.event)]
     for rank, iteration in chosen.places():
@@ -128,7 +128,7 @@ def amount_words(value: Fraction, unit: Fraction, expected: Expected) -> str:
 
 
 def num_parameters(trace: Trace, given: object = None) -> int:
-    """Psi: what is said, else what the trace knows.
+    """Psi: the given number, else that of the trace.
 
     Args:
         given: a model, a number of parameters, or None.
@@ -158,7 +158,7 @@ def num_parameters(trace: Trace, given: object = None) -> int:
 
 
 def _systems(rank: RankTrace) -> Iterator[tuple[str, int]]:
-    """How many parameters each system says that it divides."""
+    """The number of parameters that each system partitions, as recorded."""
     whole = [name for name, system in systems().items() if system.has_whole_model]
     for name in (*whole, HAND_WRITTEN):
         latest = {one.name: one for one in rank.strategies if one.system == name}
@@ -180,7 +180,7 @@ def _given_parameters(given: Any) -> int:
 
 
 def _unit(calls: Sequence[Event], expected: Expected) -> Fraction:
-    """What one Psi is in what is compared: elements, or bytes."""
+    """One Psi in the unit of the ledger: elements, or bytes."""
     if expected.quantity.is_bytes:
         return Fraction(1)
     if expected.element_bytes is not None:
@@ -231,7 +231,7 @@ def _found(
 
 
 def wire_sent_bytes(chosen: Selection, rank: RankTrace, iteration: int) -> int:
-    """All that the kernel sent to other ranks for one rank, in the phases of an iteration.
+    """The kernel's count of a rank's traffic to other ranks, in the phases of an iteration.
 
     Raises:
         ConfigError: that was not measured.

@@ -1,4 +1,4 @@
-"""What one trace sent, held and took, measured for a comparison.
+"""Traffic, memory and times of one trace, measured for a comparison.
 
 Bytes are of one iteration and exact. Times are medians over iterations, each rank counting equally:
 they belong to the machine they were measured on. No torch.
@@ -38,7 +38,7 @@ from zerosim.verify.verify import check, report_on
 from zerosim.view.reading.side import RankMemoryUse, Side, Times, TrafficReason
 
 _TIMED = 20
-"""Of a long run, the last iterations whose times count."""
+"""Number of last iterations whose times are used, for a long run."""
 
 
 def measurable(trace: Trace) -> tuple[int, ...]:
@@ -78,7 +78,7 @@ def side_of(trace: Trace, name: str, complete: Sequence[int]) -> Side:
         metric.value
         for metric in first.metrics
         if metric.name == "loss"
-        and trace.manifest.source is not Source.SIMULATED  # its loss is not there
+        and trace.manifest.source is not Source.SIMULATED  # it has no loss
         and (metric.iteration <= last or last == WHOLE)
     ]
     config, stage = trace.manifest.config, trace.manifest.config.get("stage")
@@ -115,7 +115,7 @@ def _traffic_law(report: Report) -> str:
 
 
 def _unit_bytes(trace: Trace, rank: RankStep) -> dict[tuple[Phase, str], int]:
-    """What one rank was asked to send, as its ledger has it."""
+    """The requested bytes of one rank, from its ledger."""
     buckets = {bucket.name: bucket for bucket in trace.manifest.buckets}
     found: dict[tuple[Phase, str], int] = defaultdict(int)
     for one in rank.calls:
@@ -128,7 +128,7 @@ def _unit_bytes(trace: Trace, rank: RankStep) -> dict[tuple[Phase, str], int]:
 
 
 def _parts(bucket: BucketLayout | None, unit: str, sent: int) -> Iterable[tuple[str, int]]:
-    """What of a collective's bytes is which unit's: as many as it has columns."""
+    """The bytes of a collective for each unit: in proportion to its columns."""
     if bucket is None:
         return [(unit, sent)]
     widths = [segment.stop - segment.start for segment in bucket.segments]
@@ -144,8 +144,8 @@ def _link_bytes(trace: Trace, calls: Sequence[TracedCall], iteration: int) -> di
     """Payload that all ranks send and copy in the steps of an iteration, by link class.
 
     Returns:
-        In the order of `Link`; nothing of what is sent if some call's messages are not in the
-        trace.
+        In the order of `Link`; traffic between ranks is omitted if some call's messages are not in
+        the trace.
     """
     found: dict[Link | None, int] = defaultdict(int)
     for rank in trace.ranks:
@@ -161,7 +161,7 @@ def _link_bytes(trace: Trace, calls: Sequence[TracedCall], iteration: int) -> di
 
 
 def held(line: Timeline, complete: Sequence[int]) -> RankMemoryUse:
-    """What one rank held in iterations that all finished."""
+    """Memory of one rank in iterations that all finished."""
     positions = in_training(line, complete)
     by_phase: dict[Phase, list[int]] = defaultdict(list)
     for number in positions.tolist():
@@ -182,13 +182,13 @@ def held(line: Timeline, complete: Sequence[int]) -> RankMemoryUse:
 
 
 def times_of(graph: EventGraph, complete: Sequence[int]) -> Times | None:
-    """Where the time of iterations went; None if the ranks do not fit together."""
+    """Time by cause over iterations; None if the ranks are inconsistent."""
     timed = complete[1:] if len(complete) > 1 else complete
     reports = [
         report(graph, None if iteration == WHOLE else iteration, top=0)
         for iteration in timed[-_TIMED:]
     ]
-    reports = [one for one in reports if one.budgets.ranks]  # else no time has passed in it
+    reports = [one for one in reports if one.budgets.ranks]  # else it has no time
     paths = [one.path for one in reports if one.path is not None]
     if not paths:
         return None

@@ -1,4 +1,4 @@
-"""What ranks hold, as tables: at a peak, at a moment of the program, at every sample."""
+"""Memory of ranks, as tables: at a peak, at a moment of the program, at every sample."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _KEYS: dict[str, Callable[[int, Role, str], Cell]] = {
 def memory(
     chosen: Selection, lines: Sequence[Timeline], at: str, by: object, title: str, *, of_one: bool
 ) -> Table:
-    """What ranks hold in one tier.
+    """Memory of ranks in one tier.
 
     Args:
-        lines: of the ranks that recorded any memory.
+        lines: the lines of ranks with recorded memory.
         at: "peak", a rank's own; "every sample" of the last iteration, with its time; or a moment
             such as "backward compute blocks.2" (`reading.moments`).
         by: "rank", "role", "unit", or several.
-        of_one: the selection is one iteration that was asked for, so its peak and no other.
+        of_one: whether one iteration was requested: then its own peak is used.
 
     Raises:
         ConfigError: there is no such moment.
@@ -70,7 +70,7 @@ def _no_memory(chosen: Selection) -> str:
 def _held(
     chosen: Selection, line: Timeline, at: str, *, of_one: bool
 ) -> list[tuple[tuple[Cell, ...], Holders]]:
-    """What is held at which moment: its time, if there are several."""
+    """Memory at each moment: with its time, if there are several."""
     if at == PEAK:
         top = peak(line, in_training(line, chosen.iterations if of_one else None))
         return [] if top is None else [((), _with_other(line, top.position))]
@@ -87,7 +87,7 @@ def _held(
 
 
 def _with_other(line: Timeline, position: int) -> Holders:
-    """All that is alive: the roles, and what the allocator counted beside them."""
+    """All live bytes: the roles, and the allocator's further bytes."""
     held, other = line.at(position), line.other(position)
     return held | {(Role.OTHER, ""): other} if other is not None and other > 0 else held
 
@@ -107,6 +107,6 @@ def _every_sample(chosen: Selection, line: Timeline) -> list[tuple[tuple[Cell, .
 
 
 def _place(key: tuple[Cell, ...]) -> list[int]:
-    """Times and ranks ascending, roles as everywhere, units as they came."""
+    """Times and ranks ascending, roles in standard order, units in order of appearance."""
     order = {role.value: place for place, role in enumerate(Role)}
     return [part if isinstance(part, int) else order.get(str(part), 0) for part in key]

@@ -1,8 +1,8 @@
-"""Moments of an iteration, their order, and what memory holds at them.
+"""Moments of an iteration, their order, and the memory at each.
 
-A moment is the beginning of a phase or of a unit's computation, named as a place in a replay
+A moment is the start of a phase or of a unit's computation, named as a position in a replay
 (`replay.places`): "backward compute blocks.2", "update", "end". Every rank's program passes them in
-the same order, so what is said of moments does not depend on how fast a run was.
+the same order, so results by moment do not depend on the speed of a run.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Passed:
     """A rank passes a moment.
 
     Attributes:
-        at: its place in the replay.
+        at: its position in the replay.
         unit: "" for a phase.
-        held: what the rank has then, by role and unit.
+        held: the rank's memory then, by role and unit.
     """
 
     at: str
@@ -39,14 +39,14 @@ class Passed:
 
     @property
     def label(self) -> str:
-        """How it is called."""
+        """Its name."""
         if self.at == END:
             return said("moments.end")
         key = "moments.unit" if self.unit else "moments.phase"
         return said(key, unit=self.unit, phase=term(self.phase))
 
     def bytes(self, role: str = "", unit: str = "") -> int:
-        """What the rank has for one role and unit, or for all."""
+        """Bytes of the rank for one role and unit, or for all."""
         return sum(
             size
             for (each, of), size in self.held.items()
@@ -55,7 +55,7 @@ class Passed:
 
 
 def moments_of(rank: RankTrace, line: Timeline, iteration: int) -> Sequence[Passed]:
-    """Of one iteration, in the program's order; of what happens twice, the first."""
+    """The moments of one iteration, in the program's order; among repeated ones, the first."""
     found: dict[str, Passed] = {}
 
     def add(at: str, phase: Phase, unit: str, time_ns: int, position: int) -> None:
@@ -80,5 +80,5 @@ def moments_of(rank: RankTrace, line: Timeline, iteration: int) -> Sequence[Pass
 
 
 def in_program_order(rank: RankTrace, iteration: int) -> Sequence[Event]:
-    """The events of an iteration, as the program asked for them."""
+    """The events of an iteration, in order of issue."""
     return [event for event in rank.events if event.iteration == iteration]

@@ -1,4 +1,4 @@
-"""A replay in a notebook's cell: the page of `zerosim export`, which needs no server."""
+"""A replay in a notebook cell: the page of `zerosim export`, which needs no server."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Replay:
     """One iteration, step by step.
 
     Attributes:
-        document: all that the player shows.
-        step: where it stands, from 0.
+        document: the data of the player.
+        step: the current step, from 0.
     """
 
     document: dict[str, Any] = field(repr=False)
@@ -30,7 +30,7 @@ class Replay:
 
     @classmethod
     def at(cls, document: dict[str, Any], words: str) -> Replay:
-        """A replay that stands where a link or some words say (`replay.addresses`).
+        """A replay at the step given by a link or by words (`replay.addresses`).
 
         Raises:
             ConfigError: no step has them.
@@ -39,12 +39,12 @@ class Replay:
 
     @property
     def title(self) -> str:
-        """What happens at the step, in a sentence."""
+        """The event of the step, in a sentence."""
         return str(self.document["texts"][self.document["steps"][self.step]["title"]])
 
     @property
     def tour(self) -> tuple[Stop, ...]:
-        """Ten to twelve places of it, in order, with what there is to say at each."""
+        """Ten to twelve steps of it, in order, with explanations."""
         return tuple(Stop(**stop) for stop in self.document["tour"])
 
     @property
@@ -68,7 +68,7 @@ class Replay:
         return written_out(f"{name}, step {self.step + 1:,} of {steps:,}: {self.title}")
 
     def _repr_html_(self) -> str:
-        # a page's place is in its address, which only a page with an address of its own can have
+        # a page's state is in its address, which requires an address of its own
         page = base64.b64encode(self.html.encode()).decode()
         return (
             f'<iframe title="Replay" width="100%" height="{HEIGHT_PX}" style="border:0" '

@@ -1,4 +1,4 @@
-"""What would happen if something about a run were different: in a sentence, and as a run."""
+"""A run under changed conditions: in a sentence, and as a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from zerosim.view.reading.wording import said
 
 
 def predict(trace: Trace, changes: Changes) -> tuple[Trace, Straggler | None]:
-    """The run with changes, and which rank was taken for the straggler, if one was.
+    """The run with changes, and the rank that was treated as the straggler, if any.
 
     Raises:
         ConfigError: nothing would change.
@@ -42,10 +42,10 @@ class Prediction:
     """One iteration as it was and as it would be.
 
     Attributes:
-        changes: what would be different.
-        before: what the event graph says of the iteration as it was recorded.
-        after: what it says of it as it is predicted.
-        straggler: which rank was made like the others, if one was.
+        changes: the changed conditions.
+        before: the report of the event graph for the recorded iteration.
+        after: the report for the predicted iteration.
+        straggler: the rank that was made like the others, if any.
     """
 
     changes: Changes
@@ -55,7 +55,7 @@ class Prediction:
 
     @property
     def share(self) -> float:
-        """Which part of the recorded time the predicted one is."""
+        """The predicted time as a fraction of the recorded one."""
         before, after = _path(self.before), _path(self.after)
         return after.duration_ns / before.duration_ns if before.duration_ns else 1.0
 
@@ -114,7 +114,7 @@ class Prediction:
         return said("whatif.straggler", rank=one.rank, own=own, others=others)
 
     def to_plain(self) -> dict[str, Any]:
-        """As values that JSON knows; what is predicted says so."""
+        """As JSON values; predicted ones are labelled."""
         before, after = _path(self.before), _path(self.after)
         changes = asdict(self.changes)
         changes["slow"] = {str(rank): factor for rank, factor in self.changes.slow.items()}

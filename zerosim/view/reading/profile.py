@@ -1,7 +1,7 @@
-"""One run as a row of a table of implementations: what a step moves, holds and takes.
+"""One run as a row of a table of implementations: traffic, memory and time of a step.
 
-Bytes are of one step and exact, the mean of all ranks: ranks need not be alike (a pipeline's
-stages, the root of a broadcast). Times are medians over steps and belong to the machine. No torch.
+Bytes are of one step and exact, the mean over all ranks: ranks may differ (a pipeline's stages, the
+root of a broadcast). Times are medians over steps and belong to the machine. No torch.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from zerosim.view.reading.run import Run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """What one implementation does in a step.
+    """A step of one implementation.
 
     Attributes:
-        name: what it is called in the table.
+        name: its name in the table.
         num_collectives: calls of the first rank, by operation.
         payloads: elements that a rank communicates, in Psi; an all-reduce counts twice.
-        ring_bytes: what a rank of a ring would send for it; None if it is not known.
-        wire_bytes: what the kernel sent for a rank; None if it was not measured.
-        peak_bytes: the most that any rank held; None if it was not recorded.
-        exposed_ns: how long a rank was stalled in communication; None if it was not recorded.
-        step_ns: how long a step took, from the first rank's beginning to the last one's end.
-        loss: of the last step, the mean of those ranks that have one; None if none has.
-        outcome: whether the program does what its law says; None if nothing is predicted.
+        ring_bytes: traffic of a rank of a ring for it; None if unknown.
+        wire_bytes: the kernel's count for a rank; None if not measured.
+        peak_bytes: the largest peak of any rank; None if not recorded.
+        exposed_ns: exposed communication of a rank; None if not recorded.
+        step_ns: duration of a step, from the first rank's start to the last one's end.
+        loss: loss of the last step, the mean over the ranks that have one; None if none has.
+        outcome: whether the program follows its law; None if nothing is predicted.
         headline: the verdict in a sentence.
-        causes: why it sends something else than the pure law says, one line each.
+        causes: why its traffic differs from the pure law, one line each.
     """
 
     name: str
@@ -66,7 +66,7 @@ def profile(run: Run, name: str, num_parameters: int) -> Profile:
     """Measure one implementation.
 
     Args:
-        num_parameters: Psi, of the whole model: a pipeline's rank knows only its own stage.
+        num_parameters: Psi, of the whole model: a pipeline's rank only knows its own stage.
 
     Raises:
         TraceError: no iteration was finished by all ranks.
@@ -100,7 +100,7 @@ def profile(run: Run, name: str, num_parameters: int) -> Profile:
 
 
 def _mean(sizes: Iterable[int | None]) -> int | None:
-    """Of all ranks; None if it is not known of one."""
+    """The mean over all ranks; None if one is unknown."""
     known = list(sizes)
     whole = known_sum(known)
     return None if whole is None else round(whole / len(known))

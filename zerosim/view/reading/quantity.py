@@ -23,8 +23,8 @@ class Quantity:
         whole: multiple of Psi.
         per_rank: multiple of Psi/N.
         ring: multiple of Psi (N-1)/N.
-        num_bytes: in place of all of them; None if it is given in Psi.
-        text: as it was written.
+        num_bytes: instead of all of them; None if given in Psi.
+        text: the original text.
     """
 
     whole: Fraction = Fraction(0)
@@ -39,13 +39,13 @@ class Quantity:
         return self.num_bytes is not None
 
     def in_psi(self, num_ranks: int) -> Fraction:
-        """How many Psi it is for so many ranks."""
+        """Its number of Psi for so many ranks."""
         share = Fraction(1, num_ranks)
         return self.whole + self.per_rank * share + self.ring * (1 - share)
 
 
 def parse_quantity(given: object) -> Quantity:
-    """Read what is expected.
+    """Parse an expected quantity.
 
     Args:
         given: a text in Psi, a text with a unit of bytes, or a whole number of bytes.
@@ -82,7 +82,7 @@ def parse_tolerance(given: object) -> Fraction:
     """Read a relative tolerance.
 
     Raises:
-        ConfigError: it is no number of 0 or more.
+        ConfigError: it is not a number of at least 0.
     """
     if not isinstance(given, float | int | Fraction) or isinstance(given, bool) or not given >= 0:
         raise ConfigError(f"tolerance is {given!r}: expected a part such as 0.02 for 2 %")

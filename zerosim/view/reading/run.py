@@ -1,4 +1,4 @@
-"""A run: everything that happened, whoever made it, and all that can be asked of it."""
+"""A run: its trace, and every table, figure and verdict derived from it."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from zerosim.view.replay import replay_document
 
 
 class Run:
-    """Everything that happened in one training, as its ranks recorded it.
+    """One training run, as recorded by its ranks.
 
-    Numbers come as tables. Where nothing else is said they are of the last iteration that all ranks
-    finished, of all ranks together, and of forward, backward and update.
+    Numbers come as tables. By default they cover the last iteration that all ranks finished, all
+    ranks together, and the phases forward, backward and update.
     """
 
     def __init__(self, trace: Trace) -> None:
-        """Read a trace that was loaded; what is worked out of it is worked out once."""
+        """Wrap a loaded trace; derived results are computed once and cached."""
         self.trace = trace
         self.plot = Plots(self)
         self._verified: Callable[[int | None], TrafficVerification] = in_each_language(
@@ -62,27 +62,27 @@ class Run:
         )
         self._passed: Callable[[int], Sequence[Passed]] = lru_cache(None)(self._moments)
 
-    # what it is
+    # properties
 
     @property
     def folder(self) -> Path:
-        """Where it was read."""
+        """The folder of the trace."""
         return self.trace.folder
 
     @property
     def source(self) -> Source:
-        """How the run came about: executed, traced, simulated or predicted."""
+        """The origin of the run: executed, traced, imported, simulated or predicted."""
         manifest = self.trace.manifest
         return manifest.source or (Source.EXECUTED if manifest.config else Source.TRACED)
 
     @property
     def complete(self) -> bool:
-        """True if every rank is here and closed its trace in order."""
+        """True if the trace of every rank is present and was closed properly."""
         return self.trace.complete
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """The ranks that recorded anything."""
+        """The ranks that have a trace."""
         return tuple(rank.rank for rank in self.trace.ranks)
 
     @property
@@ -92,7 +92,7 @@ class Run:
 
     @property
     def iterations(self) -> tuple[int, ...]:
-        """Those that every rank finished."""
+        """The iterations that every rank finished."""
         return iterations(self.trace)
 
     @property
@@ -102,7 +102,7 @@ class Run:
 
     @property
     def strategies(self) -> tuple[Strategy, ...]:
-        """How the program divides its training, as its first rank says it."""
+        """How the program partitions its training, as recorded by its first rank."""
         return self.trace.ranks[0].strategies
 
     @property
@@ -113,23 +113,23 @@ class Run:
 
     @property
     def losses(self) -> tuple[float, ...]:
-        """Of each step, as the first rank says it; empty if it does not."""
+        """The loss of each step on the first rank; empty if not recorded."""
         metrics = self.trace.ranks[0].metrics
         return tuple(metric.value for metric in metrics if metric.name == "loss")
 
     # numbers
 
     def traffic(self, by: object = (), *, link: object = None, **only: Unpack[Only]) -> Table:
-        """The calls of ranks, and the bytes that they send and receive.
+        """The collectives and messages of the ranks, with the bytes sent and received.
 
         `payload_bytes` counts whole buffers; `volume_bytes` counts an all-reduce twice, as the
         papers do; `sent_bytes` counts the bytes that PyTorch was asked to send: the intercepted
-        messages of a ring, or for a native call the bound of a ring.
+        messages of a ring; for a native call, the bound of a ring algorithm.
 
         Args:
-            by: what rows are grouped by: "rank", "iteration", "micro_step", "phase", "purpose",
+            by: the columns to group by: "rank", "iteration", "micro_step", "phase", "purpose",
                 "op", "unit", "group", "algorithm", "link", or several; one row by default.
-            link: only what goes over it; one, or several.
+            link: only traffic over this link class; one, or several.
             only: rank, iteration, phase, purpose, op, unit: only these; one, or several.
 
         Raises:
@@ -140,7 +140,7 @@ class Run:
         return traffic_tables.traffic(self.calls, chosen, by, link, title)
 
     def wire(self, by: object = (), **only: Unpack[Only]) -> Table:
-        """Bytes counted by the kernel between ranks, for all calls, with the backend's framing.
+        """Bytes between ranks as counted by the kernel, including the backend's framing.
 
         Args:
             by: "rank", "peer", "iteration", "micro_step", "phase", or several.
@@ -159,11 +159,11 @@ class Run:
     def copies(
         self, by: object = ("link", "purpose"), *, link: object = None, **only: Unpack[Only]
     ) -> Table:
-        """Copies of ranks between their device, their host and their disk.
+        """Copies of each rank between its device, its host memory and its disk.
 
         Args:
             by: "rank", "iteration", "phase", "purpose", "unit", "link", "origin", "target".
-            link: only what takes it.
+            link: only copies over this link class.
             only: rank, iteration, phase, purpose, unit: only these.
         """
         chosen = self._select(by, **only)
@@ -182,11 +182,12 @@ class Run:
 
         Args:
             at: "peak"; "every sample", which adds the time; or a moment such as "update",
-                "backward" or "backward compute blocks.2", when that begins.
+                "backward" or "backward compute blocks.2", at the beginning of that phase or
+                computation.
             by: "role", "unit", "rank", or several.
-            rank: the first by default; several are added up unless rows are by rank, None is all.
-            iteration: whose peak or moments; by default the peak of all iterations and the
-                moments of the last complete one.
+            rank: the first by default; None for all. Several are summed unless grouped by rank.
+            iteration: the iteration of the peak or moment; by default the peak over all iterations
+                and the moments of the last complete one.
             tier: "device", "host" or "disk".
         """
         chosen = self._select(rank=rank, iteration=iteration)
@@ -201,24 +202,24 @@ class Run:
         """The time of an iteration, by cause.
 
         Args:
-            by: "cause" for the critical path over all ranks; "rank", "phase" or both for what each
-                rank's time went to.
+            by: "cause" for the critical path over all ranks; "rank", "phase" or both for the time
+                budget of each rank.
         """
         found = self.graph_report(iteration=iteration)
         return self._told(time.time(found, by, f"Time of {_iteration_words((found.iteration,))}"))
 
     def events(self, *, kind: object = None, **only: Unpack[Only]) -> Table:
-        """Single events, a row each.
+        """Single events, one per row.
 
         Args:
             kind: "compute", "collective", "transfer", "copy", "wait", "mark"; by default all but
-                the messages of collectives, "transfer".
+                "transfer", the messages of collectives.
             only: rank, iteration, phase, purpose, op, unit: only these.
         """
         chosen = self._select(**only)
         return self._told(events.events(chosen, kind, f"Events of {self._words(chosen)}"))
 
-    # answers
+    # verdicts
 
     @overload
     def verify(
@@ -245,18 +246,18 @@ class Run:
         psi: Any = None,
         ledger: str | None = None,
     ) -> TrafficVerification | LawCheck:
-        """Compare the traffic with theory, or with a law of your own.
+        """Compare the traffic with theory, or with a law that you give.
 
         Args:
-            against: such as "2Psi", "3Psi (N-1)/N" or "12 MB"; what `zerosim verify` does by
-                default.
-            iteration: only this one.
-            tolerance: of a law that is typed: 0.02 allows 2 % more or less.
-            psi: number of parameters, where the trace does not know it.
-            ledger: "payload", "trace" or "wire", if another than `against` speaks of.
+            against: a law such as "2Psi", "3Psi (N-1)/N" or "12 MB"; by default the full comparison
+                of `zerosim verify`.
+            iteration: the iteration to check; by default all complete ones.
+            tolerance: relative deviation allowed from `against`: 0.02 allows 2 % more or less.
+            psi: number of parameters, if the trace does not have it.
+            ledger: "payload", "trace" or "wire"; by default the one that `against` refers to.
 
         Raises:
-            ConfigError: it is no law, or what it speaks of was not measured.
+            ConfigError: `against` is not a law, or refers to bytes that were not measured.
             TraceError: no iteration is complete.
         """
         if against is None:
@@ -274,10 +275,10 @@ class Run:
         return LawCheck(expected, held, self._verified(iteration).causes)
 
     def verify_memory(self, *, iteration: int | None = None) -> MemoryVerification:
-        """Compare the live tensors with the memory laws.
+        """Compare live tensors with the memory laws of ZeRO (arXiv 1910.02054, sections 3 and 5).
 
         Raises:
-            TraceError: nothing about memory was recorded.
+            TraceError: the trace has no memory samples.
         """
         return self._memory_verified(iteration)
 
@@ -289,14 +290,14 @@ class Run:
         """Predict this run under changed conditions.
 
         Args:
-            iteration: of which the prediction speaks; the last complete one by default.
+            iteration: the iteration to predict; the last complete one by default.
 
         Returns:
-            The prediction for the iteration; and the run at its predicted times.
+            The prediction for the iteration, and the run with predicted times.
 
         Raises:
-            ConfigError: nothing would change, or there is no such iteration.
-            TraceError: the events wait for each other in a circle, or the run is imported.
+            ConfigError: the changes have no effect, or there is no such iteration.
+            TraceError: the event graph has a cycle, or the run was imported.
         """
         if self.source is Source.IMPORTED:
             raise TraceError(
@@ -323,16 +324,16 @@ class Run:
         """The player, which a notebook shows in its cell.
 
         Args:
-            at: where it stands: "backward gather blocks.2", "update", "end"; the first step by
-                default.
+            at: the step to show first: "backward gather blocks.2", "update", "end"; the first step
+                of the replay by default.
         """
         return Replay.at(self._replayed(iteration), at)
 
-    # what the others are made of
+    # intermediate results
 
     @cached_property
     def calls(self) -> tuple[TracedCall, ...]:
-        """Every call, with what it makes its rank send."""
+        """Every call, with the bytes that its rank sends for it."""
         return tuple(traced_calls(self.trace))
 
     @cached_property
@@ -346,13 +347,13 @@ class Run:
         """The full report of `zerosim graph` on an iteration.
 
         Args:
-            rank: whose events are listed as well, each with its slack.
-            top: how many steps of the critical path are listed; all by default.
+            rank: also list the events of this rank, each with its slack.
+            top: number of steps of the critical path to list; all by default.
         """
         return self._reported(iteration, rank, top)
 
     def pieces(self, *, iteration: int | None = None) -> Table:
-        """The activity of each rank over time, in pieces without gaps."""
+        """The activity of each rank over time, in contiguous pieces."""
         shown = self.graph_report(iteration=iteration).iteration
         title = f"Timeline of {_iteration_words((shown,))}"
         return self._told(time.pieces(self.graph.within(shown), title))
@@ -379,7 +380,7 @@ class Run:
         return self._select(rank=rank).ranks[0]
 
     def _select(self, by: object = (), **only: Unpack[Only]) -> Selection:
-        """As `select`, of the last iteration unless rows are by iteration."""
+        """Like `select`, for the last iteration unless rows are grouped by iteration."""
         is_by_iteration = isinstance(by, Iterable) and "iteration" in by
         if only.get("iteration") is None and self.iterations and not is_by_iteration:
             only["iteration"] = self.iterations[-1]
@@ -399,7 +400,7 @@ class Run:
         return summary.as_html(self._summary())
 
     def _told(self, table: Table) -> Table:
-        """A table, with how its times came about."""
+        """The table, with its times marked as predicted if the run is."""
         if not self.trace.manifest.is_predicted:
             return table
         return table.with_times(Evidence.PREDICTED)
@@ -415,32 +416,32 @@ class Plots:
         self._run = run
 
     def memory(self, rank: int = 0, *, iteration: int | None = None) -> Any:
-        """What a rank holds over an iteration, by role."""
+        """Memory of a rank over an iteration, by role."""
         table = self._run.memory(
             memory_samples.EVERY_SAMPLE, "role", rank=rank, iteration=iteration
         )
         return _plots().memory(table)
 
     def traffic(self, rank: int = 0, *, iteration: int | None = None) -> Any:
-        """What a rank sends, by phase and purpose: theory, trace and wire."""
+        """Bytes sent by a rank, by phase and purpose: theory, trace and wire."""
         return _plots().traffic(self._run.verify(iteration=iteration).ledger(rank))
 
     def timeline(self, *, iteration: int | None = None) -> Any:
-        """Computation, communication and waiting, a lane for each rank."""
+        """Computation, communication and waiting, one lane per rank."""
         require_times(self._run.trace, "a timeline shows")
         return _plots().timeline(self._run.pieces(iteration=iteration))
 
     def waterfall(self, *, iteration: int | None = None) -> Any:
-        """From the law to what the first rank sends, cause by cause."""
+        """From the law to the bytes that the first rank sends, cause by cause."""
         return _plots().waterfall(self._run.verify(iteration=iteration).causes)
 
     def laws(self, rank: int = 0, *, iteration: int | None = None) -> Any:
-        """What a rank sends as the number of ranks grows, and where this run lies."""
+        """Bytes sent by a rank as a function of the number of ranks, with this run marked."""
         return _plots().laws(self._run.verify(iteration=iteration).laws(rank))
 
 
 def _plots() -> Any:
-    """The figures: plotly takes half a second to load, and not everyone has it."""
+    """The module of figures: plotly takes half a second to import and is optional."""
     try:
         from zerosim.view import plots
     except ImportError:
@@ -451,14 +452,15 @@ def _plots() -> Any:
 
 
 def load(folder: str | Path, *, strict: bool = False) -> Run:
-    """Read a run.
+    """Load a run from its trace; does not need torch.
 
     Args:
-        folder: holds `manifest.json` and one `rank-N.jsonl` for each rank.
-        strict: refuse a trace that stops early; otherwise it is read as far as it goes.
+        folder: has `manifest.json` and one `rank-N.jsonl` per rank.
+        strict: refuse an incomplete trace; otherwise it is read up to its end.
 
     Raises:
-        TraceError: missing, unreadable, damaged, of another schema; or, if `strict`, incomplete.
+        TraceError: the trace is missing, unreadable, damaged or of another schema; or, if `strict`,
+            incomplete.
     """
     return Run(load_trace(folder, strict=strict))
 

@@ -1,6 +1,6 @@
-"""What of a run is asked for: ranks, iterations, phases, purposes, operations, units.
+"""Filters of a run: ranks, iterations, phases, purposes, operations, units.
 
-Every filter is a value or several; one that the run does not know is refused with what it knows.
+Every filter is a value or several; an unknown one is an error that lists the known ones.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _E = TypeVar("_E", bound=StrEnum)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What counts; None where all do.
+    """The selection; None selects all.
 
     Attributes:
-        iterations: `(WHOLE,)` if the program told of none.
-        units: with the modules within them.
+        iterations: `(WHOLE,)` for a program without iterations.
+        units: including the modules within them.
     """
 
     trace: Trace
@@ -42,7 +42,7 @@ class Selection:
                 yield rank, iteration
 
     def has(self, event: Event) -> bool:
-        """Whether an event of one of the ranks counts."""
+        """Whether an event of one of the ranks is selected."""
         return (
             (event.iteration in self.iterations or WHOLE in self.iterations)
             and event.phase in self.phases
@@ -57,7 +57,7 @@ class Selection:
 
     @property
     def words(self) -> str:
-        """What of an iteration counts."""
+        """The selected part of an iteration."""
         phases = "every phase" if set(self.phases) == set(Phase) else ", ".join(self.phases)
         if self.purposes is None:
             return f"every call in {phases}"
@@ -65,7 +65,7 @@ class Selection:
 
 
 class Only(TypedDict, total=False):
-    """What `select` takes beside the trace: each a value, or several."""
+    """The keyword arguments of `select`: each a value, or several."""
 
     rank: object
     iteration: object
@@ -85,7 +85,7 @@ def select(
     op: object = None,
     unit: object = None,
 ) -> Selection:
-    """Choose what counts.
+    """Create a selection.
 
     Args:
         rank: a number, or several; None for every rank.
@@ -116,7 +116,7 @@ def select(
 
 
 def names_of(kind: type[_E], given: object, what: str) -> tuple[_E, ...]:
-    """Members of a closed set, as a person names them: one, or several.
+    """Members of a closed set, by name: one, or several.
 
     Raises:
         ConfigError: there is no such member; the message lists them.
@@ -125,7 +125,7 @@ def names_of(kind: type[_E], given: object, what: str) -> tuple[_E, ...]:
 
 
 def all_calls(rank: RankTrace, iteration: int) -> list[Event]:
-    """What one rank called in one iteration, whatever the phase; a ring's hops are no calls."""
+    """The calls of one rank in one iteration, in any phase; a ring's hops are not calls."""
     return [
         event
         for event in rank.events
@@ -142,7 +142,7 @@ def purpose_of(event: Event) -> Purpose:
 
 
 def units_of(trace: Trace) -> tuple[str, ...]:
-    """The units by name: as the engine lists them, else as a program's events name them."""
+    """The units by name: from the engine's list, else from the events."""
     if trace.manifest.units:
         return tuple(unit.name for unit in trace.manifest.units)
     computed = (
@@ -155,7 +155,7 @@ def units_of(trace: Trace) -> tuple[str, ...]:
 
 
 def is_within(unit: str, whole: str) -> bool:
-    """Whether a unit is another one, or a module of it."""
+    """Whether a unit is equal to another, or a module within it."""
     return unit == whole or unit.startswith(f"{whole}.")
 
 
@@ -215,7 +215,7 @@ def _name_of(kind: type[_E], given: Any, what: str) -> _E:
 
 
 def _spellings(given: str) -> tuple[str, str]:
-    """`all_gather` as an identifier has it, for "all-gather"; `reduce_gradients` likewise."""
+    """`all_gather` as an identifier for "all-gather"; also `reduce_gradients`."""
     return given.replace("_", "-"), given.replace("_", " ")
 
 

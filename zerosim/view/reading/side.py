@@ -1,4 +1,4 @@
-"""One trace in a comparison, as data: what it sent, held and took."""
+"""One trace in a comparison, as data: traffic, memory and times."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class TrafficReason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """Where the time of an iteration went, ns: medians over iterations.
+    """Time of an iteration by cause, ns: medians over iterations.
 
     Attributes:
-        num_iterations: that the medians are over; the first one, which warms up, is left out if
-            there are others.
-        duration_ns: of the critical path.
-        by_cause_ns: of the critical path, by `analysis.Cause`; medians need not sum up.
-        wall_ns, exposed_ns, waiting_ns, hidden_ns: by phase, the mean of all ranks; but for the
-            first empty, as `by_cause_ns`, for a program whose waits were not recorded.
+        num_iterations: number of iterations behind the medians; the first one, a warm-up, is
+            omitted if there are others.
+        duration_ns: duration of the critical path.
+        by_cause_ns: critical path by `analysis.Cause`; medians need not add up.
+        wall_ns, exposed_ns, waiting_ns, hidden_ns: by phase, the mean over ranks; all but the
+            first, and `by_cause_ns`, are empty for a program without recorded waits.
     """
 
     num_iterations: int
@@ -43,20 +43,20 @@ class Times:
 
     @property
     def overlap(self) -> float | None:
-        """Which part of the communication is hidden; None if there was none."""
+        """The hidden fraction of the communication; None if there was none."""
         hidden, exposed = sum(self.hidden_ns.values()), sum(self.exposed_ns.values())
         return hidden / (hidden + exposed) if hidden + exposed else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankMemoryUse:
-    """What the first rank held, over all iterations.
+    """Memory of the first rank, over all iterations.
 
     Attributes:
-        peak_bytes: the most, by phase.
-        roles: at the highest of these peaks.
-        states_bytes: all model states when the last update began; of a program that told of no
-            iterations, the most that there were.
+        peak_bytes: the peak, by phase.
+        roles: roles at the highest of these peaks.
+        states_bytes: all model states at the start of the last update; for a program without
+            iterations, their maximum.
     """
 
     peak_bytes: dict[Phase, int]
@@ -74,22 +74,22 @@ class Side:
     """One of the traces.
 
     Attributes:
-        name: what it is called in a table.
-        traffic_law, states_law: what theory says of this run, such as "2Ψ(N-1)/N" and "16Ψ/N"; ""
-            if it knows none.
+        name: its name in a table.
+        traffic_law, states_law: the laws of this run, such as "2Ψ(N-1)/N" and "16Ψ/N"; "" if
+            unknown.
         units: their names, in the order of the model.
         settings: the configuration and the run, as plain values.
-        iteration: whose bytes these are; `WHOLE` of a program that told of none.
-        iterations: all that memory and times are of.
-        incomplete: why the trace ends early; "" if it is whole.
-        sent_bytes: by reason, of the first rank; empty if a backend's algorithm is not known.
-        unit_bytes: likewise by phase and unit; a bucket's bytes are its units' by their columns.
-        link_bytes: of all ranks, sent and copied in a step over each link class.
-        wire_bytes: that the kernel sent for the first rank; None if it was not measured.
-        held: None if nothing was recorded about memory.
-        times: None if the ranks do not fit together.
-        is_predicted: the times are not those of a run that happened.
-        loss: the last one; None if none was reported.
+        iteration: the iteration of the bytes; `WHOLE` for a program without iterations.
+        iterations: all iterations of memory and times.
+        incomplete: why the trace ends early; "" if it is complete.
+        sent_bytes: by reason, for the first rank; empty if a backend's algorithm is unknown.
+        unit_bytes: the same by phase and unit; a bucket's bytes are assigned to units by columns.
+        link_bytes: over all ranks, sent and copied in a step over each link class.
+        wire_bytes: the kernel's count for the first rank; None if not measured.
+        held: None if memory was not recorded.
+        times: None if the ranks are inconsistent.
+        is_predicted: the times are predicted.
+        loss: the last loss; None if none was reported.
     """
 
     name: str
@@ -116,7 +116,7 @@ class Side:
 
     @property
     def total_bytes(self) -> int:
-        """What the first rank sent in the iteration."""
+        """Bytes that the first rank sent in the iteration."""
         return sum(self.sent_bytes.values())
 
     def to_plain(self) -> dict[str, Any]:

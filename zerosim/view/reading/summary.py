@@ -1,4 +1,4 @@
-"""A run on one screen: who made it, what it is, what of it is known."""
+"""A run on one screen: its origin, its description, the available data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NEXT = 'run.traffic(by="phase"), run.memory(), run.time(), run.verify(), run.pl
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What stands on the screen: a title, named lines, and the answer."""
+    """The contents of the screen: a title, named lines, and the answer."""
 
     title: str
     lines: tuple[tuple[str, str], ...]
@@ -33,7 +33,7 @@ def summary(trace: Trace, source: str, headline: Callable[[], str]) -> Summary:
     """Put a run in words.
 
     Args:
-        source: who made it.
+        source: the origin of the run.
         headline: the verdict in a sentence.
     """
     try:
@@ -106,7 +106,7 @@ def _lines(trace: Trace) -> Iterator[tuple[str, str]]:
 
 
 def _evidence(trace: Trace) -> tuple[dict[str, list[str]], list[str]]:
-    """What is traced, measured and computed; and what nobody recorded."""
+    """The traced, measured and computed quantities; and those not recorded."""
     ranks = trace.ranks
     counts = Counter(event.kind for rank in ranks for event in rank.events)
     calls, messages = counts[Kind.COLLECTIVE], counts[Kind.TRANSFER]
@@ -152,7 +152,7 @@ def _names(names: list[str]) -> str:
 
 
 def _settings(settings: dict[str, object]) -> str:
-    """The first ones that say something."""
+    """The first nonempty ones."""
     told = [f"{name} {value}" for name, value in settings.items() if value not in (None, "", False)]
     more = len(told) - _MOST_SETTINGS
     cut = f", ... and {more} more: run.configuration" if more > 0 else ""

@@ -1,8 +1,7 @@
-"""One run as a row of a table of the family: what a step moves over each link, holds and takes.
+"""One run as a row of a table of the family: traffic per link, memory and time of a step.
 
-Bytes moved are of one step and exact, the largest of all ranks, between nodes of the node that
-sends most; bytes held are the most of any rank. Times are medians and belong to the machine. No
-torch.
+Traffic is of one step and exact, the maximum over ranks, between nodes that of the node that sends
+most; memory is the maximum over ranks. Times are medians and belong to the machine. No torch.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from zerosim.view.reading.run import Run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemRow:
-    """What one system does in a step.
+    """A step of one system.
 
     Attributes:
-        name: what it is called in the table.
-        held_bytes: the most that any rank held within iterations, by tier.
-        moved_bytes: by link; between nodes what a whole node sends, else what a rank does.
-        step_ns: how long a step took; None if it was not recorded.
-        losses: of each step.
-        outcome: whether it does what its laws say.
+        name: its name in the table.
+        held_bytes: the largest peak of any rank within iterations, by tier.
+        moved_bytes: by link; between nodes the traffic of a whole node, else that of a rank.
+        step_ns: duration of a step; None if not recorded.
+        losses: loss of each step.
+        outcome: whether it follows its laws.
         headline: the verdict in a sentence.
     """
 

@@ -1,4 +1,4 @@
-"""Where time went, as tables: the critical path, the ranks' budgets, their pieces."""
+"""Time by cause, as tables: the critical path, the ranks' budgets, their pieces."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _DEADLOCK = "the collectives wait for each other in a cycle"
 
 
 def time(report: GraphReport, by: object, title: str) -> Table:
-    """What time was spent on.
+    """Time by cause.
 
     Args:
-        by: "cause" for the critical path over all ranks; "rank", "phase" or both for the budgets
-            of the ranks, whose parts sum to the wall time.
+        by: "cause" for the critical path over all ranks; "rank", "phase" or both for the budgets of
+            the ranks, whose parts sum to the wall time.
     """
     keys = keys_of(by, (_CAUSE, *_BUDGETS))
     if _CAUSE in keys:
@@ -57,7 +57,7 @@ def time(report: GraphReport, by: object, title: str) -> Table:
 
 
 def critical_path(report: GraphReport) -> Table:
-    """What the critical path led through, the longest first."""
+    """The entities on the critical path, the longest first."""
     columns = ("rank", "what", "phase", "unit", "cause")
     rows = [
         (
@@ -83,7 +83,7 @@ def critical_path(report: GraphReport) -> Table:
 
 
 def pieces(graph: EventGraph, title: str) -> Table:
-    """What each rank did when, cut wherever anything begins or ends.
+    """The activity of each rank over time, split at every start and end of an event.
 
     Args:
         graph: of one iteration; times count from its first event.
@@ -125,10 +125,10 @@ def _by_cause(report: GraphReport, title: str) -> Table:
 
 
 def _parts(budget: Budget, *, is_known: bool) -> list[int | None]:
-    """Of a program whose waits were not recorded only the wall time is known."""
+    """For a program without recorded waits only the wall time is known."""
     return [getattr(budget, name) if is_known or name == "wall_ns" else None for name in _PARTS]
 
 
 def _no_path(report: GraphReport) -> str:
-    """Why there is no critical path."""
+    """The reason for a missing critical path."""
     return _DEADLOCK if report.is_timed else _NO_TIMES

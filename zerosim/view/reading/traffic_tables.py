@@ -1,4 +1,4 @@
-"""What ranks call, send and copy, as tables."""
+"""Calls, traffic and copies of ranks, as tables."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _MESSAGES_UNKNOWN = "which messages of a backend's own calls leave a node is not
 
 
 def keys_of(by: object, known: Iterable[str]) -> tuple[str, ...]:
-    """What rows are grouped by.
+    """The columns to group by.
 
     Raises:
         ConfigError: that is not known.
@@ -70,7 +70,7 @@ def keys_of(by: object, known: Iterable[str]) -> tuple[str, ...]:
 def traffic(
     calls: Sequence[TracedCall], chosen: Selection, by: object, link: object, title: str
 ) -> Table:
-    """What calls move, a row for each combination of what they are grouped by.
+    """Traffic of calls, one row per group.
 
     Args:
         calls: of the whole run.
@@ -128,7 +128,7 @@ def traffic(
 
 
 def copied(chosen: Selection, by: object, link: object, title: str) -> Table:
-    """What ranks copy between their tiers."""
+    """Copies of ranks between their tiers."""
     keys = keys_of(by, _COPY_KEYS)
     if chosen.ops is not None:
         raise ConfigError("a copy has no operation: expected rank=, phase=, purpose= or unit=")
@@ -153,9 +153,9 @@ def copied(chosen: Selection, by: object, link: object, title: str) -> Table:
 
 
 def wire(chosen: Selection, by: object, title: str) -> Table:
-    """What the kernel counted on the connections to other ranks, whatever was called.
+    """The kernel's count on the connections to other ranks, for all calls.
 
-    Its samples stand at phase borders, so it knows of no purpose, operation or unit.
+    Its samples are at phase borders, so it has no purpose, operation or unit.
     """
     keys = keys_of(by, _WIRE_KEYS)
     peers = match_sockets(chosen.trace)
@@ -204,7 +204,7 @@ def wire(chosen: Selection, by: object, title: str) -> Table:
 
 
 def _why_no_wire(trace: Trace, ranks: Sequence[RankTrace], peers: Peers) -> dict[int, str]:
-    """Why the kernel's counters do not say what a rank sent, by rank; without those they do."""
+    """Why the kernel's counters do not give a rank's traffic, by rank; empty if they do."""
     calls: dict[int, list[TracedCall]] = defaultdict(list)
     for call in traced_calls(trace) if any(one.header.device != "cpu" for one in ranks) else ():
         calls[call.rank].append(call)

@@ -1,4 +1,4 @@
-"""Whether a law is true of a run, as something to print, to look at and to go on with."""
+"""The verification of a run: to print, to display and to process further."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from zerosim.view.reading.wording import said
 _SIGNS = {Outcome.AS_PREDICTED: "✓", Outcome.EXPLAINED: "≠", Outcome.UNEXPLAINED: "✗", None: "?"}
 _LAST = (Column("outcome"), Column("words"))
 _MOST_RANKS = 64
-"""On the axis of the laws, where a run has no more."""
+"""Minimum end of the axis of ranks, for runs with fewer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The verdicts on a run, as `zerosim verify` or `zerosim memory` gives them.
+    """The verdicts on a run, as in `zerosim verify` or `zerosim memory`.
 
     Attributes:
         report: all that they rest on.
@@ -48,12 +48,12 @@ class Verification:
 
     @property
     def claims(self) -> tuple[Verdict, ...]:
-        """Each claim, held against all complete iterations and all ranks."""
+        """Each claim, checked in all complete iterations on all ranks."""
         return self.report.verdicts
 
     @property
     def causes(self) -> Table:
-        """From the law to what was found on the first rank, cause by cause."""
+        """From the law to the measurement on the first rank, cause by cause."""
         law, symbols = self.report.law_bytes, getattr(self.report, "law_symbols", "")
         rows: list[tuple[Cell, ...]] = []
         if law is not None:
@@ -66,7 +66,7 @@ class Verification:
         return Table("From the law to what was found, first rank", columns, tuple(rows))
 
     def to_dict(self) -> dict[str, Any]:
-        """As values that JSON knows: what the command prints with --json."""
+        """As JSON values: the output of the command with --json."""
         return self.report.to_plain()
 
     def __repr__(self) -> str:
@@ -84,12 +84,12 @@ class Verification:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TrafficVerification(Verification):
-    """The verdicts on what a run sends."""
+    """The verdicts on the traffic of a run."""
 
     report: Report
 
     def ledger(self, rank: int = 0) -> Table:
-        """What one rank sent by reason: theory, trace and wire side by side."""
+        """Bytes sent by one rank by reason: theory, trace and wire side by side."""
         report = self.report
         rows: list[tuple[Cell, ...]] = []
         for row in report.rows:
@@ -107,10 +107,10 @@ class TrafficVerification(Verification):
         return Table(f"Sent by rank {rank}{place}", columns, tuple(rows))
 
     def laws(self, rank: int = 0) -> Table:
-        """What a rank sends in a step, in Psi, over the number of ranks N.
+        """Bytes sent by a rank in a step, in Psi, over the number of ranks N.
 
-        Laws k(N-1)/N, this run's own among them, and what its rank sent, by the kernel or the
-        trace. No rows where the run's law is not of N alone.
+        Laws k(N-1)/N, including this run's, and the bytes sent by its rank, by kernel or trace.
+        Empty if the run's law does not depend on N alone.
         """
         report = self.report
         unit = report.num_parameters * report.element_bytes
@@ -144,18 +144,18 @@ class TrafficVerification(Verification):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MemoryVerification(Verification):
-    """The verdicts on what a run holds."""
+    """The verdicts on the memory of a run."""
 
     report: MemoryReport
 
 
 @dataclass(frozen=True, slots=True)
 class LawCheck:
-    """A law that a person typed, held against every rank in every iteration.
+    """A law given by the user, compared with every rank in every iteration.
 
     Attributes:
-        held: each of them.
-        causes: what makes it another number than the law of this run's system says.
+        held: the comparisons.
+        causes: why it differs from the law of this run's system.
     """
 
     expected: Expected
@@ -164,7 +164,7 @@ class LawCheck:
 
     @property
     def holds(self) -> bool:
-        """Whether every rank keeps to it in every iteration."""
+        """Whether every rank follows it in every iteration."""
         return all(one.holds for one in self.held)
 
     @property
@@ -179,7 +179,7 @@ class LawCheck:
 
     @property
     def table(self) -> Table:
-        """What each rank moved in each iteration, and what the law says."""
+        """Traffic of each rank in each iteration, and the value of the law."""
         rows = tuple(
             (
                 one.rank.rank,

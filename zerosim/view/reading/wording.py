@@ -1,4 +1,4 @@
-"""What is said of runs, in the language that is spoken."""
+"""The words of reports on runs, in the current language."""
 
 from __future__ import annotations
 

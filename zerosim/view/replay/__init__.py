@@ -1,21 +1,21 @@
-"""A replay: one iteration of a trace as a document that the player shows.
+"""A replay: one iteration of a trace as the document of the player.
 
-words     the sentences of each step: title, what happens, why; their texts are `words.toml`
+words     the sentences of each step: title, event, reason; the texts are `words.toml`
 ledger    each collective's formula and its three ledgers
 memory    bytes by role over the iteration
-timeline  what each rank did when, and the critical path
+timeline  the activity of each rank over time, and the critical path
 subject   one iteration of a trace, read once: steps, ledgers, frames
 plain     steps and collectives as JSON values
 document  all of it
 
-tour         ten to twelve places of a replay, with what there is to say at each
+tour         ten to twelve steps of a replay, with explanations
 
 graphview    the event graph of one iteration as a document of its own
-whereabouts  at which step of a replay each of its nodes happens
+whereabouts  the step of a replay at which each of its nodes happens
 
-moments    the moments of a run that runs of any stage have
-following  what a run does next, in one line; its texts are `moments.toml`
-names      what runs are called beside each other
+moments    moments of a run that are common to runs of any stage
+following  the next action of a run, in one line; its texts are `moments.toml`
+names      the names of runs side by side
 alignment  two to four runs under one cursor
 """
 

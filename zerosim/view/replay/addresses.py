@@ -1,7 +1,7 @@
-"""A moment of a replay as its links name it: "beat:17", "tour:3", "#beat=17&rank=2&theme=dark".
+"""A moment of a replay as in its links: "beat:17", "tour:3", "#beat=17&rank=2&theme=dark".
 
-`dashboards/player/address.js` writes these; here a link is held to what the document has, so that a
-mistake is said and not ignored. Words (`replay.places`) name a moment as well.
+`dashboards/player/address.js` writes these; here a link is checked against the document, so that a
+mistake is reported instead of ignored. Words (`replay.places`) name a moment as well.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from zerosim.view.replay.places import names_hop, place
 THEMES = ("light", "dark")
 _FIELD = re.compile(r"([a-z]+)[:=](.*)", re.DOTALL)
 _OF_THE_PAGE = frozenset({"speed", "table", "break"})
-"""What a link says beside the moment: nothing that is seen in a picture of it."""
+"""Keys of a link besides the moment that have no effect on a picture."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayMoment:
-    """What is shown, and how.
+    """The view of a replay.
 
     Attributes:
         step: from 0.
-        hops: one hop after the other, not beat by beat.
-        rank: the selected one, as a position in the document's ranks.
-        theme: light, dark; "" where nothing is said.
-        present: large, for a wall.
-        tour: the stop of the tour that it is, from 0; -1 if it is none.
+        hops: one hop after the other, instead of beat by beat.
+        rank: the selected one, as an index in the document's ranks.
+        theme: light, dark; "" if not given.
+        present: the large layout for presentations.
+        tour: its stop in the tour, from 0; -1 if it is none.
     """
 
     step: int = 0
@@ -42,11 +42,11 @@ class ReplayMoment:
 
 
 def read_moment(document: Mapping[str, Any], at: str) -> ReplayMoment:
-    """Where and how a replay is looked at.
+    """The view given by a link or by words.
 
     Args:
-        document: as `zerosim.view.replay.replay_document` makes it.
-        at: "beat:17", "tour:3", "step:40", what a link has behind its "#", a whole link, or words
+        document: the result of `zerosim.view.replay.replay_document`.
+        at: "beat:17", "tour:3", "step:40", the part of a link after "#", a whole link, or words
             such as "backward reduce blocks.1"; "" for the first beat.
 
     Raises:

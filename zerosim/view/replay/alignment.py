@@ -1,8 +1,8 @@
 """Runs under one cursor: the moments that they have in common, and each run's step at each.
 
-What a program computes, it computes in the same order in every stage, so that order is the frame.
-What is communicated follows its own clock; a moment of it comes when the last run is so far. A pure
-function of replay documents.
+A program computes in the same order in every stage, so computation is the reference. Communication
+is independent; a moment of it is reached when the last run reaches it. A pure function of replay
+documents.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class AlignedRun:
     """One of the runs.
 
     Attributes:
-        name: its trace's.
-        title: what tells it from the others: "ZeRO-3", "ZeRO-3 · gloo".
-        law, law_bytes: of its model states on a rank; "" and None without a law.
+        name: the name of its trace.
+        title: its distinguishing title: "ZeRO-3", "ZeRO-3 · gloo".
+        law, law_bytes: those of its model states on a rank; "" and None without a law.
         steps: by moment.
-        came: by moment, whether the run has it and came to it; else it waits at the step before.
-        follows: by moment, what it does next.
+        came: by moment, whether the run has it and reached it; else it waits at the previous step.
+        follows: by moment, its next action.
     """
 
     name: str
@@ -63,9 +63,9 @@ class Alignment:
     """Some runs, aligned.
 
     Attributes:
-        titles, whats: by moment, a headline and what it means.
-        ranks: global ranks that all runs hold.
-        notes: what a reader should know.
+        titles, whats: by moment, a headline and its meaning.
+        ranks: global ranks common to all runs.
+        notes: information for the reader.
     """
 
     moments: tuple[ComparedMoment, ...]
@@ -76,7 +76,7 @@ class Alignment:
     notes: tuple[str, ...]
 
     def to_plain(self) -> dict[str, Any]:
-        """As JSON values; `types.d.ts` says what is in it."""
+        """As JSON values; `types.d.ts` describes them."""
         return asdict(self)
 
 
@@ -121,7 +121,9 @@ def _refusal(why: str, **fields: object) -> ConfigError:
 def _ordered(
     found: list[Happenings],
 ) -> tuple[list[Happenings], tuple[ComparedMoment, ...], list[str]]:
-    """What is aligned, in one order, and notes: runs that order units otherwise share phases."""
+    """The aligned moments, in one order, and notes: runs with different unit orders share
+    phases.
+    """
     units = [{one.moment.unit for one in own.program} - {""} for own in found]
     notes = [] if all(own == units[0] for own in units) else [say("note", "units")]
     moments = _order(found)
@@ -147,7 +149,7 @@ def _updates(moment: ComparedMoment) -> bool:
 
 
 def _order(found: Sequence[Happenings]) -> tuple[ComparedMoment, ...] | None:
-    """All moments of all runs, each once, in an order that suits every run's program.
+    """All moments of all runs, each once, in an order consistent with every run's program.
 
     None if there is no such order.
     """
@@ -155,12 +157,12 @@ def _order(found: Sequence[Happenings]) -> tuple[ComparedMoment, ...] | None:
     if program is None:
         return None
     place = {moment: number for number, moment in enumerate(program)}
-    # the last moment of the program that some run had come to when this arrived there
+    # the last moment of the program that some run had reached at this arrival
     after: dict[ComparedMoment, int] = {}
     for own in found:
         steps = [one.step for one in own.program]
         for one in own.communication:
-            # what begins at the same step begins with this done
+            # moments that begin at the same step begin after this one
             passed = bisect_left(steps, one.step) - 1
             slot = place[own.program[passed].moment] if passed >= 0 else -1
             after[one.moment] = max(slot, after.get(one.moment, -1))
@@ -172,7 +174,7 @@ def _order(found: Sequence[Happenings]) -> tuple[ComparedMoment, ...] | None:
 
 
 def _merge(programs: Sequence[Sequence[ComparedMoment]]) -> list[ComparedMoment] | None:
-    """One order of all moments that keeps the order of each program; None if there is none."""
+    """One order of all moments consistent with each program; None if there is none."""
     first_seen: dict[ComparedMoment, int] = {}
     following: dict[ComparedMoment, set[ComparedMoment]] = {}
     waiting: dict[ComparedMoment, int] = {}
@@ -241,7 +243,7 @@ def _is_whole(own: Happenings) -> bool:
 def _law(document: Document) -> tuple[str, float | None]:
     run, memory = document["run"], document["memory"]
     laws: list[Any] = [] if memory is None else memory["laws"]
-    if len(laws) > 1:  # of each tier; the number is the device's
+    if len(laws) > 1:  # one per tier; the number is the device's
         parts = [
             say("note", "law", law=one["law"], tier=term(one["tier"]))
             for one in laws
@@ -281,7 +283,7 @@ def _notes(
     runs = [document["run"] for document in documents]
     for key, name in (("num_ranks", "ranks"), ("accumulate", "micro_steps"), ("dtype", "dtype")):
         sizes = [str(run[key]) for run in runs]
-        if len({*sizes}) > 1 and all(sizes):  # what is not known differs from nothing
+        if len({*sizes}) > 1 and all(sizes):  # an unknown one differs from nothing
             notes.append(say("note", name, sizes=listed(sizes), common=name_ranks(ranks)))
     incomplete = [one["name"] for one in documents if not one["run"]["complete"]]
     if incomplete and len({run["iteration"] for run in runs}) > 1:

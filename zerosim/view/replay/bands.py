@@ -1,4 +1,4 @@
-"""The bands of a rank's card: which states lie in which tier, and how many bytes each takes."""
+"""The bands of a rank's card: the states in each tier, and their bytes."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _ORDER = (
 
 
 OPTIMIZER_FILE = "optimizer states"
-"""Master, momentum and variance where they are one file, for which `Role.MASTER` stands."""
+"""Master, momentum and variance if they are one file, represented by `Role.MASTER`."""
 
 
 def name_of(band: Band, config: EngineConfig | None) -> str:
-    """What a band is called; of a program, which has no configuration, by its role."""
+    """The name of a band; for a program, without a configuration, that of its role."""
     is_file = (
         config is not None
         and config.offload_optimizer.tier is Tier.DISK
@@ -41,7 +41,7 @@ _SHORT = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "
 def dtypes_of(
     bands: Mapping[Band, int], config: EngineConfig | None, program: ProgramUnits | None
 ) -> dict[Band, str]:
-    """What the elements of each band are, in the short names of the field."""
+    """The elements of each band, in the field's short names."""
     dtype, states = ("" if config is None else config.dtype.value), "fp32"
     if program is not None:
         dtype = _SHORT.get(program.dtype, program.dtype)
@@ -51,17 +51,17 @@ def dtypes_of(
 
 
 def bands_of(config: EngineConfig) -> dict[Band, int]:
-    """Bytes for one parameter by state and tier: what is kept there, and what passes through."""
+    """Bytes per parameter by state and tier: persistent, and in transit."""
     size = config.dtype.element_bytes
     found = {Band(one.role, one.tier): one.bytes for one in bytes_a_parameter(config)}
     # on the device everything is computed with, wherever it is kept
     found[Band(Role.PARAMETERS)] = found[Band(Role.GRADIENTS)] = size
     if config.has_secondary:
         found[Band(Role.SECONDARY)] = size
-    if config.offload_optimizer.tier is Tier.DISK:  # one file, which goes to and fro as it is
+    if config.offload_optimizer.tier is Tier.DISK:  # one file, copied as it is
         together = [Band(role, Tier.DISK) for role in OPTIMIZER_STATES]
         found[Band(Role.MASTER, Tier.DISK)] = sum(found.pop(band) for band in together)
-    # to and from a disk the way leads through the host
+    # to and from a disk via the host
     for (role, tier), bytes_each in tuple(found.items()):
         if tier is Tier.DISK:
             found[Band(role, Tier.HOST)] = bytes_each
@@ -74,11 +74,11 @@ def bands_of(config: EngineConfig) -> dict[Band, int]:
 
 
 def bands_of_program(element_bytes: int, optimizer: Collection[Role]) -> dict[Band, int]:
-    """The same for a program, which keeps all on its devices.
+    """The same for a program, which keeps everything on its devices.
 
     Args:
-        element_bytes: of a parameter, and of its gradient.
-        optimizer: which of `OPTIMIZER_STATES` there are; beside a master copy all are in fp32.
+        element_bytes: bytes of a parameter, and of its gradient.
+        optimizer: the present ones among `OPTIMIZER_STATES`; beside a master copy all are in fp32.
     """
     size = FP32_BYTES if Role.MASTER in optimizer else element_bytes
     kept = {Role.PARAMETERS: element_bytes, Role.GRADIENTS: element_bytes}

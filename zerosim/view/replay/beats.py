@@ -1,4 +1,4 @@
-"""The beats of a replay as JSON values, in words: what `beats.toml` says of each."""
+"""The beats of a replay as JSON values, in words: with the texts of `beats.toml`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from zerosim.view.replay.turns import kept_meanwhile, said_of_turns, title_of_tu
 LONGEST_LABEL = 4
 _SHORTENED = 3
 _MOST_NAMES = 3
-"""Of more units than these, one and the number of the others are named."""
+"""Above this number of units, one and the number of the others are named."""
 
 
 def beats_of(subject: Subject, frames: Frames | None) -> tuple[Beat, ...]:
@@ -49,7 +49,7 @@ def _by_round(beat: Beat, steps: Sequence[Step]) -> Iterator[Beat]:
 
 
 def label_of(units: Sequence[str]) -> str:
-    """What a strip calls units: the end of a name, `blocks.3` is 3; of several nothing."""
+    """The label of units in a strip: the end of a name, 3 for `blocks.3`; empty for several."""
     if len(units) != 1:
         return ""
     name = units[0].partition(" (")[0].rsplit(".", 1)[-1].rsplit(" ", 1)[-1]
@@ -96,7 +96,7 @@ class PlainBeats:
         }
 
     def _freed(self, beat: Beat) -> list[str]:
-        """What else is freed, each name once."""
+        """Other freed units, each name once."""
         others = [label_of((unit,)) for unit in beat.freed if unit not in beat.units]
         return [one for one in dict.fromkeys(others) if one != label_of(beat.units)]
 
@@ -110,7 +110,7 @@ def texts() -> Mapping[str, Any]:
 
 
 class BeatWords:
-    """What is said of beats."""
+    """The texts of beats."""
 
     def __init__(
         self, setting: Setting, units: tuple[str, ...], num_hops: Mapping[int, int]
@@ -149,7 +149,7 @@ class BeatWords:
         return title
 
     def _within(self, which: str, beat: Beat) -> str:
-        """What is said of a beat that goes through the units of a module, one after the other."""
+        """The text of a beat that processes the units of a module, one after the other."""
         said = texts()["within"]
         is_tiled = all(map(operator_of, beat.units))
         whole = [unit for unit in self._all if unit.startswith(f"{beat.within}.")]
@@ -168,7 +168,7 @@ class BeatWords:
         return fill(said[which], fields)
 
     def _title_of_its_own(self, beat: Beat) -> str:
-        """Which title a beat has that is not the one of its step; "" if it has none."""
+        """The title of a beat if it differs from that of its step; "" if not."""
         if beat.is_phase:
             return "micro_step"
         if beat.is_prefetch:
@@ -211,7 +211,7 @@ class BeatWords:
         )
 
     def _which(self, beat: Beat, main: Step) -> str:
-        """Which text says what is gathered, computed, reduced or updated."""
+        """The text for gathers, computations, reductions or updates."""
         if beat.sign is Sign.GATHER:
             return _of_gather(main, self._setting)
         if beat.sign is Sign.REDUCE:
@@ -224,7 +224,7 @@ class BeatWords:
         return _of_computation(beat, self._setting)
 
     def meanwhile(self, beat: Beat) -> str:
-        """What goes on beside it; "" if nothing does."""
+        """Concurrent actions; "" if there are none."""
         if beat.turns:
             return kept_meanwhile(
                 beat, texts()["turns"], is_interleaved=self._setting.is_interleaved
@@ -234,7 +234,7 @@ class BeatWords:
         beside: dict[str, list[str]] = defaultdict(list)
         for doing in beat.meanwhile:
             if doing.sign is Sign.COMPUTE and doing.unit in beat.units:
-                continue  # some systems reduce a unit's gradient before they say it is computed
+                continue  # some systems reduce a unit's gradient before they report its computation
             is_freed = doing.sign is Sign.COMPUTE and doing.unit in left
             beside["compute and free" if is_freed else doing.sign].append(doing.unit)
             left = [unit for unit in left if not is_freed or unit != doing.unit]
@@ -268,12 +268,12 @@ class BeatWords:
         return fill(text, {"units": named, "is": texts()["verbs"]["is"][len(names) != 1]})
 
     def hops(self, step: Step) -> int:
-        """Of the collective that a step is of."""
+        """The collective of a step."""
         return self._num_hops.get(-1 if step.collective is None else step.collective, 0)
 
 
 def _said_of(beat: Beat, own: Sequence[Step]) -> Any:
-    """What is said of what is done: a text, or several to choose from."""
+    """The texts of an action: one, or several to choose from."""
     said = texts()["what"]
     if beat.sign is Sign.COMPUTE and beat.phase is Phase.BACKWARD:
         return said["gradient"]
@@ -298,7 +298,7 @@ def _of_gather(main: Step, setting: Setting) -> str:
 
 _OF_OWNERS = {Op.SEND: "to_owner", Op.RECEIVE: "to_owner", Op.BROADCAST: "owner"}
 _OF_PHASE = {Phase.UPDATE: (1, 2), Phase.BACKWARD: (max(STAGES),)}
-"""Stages whose gathers in a phase have a reason of their own."""
+"""Stages with a reason of their own for their gathers in a phase."""
 
 
 def _of_computation(beat: Beat, setting: Setting) -> str:
@@ -343,12 +343,12 @@ def _events(steps: Sequence[Step], *kinds: Kind) -> list[Event]:
 
 
 def _ways(steps: Sequence[Step]) -> set[object]:
-    """What is copied for what, and where to: of copies that are alike it is one."""
+    """The purpose and target of a copy: equal copies are one."""
     return {(event.purpose, event.origin, event.target) for event in _events(steps, Kind.COPY)}
 
 
 def _places(steps: Sequence[Step]) -> str:
-    """The tiers between which is copied."""
+    """The tiers of a copy."""
     copied = _events(steps, Kind.COPY)
     ends = {tier for event in copied for tier in (event.origin, event.target)}
     return listed([term(tier) for tier in Tier if tier in ends])

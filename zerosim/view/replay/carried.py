@@ -1,7 +1,7 @@
-"""Messages of which a judge knows what they carry, as hops of one collective.
+"""Messages with contents known from a judge, as hops of one collective.
 
-So the ring that a student wrote is shown as the engine's own: with pieces, and with partial sums.
-What the trace says of each message (ends, times, bytes) stays as it is.
+A ring written by a student is thus shown like the engine's own: with pieces, and with partial sums.
+The trace's data of each message (ends, times, bytes) are unchanged.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ from zerosim.view.replay.step_sentences import StepText, find
 
 UNIT = "vector"
 _SEQUENCE = 1 << 30
-"""Of the collective: no call of the program has it."""
+"""Sequence of the collective: no call of the program has it."""
 _MOST_PIECES = 1024
 _End = tuple[int, int]
 """Rank and event of a send or a receive."""
 
 
 def carried_of(trace: Trace, judged: Judged | None) -> CarriedMessages | None:
-    """The messages of a run; None if nothing is said of them, or what is said is of another run."""
+    """The messages of a run; None without a verdict on them, or if the verdict is of another
+    run.
+    """
     if judged is None or not judged.messages:
         return None
     sent = _sent(trace)
@@ -63,14 +65,14 @@ class CarriedMessages:
 
     Attributes:
         trace: the run, with the messages as hops.
-        program, bands: what there is to hold, as of a program of which it is known.
+        program, bands: contents of the ranks, as for a known program.
     """
 
     def __init__(self, trace: Trace, judged: Judged) -> None:
         """Put the messages together, see `carried_of`.
 
         Args:
-            judged: it says of all messages of the iteration what they carry.
+            judged: has the contents of all messages of the iteration.
         """
         self._of_send = {(one.rank, one.event): one for one in judged.messages}
         self._num_ranks = trace.manifest.num_ranks
@@ -158,7 +160,7 @@ class CarriedMessages:
             name=UNIT, elements=self._elements, padded_elements=self._elements, trainable=True
         )
         every = frozenset(range(judged.num_pieces))
-        parts = {  # what has been gathered is what the program returns: nothing frees it
+        parts = {  # gathered pieces are the program's result: nothing frees them
             (rank.rank, UNIT): ShardDuties(
                 computes=every, keeps=frozenset({rank.rank}), updates=frozenset({rank.rank})
             )
@@ -182,10 +184,10 @@ class CarriedMessages:
         )
 
     def _first_round_of_its_own(self) -> int:
-        """The round from which on what ranks hold is not what these messages make of it.
+        """The round from which the ranks' contents do not follow from these messages.
 
-        A rank adds what arrives to its own part, and sends what it holds: what a message carries
-        otherwise is not drawn, and nothing after it.
+        A rank adds an arriving message to its own part, and sends its contents: a message with
+        other contents is not drawn, and nothing after it.
         """
         rounds: dict[int, list[CarriedPiece]] = defaultdict(list)
         for one in self._of_send.values():
@@ -210,7 +212,7 @@ class CarriedMessages:
         return None if known is None else known.round - 1
 
     def describe(self, step: Step, num_hops: int) -> StepText | None:
-        """What is said of a round; None of any other step."""
+        """The text of a round; None for any other step."""
         if step.hop is None:
             return None
         in_round = {one.rank: one for one in self._of_send.values() if one.round == step.hop + 1}
@@ -233,6 +235,6 @@ class CarriedMessages:
 
 
 def letter_of(shard: int) -> str:
-    """What the player calls a shard: a, b ... z, aa."""
+    """The player's label of a shard: a, b ... z, aa."""
     before = letter_of(shard // 26 - 1) if shard >= 26 else ""
     return before + chr(ord("a") + shard % 26)

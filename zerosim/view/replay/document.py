@@ -1,6 +1,6 @@
-"""A replay as one document: plain JSON values, all that the player shows of an iteration.
+"""A replay as one document: plain JSON values with everything that the player shows.
 
-Its fields are described in `dashboards/player/types.d.ts`, which the player is checked against.
+Its fields are described in `dashboards/player/types.d.ts`, with which the player is type-checked.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ def replay_document(trace: Trace, iteration: int | None = None, name: str = "") 
 
     Args:
         trace: complete or not, of up to 64 ranks.
-        iteration: the last complete one by default; of a run that ended in its first, that one.
-        name: how the trace is called where it is shown; its folder's name by default.
+        iteration: the last complete one by default; for a run that ended in its first, that one.
+        name: the displayed name of the trace; by default that of its folder.
 
     Returns:
         JSON values only; no number is infinite or NaN.
 
     Raises:
-        TraceError: there is no such iteration, nothing to replay, or too much of it.
+        TraceError: there is no such iteration, nothing to replay, or too much.
     """
     require_times(trace, "a replay shows")
     if not trace.ranks or max(len(trace.ranks), trace.manifest.num_ranks) > MOST_RANKS:
@@ -85,7 +85,7 @@ def _choose(trace: Trace, wanted: int | None) -> int:
 
 
 def _label(state: str, dtype: str) -> str:
-    """What a band of a card is called, with its dtype, which is part of no name then."""
+    """The name of a card's band, with its dtype, which is then not part of other names."""
     return f"{term(state).removeprefix('fp32 ')} · {dtype}"
 
 
@@ -160,7 +160,7 @@ class _DocumentMaker:
             "memory": self._memory(),
             "verdict": verdict,
             "beats": [beats.beat(one) for one in beats_of(subject, frames)],
-            "texts": self.texts.all(),  # after all that says something
+            "texts": self.texts.all(),  # after everything that adds texts
             "notes": self.notes,
             "broken": None
             if frames is None or frames.broken is None
@@ -171,7 +171,7 @@ class _DocumentMaker:
     # --------------------------------------------------------------------------- the run
 
     def _stands_for(self) -> list[int]:
-        """How many ranks each of those shown stands for: of ranks that are alike one is shown."""
+        """The number of ranks that each displayed one represents: of equal ranks one is shown."""
         others: Counter[int] = Counter()
         for one in self.trace.manifest.alike:
             others[one.rank] += one.last - one.first + 1
@@ -224,7 +224,9 @@ class _DocumentMaker:
         ]
 
     def _matrices(self) -> list[dict[str, Any]]:
-        """What tensor parallel cuts, as it was in the last micro-step of the iteration."""
+        """The parameters sharded by tensor parallelism, as in the last micro-step of the
+        iteration.
+        """
         held = {
             rank: [
                 each[-1]
@@ -241,37 +243,41 @@ class _DocumentMaker:
         return matrices_of(held, self.subject.places, computed)
 
     def _padded_elements(self, unit: UnitLayout) -> int:
-        """What all ranks keep of a unit that is divided: of a program as it divides it."""
+        """The part of a partitioned unit that all ranks keep: for a program, as it partitions
+        it.
+        """
         if self.subject.program is not None:
             return unit.padded_elements
         return padded_elements(unit.elements, self.subject.num_shards)
 
     def _judge(self) -> tuple[Report | None, str]:
-        """What `zerosim verify` says of this iteration; None, and why, if it says nothing."""
+        """The result of `zerosim verify` for this iteration; None with a reason if there is
+        none.
+        """
         try:
             return verify(self.trace, self.iteration), ""
         except (TraceError, ConfigError) as error:
-            # where the trace lies on this machine concerns nobody who is sent the page
+            # the path of the trace on this machine must not be in a page that is passed on
             folder = str(self.trace.folder)
             return None, str(error).removeprefix(f"{folder}: ").replace(folder, "DIR")
 
     def _systems(self) -> str:
-        """The frameworks of a program that zerosim's engine did not run, as far as known."""
+        """The frameworks of a program without zerosim's engine, as far as known."""
         laws = () if self.report is None else self.report.systems
         return " + ".join(dict.fromkeys(law.system for law in laws if not law.is_likeness))
 
     def _only_law(self) -> SystemLaw | None:
-        """The law of a program that has one, the same for all ranks."""
+        """The law of a program, if it has one that is equal for all ranks."""
         laws = () if self.report is None else self.report.systems
         return laws[0] if len(laws) == 1 and len(set(laws[0].formulas)) == 1 else None
 
     def _psi(self) -> tuple[int, int]:
-        """Parameters that the law counts, and the bytes of each; 0 if there is none or several."""
+        """Parameters in the law, and bytes of each; 0 if there is no law or several."""
         known = self.subject.workload or self.report
         return (0, 0) if known is None else (known.num_parameters, known.element_bytes)
 
     def _verdict(self) -> tuple[dict[str, Any], list[int | None]]:
-        """The verdict on the run, and what it says each rank sent in this iteration."""
+        """The verdict on the run, and each rank's traffic in this iteration according to it."""
         report = self.report
         if report is None:
             return {"headline": self.why_none, "outcome": None}, [None for _ in self.subject.places]
@@ -304,7 +310,7 @@ class _DocumentMaker:
         }
 
     def _links(self) -> list[dict[str, Any]]:
-        """The link classes that bytes go over, with what the law gives each rank."""
+        """The link classes in use, with each rank's bytes under the law."""
         trace, workload, found = self.trace, self.subject.workload, []
         per_node = ranks_per_node(trace)
         says_links = not any(

@@ -1,4 +1,4 @@
-"""What a run does next, in one line: at a moment that all runs have in common, what differs."""
+"""The next action of a run, in one line: at a moment common to all runs, the difference."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OF_UNITS = (Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS, Purpose.BROADC
 
 
 class Following:
-    """Says what follows in one run."""
+    """Describes the next action of one run."""
 
     def __init__(self, document: Document) -> None:
         """Read its collectives once."""
@@ -27,10 +27,10 @@ class Following:
         )
 
     def say(self, moment: ComparedMoment, step: int) -> str:
-        """What follows a moment.
+        """The text of the next action after a moment.
 
         Args:
-            step: at which the run is then.
+            step: the step of the run at that moment.
         """
         if moment.what is What.OVER:
             return say("next", "over")
@@ -45,7 +45,7 @@ class Following:
         return self._in_forward(moment, step)
 
     def absent(self, moment: ComparedMoment) -> str:
-        """Why a run that came to its end has no such moment."""
+        """Why a run that has ended lacks the moment."""
         if self._document["run"]["num_ranks"] == 1 and moment.what in (What.REDUCED, What.GATHERED):
             return say("next", "alone")
         return self._without_gather() if moment.what is What.GATHERED else say("next", "absent")
@@ -56,9 +56,9 @@ class Following:
         return self._ahead(moment.phase, step)
 
     def _is_freed(self, moment: ComparedMoment, step: int) -> bool:
-        """Whether a unit's gathered parameters are given back in this phase, from a step on.
+        """Whether a unit's gathered parameters are freed in this phase, from a step on.
 
-        Where it is not known what ranks hold, those that were gathered in it are.
+        If the contents of ranks are unknown, those gathered in this phase are.
         """
         if not self._document["states"]:
             return self._find(Purpose.GATHER_PARAMETERS, moment, before=step) is not None
@@ -110,7 +110,7 @@ class Following:
         """The first call for a moment's unit in its phase that began before a step, or ends after.
 
         Args:
-            before: calls that had begun; else those that are not over at `from_step`.
+            before: calls that had begun; else those in progress at `from_step`.
         """
         steps = self._document["steps"]
         for call, units in self._calls:
@@ -129,7 +129,7 @@ class Following:
         return None
 
     def _ahead(self, phase: Phase, step: int) -> str:
-        """The call of this phase that goes on at a step, or the next one."""
+        """The call of this phase in progress at a step, or the next one."""
         for call, _ in self._calls:
             if call["phase"] == phase and self._document["steps"][call["last"]]["until"] >= step:
                 return self._call(call, step, names_unit=True)
@@ -156,7 +156,7 @@ class Following:
         )
 
     def _hop(self, call: Mapping[str, Any], step: int) -> str:
-        """Which of the call's hops went on last at a step; "" where hops are not shown."""
+        """The call's last hop in progress at a step; "" if hops are not shown."""
         hops = [
             one["hop"]
             for one in self._document["steps"][call["first"] : step + 1]

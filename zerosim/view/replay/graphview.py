@@ -1,7 +1,7 @@
 """The event graph of one iteration as one document: plain JSON values, all that the page shows.
 
 Its fields are described in `dashboards/player/graph/types.d.ts`. Nodes and edges are columns, so
-that a hundred thousand of them are numbers only. Times count from the iteration's first begin.
+that a hundred thousand of them are numbers only. Times count from the iteration's first start.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MOST_NODES = 120_000
 
 
 MOST_VIOLATIONS = 12
-"""Of one check; zerosim graph says how many there are."""
+"""Maximum number of violations per check; zerosim graph prints their total."""
 
 
 def graph_document(trace: Trace, iteration: int | None = None, name: str = "") -> dict[str, Any]:
@@ -49,8 +49,8 @@ def graph_document(trace: Trace, iteration: int | None = None, name: str = "") -
 
     Args:
         trace: complete or not, of up to 64 ranks.
-        iteration: the last complete one by default; of a run that ended in its first, that one.
-        name: how the trace is called where it is shown; its folder's name by default.
+        iteration: the last complete one by default; for a run that ended in its first, that one.
+        name: the displayed name of the trace; by default that of its folder.
 
     Returns:
         JSON values only; no number is infinite or NaN.
@@ -122,10 +122,10 @@ class _GraphMaker:
             "texts": self.texts.all(),
         }
 
-    # --------------------------------------------------------------------- what is shown
+    # --------------------------------------------------------------------- the displayed part
 
     def _choose(self) -> Mask:
-        """All nodes, or all but the messages where they are too many; the path stays whole."""
+        """All nodes, or all but the messages if they are too many; the path stays complete."""
         part = self.part
         kept = np.ones(part.num_nodes, np.bool_)
         if part.num_nodes <= MOST_NODES:
@@ -174,14 +174,16 @@ class _GraphMaker:
         }
 
     def _unit(self, node: int) -> str:
-        """The unit that a node is about; of a wait, that of what it waits for."""
+        """The unit of a node; for a wait, that of its cause."""
         event = self.part.event_of(node)
         if self.part.kind_of(node) is NodeKind.WAIT:
             event = self.part.awaited_of(node)
         return "" if event is None else event.unit
 
     def _steps(self) -> list[int]:
-        """By shown node, its step in a replay of this iteration; -1 where it cannot be replayed."""
+        """By displayed node, its step in a replay of this iteration; -1 if it cannot be
+        replayed.
+        """
         try:
             found = Whereabouts(self.part, steps(self.whole, self.answer.iteration)).all()
         except TraceError as error:
@@ -204,7 +206,7 @@ class _GraphMaker:
             "binding": np.where(known, number[binding] if part.num_edges else NONE, NONE).tolist(),
         }
 
-    # --------------------------------------------------------------------- what it says
+    # --------------------------------------------------------------------- the texts
 
     def _path(self) -> dict[str, Any] | None:
         path = self.answer.path
@@ -228,12 +230,12 @@ class _GraphMaker:
         }
 
     def _causes(self) -> tuple[TimeCause, ...]:
-        """Those that there are time of, and the usual ones."""
+        """The causes with time, and the usual ones."""
         path = self.answer.path
         return tuple(TimeCause) if path is None else tuple(path.by_cause())
 
     def _time(self) -> dict[str, Any]:
-        """Each rank's time; None of it is known where waits were not recorded."""
+        """Each rank's time; None if waits were not recorded."""
         spent = self.answer.budgets
         known = spent.waits_recorded
         waited = sorted(spent.waited_ns.items(), key=lambda item: -item[1])

@@ -1,7 +1,7 @@
-"""What theory says of one call or one copy of an iteration: a formula, its numbers, its bytes.
+"""The theory of one call or copy of an iteration: a formula, its numbers, its bytes.
 
-Theory is computed from the sizes in the manifest, never from what was recorded of the call; what
-was recorded only says which of the planned calls it is.
+Theory is computed from the sizes in the manifest, never from the recorded call; the record only
+identifies the planned call.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _OF_UNITS = (Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS)
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What theory says of a call or a copy.
+    """The theory of a call or a copy.
 
     Attributes:
-        formula, filled: what a rank sends or copies, in symbols and with numbers.
+        formula, filled: traffic of a rank, in symbols and with numbers.
         bytes: the same as a number.
     """
 
@@ -39,7 +39,7 @@ class Said:
 
 
 class PlannedBytes:
-    """The calls and copies that theory plans, to be found by what a trace says they are for."""
+    """The calls and copies planned by theory, to be found by their labels in a trace."""
 
     def __init__(self, workload: Workload) -> None:
         """Prepare.
@@ -51,20 +51,20 @@ class PlannedBytes:
         self._of_rank = cache(self._movements)
 
     def call(self, matched: MatchedCollective, event: Event) -> Said | None:
-        """What a rank sends for its call; None where no law is known.
+        """Bytes that a rank sends for its call; None if no law is known.
 
         Args:
-            event: the rank's call; `matched.key` says with whom.
+            event: the rank's call; `matched.key` has its partners.
         """
         if event.rank >= self._workload.num_ranks or event.op is Op.RECEIVE:
-            return None  # what an owner receives it does not send
+            return None  # an owner does not send the data that it receives
         for call in self._found(event):
             if call.op is event.op and (call.op is Op.SEND or call.ranks == matched.key.ranks):
                 return self._said(call, event)
         return None
 
     def copy(self, event: Event) -> Said | None:
-        """What a rank copies; None where no law is known."""
+        """Bytes that a rank copies; None if no law is known."""
         if event.rank >= self._workload.num_ranks:
             return None
         for copy in self._found(event):
@@ -74,7 +74,7 @@ class PlannedBytes:
         return None
 
     def _said(self, call: Movement, event: Event) -> Said:
-        """In the mean of a ring's ranks, whoever carries it out."""
+        """In the mean over a ring's ranks, for any implementation."""
         sent = call.cost(event.rank, Algorithm.RING).sent_bytes // call.times
         count = len(members(self._workload, call.span, event.rank))
         which = _call_formula(call)
@@ -85,7 +85,7 @@ class PlannedBytes:
         return self._of_rank(event.rank).get((event.phase, event.purpose, event.unit), ())
 
     def _movements(self, rank: int) -> dict[_Key, list[Movement]]:
-        """By what an event says of itself."""
+        """By an event's own labels."""
         found: dict[_Key, list[Movement]] = defaultdict(list)
         for one in planned(self._workload, rank):
             found[one.phase, one.purpose, one.unit].append(one)
@@ -93,7 +93,7 @@ class PlannedBytes:
 
 
 class PlannedOfProgram:
-    """The calls that the plans of a program's systems ask for, as attribution has found them."""
+    """The calls planned by a program's systems, as found by attribution."""
 
     def __init__(self, planned: Mapping[tuple[int, int], Movement], num_ranks: int) -> None:
         """Prepare.
@@ -108,7 +108,7 @@ class PlannedOfProgram:
             self._whole[one.unit] = max(self._whole[one.unit], one.elements)
 
     def call(self, matched: MatchedCollective, event: Event) -> Said | None:
-        """What a rank sends for its call; None where no plan asks for it."""
+        """Bytes that a rank sends for its call; None if no plan has it."""
         call = self._planned.get((event.rank, event.id))
         if call is None or call.op is None or call.op is Op.RECEIVE:
             return None
@@ -126,13 +126,13 @@ class PlannedOfProgram:
     def _what(self, call: Movement, event: Event) -> str:
         if call.purpose not in _OF_UNITS:
             return BSH
-        # what replicas add up has been scattered before
+        # sums over replicas follow a reduce-scatter
         is_shard = call.unit != "" and call.elements < self._whole[call.unit]
         what = fill(find("formula", "shard"), {"unit": event.unit}) if is_shard else event.unit
         return f"{PSI}({what})"
 
     def copy(self, event: Event) -> Said | None:
-        """Nothing: no plan of a program asks for copies between tiers."""
+        """None: no plan of a program has copies between tiers."""
         del event
         return None
 
@@ -154,7 +154,7 @@ def _fill(
 
 
 def _call_formula(call: Movement) -> str:
-    """The formula's name: of quantized buffers and of broadcasts it is another one."""
+    """The formula's name: quantized buffers and broadcasts have their own."""
     if call.quantized_bytes is not None:
         return "quantized"
     if call.op in (Op.BROADCAST, Op.REDUCE):

@@ -22,17 +22,17 @@ _Counts = tuple[Count, Count, Count, Count]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectiveLedger:
-    """What one collective made each rank send.
+    """The bytes that each rank sent for one collective.
 
     Attributes:
-        formula, filled: what a rank of a ring sends, in symbols and with numbers; "" if no law
-            is known.
+        formula, filled: traffic of a rank of a ring, in symbols and with numbers; "" if no law is
+            known.
         theory: the bound, by rank of the trace; None if no law is known.
-        trace: what was asked for; None where the algorithm's cost is not known.
-        wire: what the kernel sent; None where it was not measured.
-        excess: what the backend's algorithm adds, as a part of `wire`; None where not known.
-        is_more: whether that is because it carries out more than was asked for.
-        framing: what the backend's protocol adds, as a part of `wire`; None where not known.
+        trace: the requested bytes; None if the algorithm's cost is unknown.
+        wire: the kernel's count; None if not measured.
+        excess: bytes added by the backend's algorithm, as part of `wire`; None if unknown.
+        is_more: whether it implements a larger operation than the requested one.
+        framing: bytes added by the backend's protocol, as part of `wire`; None if unknown.
     """
 
     formula: str
@@ -47,14 +47,14 @@ class CollectiveLedger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyLedger:
-    """What one copy moved between the tiers of each rank.
+    """The bytes of one copy between the tiers of each rank.
 
     Attributes:
-        formula, filled: as of a collective.
+        formula, filled: as for a collective.
         theory: by rank of the trace; None if no law is known.
-        trace: what was asked for; 0 where a rank took no part.
-        counted: what the kernel counted, of a disk; None where it was not measured.
-        framing: what a file is beside its content, as a part of `counted`.
+        trace: the requested bytes; 0 if a rank took no part.
+        counted: the kernel's count, for a disk; None if not measured.
+        framing: a file's overhead besides its contents, as part of `counted`.
     """
 
     formula: str
@@ -66,7 +66,7 @@ class CopyLedger:
 
 
 class Ledgers:
-    """Makes the ledgers of a trace's collectives."""
+    """Creates the ledgers of a trace's collectives."""
 
     def __init__(self, trace: Trace, workload: Workload | None, iteration: int) -> None:
         """Prepare.
@@ -83,7 +83,7 @@ class Ledgers:
             self._planned = PlannedBytes(workload)
 
     def of(self, parts: Sequence[MatchedCollective]) -> CollectiveLedger:
-        """The ledgers of one collective, or of several that groups of ranks call alike."""
+        """The ledgers of one collective, or of several equal ones of groups of ranks."""
         said: dict[int, Said] = {}
         events: dict[int, list[Event]] = {}
         for matched in parts:
@@ -106,7 +106,7 @@ class Ledgers:
         )
 
     def of_copies(self, events: Mapping[int, Event]) -> CopyLedger:
-        """The ledgers of a copy that ranks make alike."""
+        """The ledgers of equal copies of ranks."""
         said: dict[int, Said] = {}
         for rank, event in events.items():
             law = self._planned.copy(event)
@@ -146,20 +146,20 @@ class Ledgers:
 
 
 def _is_more(event: Event) -> bool:
-    """Whether a native call is carried out as a larger one."""
+    """Whether a native call is implemented as a larger one."""
     if event.op is None or event.algorithm is None:
         return False
     return is_more_than_asked(event.algorithm, event.op)
 
 
 def _beside(copy: Event) -> int:
-    """What a file is beside the content that a copy reads or writes."""
+    """The overhead of a file besides the contents that a copy reads or writes."""
     is_file = Tier.DISK in (copy.origin, copy.target)
     return overhead_bytes(copy.payload_bytes) if is_file else 0
 
 
 def _theory(said: Mapping[int, Said], events: Mapping[int, Sequence[Event]], rank: int) -> Count:
-    """What a rank ought to send; nothing if it takes no part, or only receives."""
+    """The planned bytes of a rank; nothing if it takes no part, or only receives."""
     if all(event.op is Op.RECEIVE for event in events.get(rank, ())):
         return 0
     return said[rank].bytes if rank in said else None

@@ -1,7 +1,7 @@
-"""Which matrices tensor parallel cuts, and which part a rank holds (Megatron-LM, section 3).
+"""The matrices sharded by tensor parallelism, and each rank's shard (Megatron-LM, section 3).
 
-Read from the strategies that the program told of. A column-wise module's weight is cut along its
-output, a row-wise one's along its input; a rank holds the part of its place in the group.
+Read from the recorded strategies of the program. A column-wise module's weight is sharded along its
+output, a row-wise one's along its input; a rank has the shard of its index in the group.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ _STYLES = ("column", "row")
 def matrices_of(
     held: Mapping[int, Sequence[Strategy]], ranks: Iterable[int], units: Iterable[str]
 ) -> list[dict[str, Any]]:
-    """The cut weights, in the order of the first rank that tells of them.
+    """The sharded weights, in the order of the first rank that records them.
 
     Args:
         held: by global rank, the strategies that are in force.
         ranks: global, in the document's order.
-        units: what events call the units that are computed.
+        units: the names of computed units in events.
 
     Returns:
-        For each weight its unit and module, how it is cut ("column" or "row"), its whole shape, the
-        number of parts, and the part of each rank; -1 for a rank that is not told to hold one.
+        For each weight its unit and module, its sharding ("column" or "row"), its whole shape, the
+        number of shards, and the shard of each rank; -1 for a rank without a recorded one.
     """
     names, places = tuple(units), tuple(ranks)
     found: dict[str, dict[str, Any]] = {}

@@ -1,9 +1,9 @@
 """Memory in a replay: bytes by role and tier over the iteration, for each rank, and its peak.
 
-A series is what one role has in one tier: `Memory.roles` and `Memory.tiers` name it at the same
-position, and a rank's `bytes` have a row for each. The series of the device come first, then those
-of the host and of the disk, each tier's from below as they are stacked. A run that keeps all on
-the device has series of that tier only. Peaks and `law` are of the device.
+A series is one role in one tier: `Memory.roles` and `Memory.tiers` name it at the same index, and a
+rank's `bytes` have a row for each. The series of the device come first, then those of the host and
+of the disk, each tier's from the bottom as stacked. A run with everything on the device has series
+of that tier only. Peaks and `law` are of the device.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ STACK = (
     Role.WORKSPACES,
     Role.OTHER,
 )
-"""From below: what stays, then what comes and goes."""
+"""From the bottom: persistent states, then temporary ones."""
 _SERIES = tuple((role, tier) for tier in Tier for role in STACK)
 _NAMED = 3
 """Roles that a peak's sentence names."""
@@ -51,10 +51,10 @@ class RankMemory:
     """One rank's memory in an iteration.
 
     Attributes:
-        times_ns: of the samples, since the iteration began; the first is the state that it began
-            with.
+        times_ns: times of the samples since the start of the iteration; the first is the initial
+            state.
         bytes: by series of `Memory`, then by sample.
-        peak_bytes: on the device; peak_step: the step during which that was.
+        peak_bytes: the peak on the device; peak_step: its step.
         cause: the peak in words.
     """
 
@@ -71,8 +71,8 @@ class TierLaw:
     """The law of the model states in one tier.
 
     Attributes:
-        law: in words; "0" if none should be there.
-        law_bytes: what it gives a rank.
+        law: the law in words; "0" if nothing should be there.
+        law_bytes: bytes of a rank under the law.
     """
 
     tier: Tier
@@ -85,12 +85,12 @@ class Memory:
     """The memory of all ranks.
 
     Attributes:
-        roles: of each series, in the order in which they are stacked, tier by tier.
-        tiers: of each series.
-        ranks: in the order of the trace; None where a rank recorded none.
-        law: of model states on the device, in words; "" without a law.
-        law_bytes: what it gives a rank.
-        laws: of every tier where model states should be, the device first; empty without a law.
+        roles: role of each series, in stacking order, tier by tier.
+        tiers: tier of each series.
+        ranks: in the order of the trace; None for a rank without samples.
+        law: law of model states on the device, in words; "" without a law.
+        law_bytes: bytes of a rank under the law.
+        laws: of every tier that should have model states, the device first; empty without a law.
     """
 
     roles: tuple[Role, ...]
@@ -161,7 +161,7 @@ def _law(states: ModelStates, tier: Tier) -> TierLaw:
 
 
 def _positions(line: Timeline, iteration: int) -> np.ndarray:
-    """The samples of an iteration and the one that it began with, if there is one."""
+    """The samples of an iteration and the one of its initial state, if any."""
     own = whole_iteration(line, iteration)
     if len(own) and own[0] > 0:
         own = np.concatenate([[own[0] - 1], own])
@@ -208,7 +208,7 @@ def _of_rank(
     if top is None:
         return None
     times = [max(0, line.samples[number].time_ns + shift_ns) for number in positions.tolist()]
-    if len(positions) > len(own):  # what was there when the iteration began
+    if len(positions) > len(own):  # the initial state of the iteration
         times[0] = 0
     column = positions.tolist().index(top.position)
     peak_ns = times[column]

@@ -1,7 +1,7 @@
-"""Where in a replay what happens: the moments that runs of any stage have in common.
+"""Moments in a replay: those that are common to runs of any stage.
 
-A moment is named by micro-step, phase, unit and what happened; a run is at one step when it
-happens. Read from a replay document alone.
+A moment is identified by micro-step, phase, unit and event; a run is at one step when it happens.
+Derived from a replay document alone.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from zerosim.schema.events import Kind, Phase, Purpose
 from zerosim.schema.memory import Role
 
 Document = Mapping[str, Any]
-"""What `replay_document` makes."""
+"""The result of `replay_document`."""
 _ARRIVING = 3
-"""The code of a cell whose shard is on its way; see `CellCode` in types.d.ts."""
+"""The code of a cell whose shard is in flight; see `CellCode` in types.d.ts."""
 _IN_MICRO_STEPS = (Phase.FORWARD, Phase.BACKWARD)
 
 
 class What(StrEnum):
-    """What happened at a moment."""
+    """The event of a moment."""
 
     BEGINS = "begins"
     """A phase."""
@@ -46,9 +46,9 @@ class ComparedMoment:
     """A moment.
 
     Attributes:
-        micro_step: from 0; 0 in the update, which all micro-steps share.
+        micro_step: from 0; 0 in the update, which is common to all micro-steps.
         unit: "" for a phase.
-        nth: of moments that are otherwise the same, as of a module that is used twice.
+        nth: index among otherwise equal moments, as for a module that is used twice.
     """
 
     phase: Phase
@@ -60,7 +60,7 @@ class ComparedMoment:
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """A moment of one run, and the step at which the run is then."""
+    """A moment of one run, and the step of the run at it."""
 
     moment: ComparedMoment
     step: int
@@ -68,11 +68,11 @@ class Happening:
 
 @dataclass(frozen=True, slots=True)
 class Happenings:
-    """What happens in one run.
+    """The moments of one run.
 
     Attributes:
-        program: what every run does in the program's own order, ascending by step.
-        communication: what follows when messages arrive, which no order binds.
+        program: common to every run, in the program's own order, ascending by step.
+        communication: caused by arriving messages, which have no fixed order.
     """
 
     program: tuple[Happening, ...]
@@ -88,7 +88,7 @@ def texts() -> Mapping[str, Any]:
 
 
 def say(*path: str, **fields: object) -> str:
-    """A sentence by its path in `moments.toml`, filled in; KeyError if there is none."""
+    """A sentence by its path in `moments.toml`, with its placeholders filled in."""
     here: Any = texts()
     for name in path:
         here = here[name]
@@ -103,7 +103,7 @@ def last_step(document: Document) -> int:
 
 
 def happenings(document: Document) -> Happenings:
-    """All moments of a run that it came to."""
+    """All moments that a run reached."""
     seen: Counter[ComparedMoment] = Counter()
     program: list[Happening] = []
     communication: list[Happening] = []
@@ -122,12 +122,12 @@ def happenings(document: Document) -> Happenings:
 
     for number, step in enumerate(document["steps"]):
         if step["kind"] == "mark":
-            if step["phase"] == Phase.OUTSIDE:  # with everything that is still under way
+            if step["phase"] == Phase.OUTSIDE:  # with everything that is still in progress
                 add(program, len(document["steps"]) - 1, What.OVER, step, "")
             else:
                 add(program, number, What.BEGINS, step, "")
         elif step["kind"] == "compute" and _is_of_a_unit(step):
-            # the update of a unit is one thing; elsewhere what it needs for it is worth a look
+            # the update of a unit is one moment; elsewhere its dependencies are worth showing
             if step["phase"] != Phase.UPDATE:
                 add(program, number, What.COMPUTES, step, step["unit_name"])
             add(program, step["until"] + 1, What.COMPUTED, step, step["unit_name"])
@@ -146,9 +146,9 @@ _PHASES = tuple(Phase)
 
 
 def _in_order(program: list[Happening]) -> tuple[Happening, ...]:
-    """By phase, and within it as it came.
+    """By phase, and within it in order of arrival.
 
-    Where something took no time at all, the steps of a replay are in another order.
+    Events without duration may be in another order in the steps of a replay.
     """
 
     def place(one: Happening) -> tuple[bool, int, int, bool]:
@@ -167,7 +167,7 @@ def _in_order(program: list[Happening]) -> tuple[Happening, ...]:
 
 
 def moved_units(document: Document) -> tuple[tuple[int, ...], ...]:
-    """By collective, positions of the units that it moves; a bucket may hold parts of several."""
+    """By collective, indices of its units; a bucket may have parts of several."""
     calls = document["collectives"]
     found = [{call["unit"]} if call["unit"] >= 0 else set() for call in calls]
     roles = [state["role"] for state in document["states"]]
@@ -190,7 +190,7 @@ def moved_units(document: Document) -> tuple[tuple[int, ...], ...]:
 
 
 def _arrivals(document: Document) -> list[tuple[What, Mapping[str, Any], str, int]]:
-    """What has been communicated: what it is, a step of it, its unit, the first step after it.
+    """Completed communication: its kind, a step of it, its unit, the first step after it.
 
     Of units that are computed by their name: those that a system cuts smaller no other run has.
     """

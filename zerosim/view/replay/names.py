@@ -1,4 +1,4 @@
-"""What a run is called: its system, and what tells it from others that stand beside it."""
+"""The name of a run: its system, and its difference from the runs beside it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zerosim.view.replay.step_sentences import counted, texts
 
 
 def system_of(config: EngineConfig) -> str:
-    """The stage, and what a run adds to it: "ZeRO-2 + Offload", "ZeRO-3 + qwZ, hpZ"."""
+    """The stage, and a run's additions: "ZeRO-2 + Offload", "ZeRO-3 + qwZ, hpZ"."""
     optimizer, parameters = config.offload_optimizer, config.offload_param
     is_infinity = parameters is not Offload.NONE or optimizer is Offload.NVME
     said = texts()["system"]
@@ -35,7 +35,9 @@ def system_of(config: EngineConfig) -> str:
 
 
 def titles_of(documents: Sequence[Document]) -> list[str]:
-    """What each run is called: its stage, what else tells it from the others, if it ended early."""
+    """The name of each run: its stage, its differences from the others, and whether it ended
+    early.
+    """
     parts: list[Callable[[Document], str]] = [
         lambda one: _capital(one["run"]["stage_name"]),
         lambda one: one["run"]["algorithm"],
@@ -57,7 +59,7 @@ def titles_of(documents: Sequence[Document]) -> list[str]:
 
 
 def name_backend(name: str) -> str:
-    """A backend of PyTorch's as it writes itself where a sentence begins: Gloo, NCCL."""
+    """The name of PyTorch's backend at the start of a sentence: Gloo, NCCL."""
     return name.upper() if name == "nccl" else _capital(name)
 
 

@@ -1,11 +1,11 @@
-"""Where in a replay something is to be seen: "backward reduce blocks.1 hop 2" as a step's number.
+"""A position in a replay, in words: "backward reduce blocks.1 hop 2" as a step's number.
 
     PHASE [what] [UNIT] [hop K] [micro-step K]
 
-What is any of: compute, wait, transfer, collective (kinds of steps); all-gather, all-reduce,
+"what" is any of: compute, wait, transfer, collective (kinds of steps); all-gather, all-reduce,
 reduce-scatter (ops); gather, reduce, parameters, gradients, loss (words of purposes). "update"
-alone is the beginning of that phase, "end" the end of the iteration. Hops and micro-steps count
-from 1, as they are read aloud. A collective of which no hop is named is where its beat shows it.
+alone is the start of that phase, "end" the end of the iteration. Hops and micro-steps count from 1,
+as in the displayed text. A collective without a hop is at the step shown by its beat.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _END = "end"
 
 
 def place(document: Mapping[str, Any], at: str) -> int:
-    """The first step of a replay document that has all the words, or what its beat shows of it.
+    """The first step of a replay document that matches all the words, or its beat's step.
 
     Args:
-        document: as `zerosim.view.replay.replay_document` makes it.
-        at: where, in words; "" for the first step.
+        document: the result of `zerosim.view.replay.replay_document`.
+        at: the position, in words; "" for the first step.
 
     Returns:
         The step's number, from 0.
@@ -44,12 +44,12 @@ def place(document: Mapping[str, Any], at: str) -> int:
 
 
 def names_hop(at: str) -> bool:
-    """Whether words name a hop: what they mean is inside a beat."""
+    """Whether the words name a hop: their step is then within a beat."""
     return _HOP in at.split()
 
 
 def _shown(document: Mapping[str, Any], number: int) -> int:
-    """The step that a beat shows of the collective of a step; for any other step itself."""
+    """The step at which a beat shows the collective of a step; for any other step itself."""
     collective = document["steps"][number]["collective"]
     if collective < 0:
         return number
@@ -59,7 +59,7 @@ def _shown(document: Mapping[str, Any], number: int) -> int:
 
 
 def _read(at: str) -> tuple[set[str], dict[str, int]]:
-    """The words, and what is counted: its field, from 0."""
+    """The words, and counted ones: their field, from 0."""
     words, counts = set(), {}
     rest = iter(at.split())
     for word in rest:
@@ -74,7 +74,7 @@ def _read(at: str) -> tuple[set[str], dict[str, int]]:
 
 
 def _words(step: Mapping[str, Any]) -> set[str]:
-    """All that can be said of a step."""
+    """All words that match a step."""
     if step["kind"] == "mark" and step["phase"] == "outside":
         return {_END}
     said = {step["phase"], step["kind"], step["unit_name"], step["op"]}

@@ -23,7 +23,7 @@ class Texts:
         self._numbers: dict[str, int] = {}
 
     def number(self, text: str) -> int:
-        """The position of a text; -1 for none."""
+        """The index of a text; -1 for none."""
         return self._numbers.setdefault(text, len(self._numbers)) if text else -1
 
     def all(self) -> list[str]:
@@ -32,7 +32,7 @@ class Texts:
 
 
 class Plain:
-    """Writes what a subject holds as JSON values; texts are referred to by number."""
+    """Converts a subject to JSON values; texts are referred to by number."""
 
     def __init__(self, subject: Subject, texts: Texts) -> None:
         """Prepare."""
@@ -141,7 +141,7 @@ class Plain:
         }
 
     def _sent(self, step: Step) -> list[int]:
-        """What each rank sends in a call whose messages are not known."""
+        """Bytes that each rank sends in a call with unknown messages."""
         if step.kind is not Kind.COLLECTIVE or step.messages or step.collective is None:
             return []
         return [sent or 0 for sent in self.subject.ledgers[step.collective].trace]

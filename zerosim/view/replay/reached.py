@@ -1,4 +1,4 @@
-"""How far the ranks are in an iteration that is not over, in words."""
+"""The progress of the ranks in an unfinished iteration, in words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zerosim.view.replay.step_sentences import Setting, describe, find, verbs
 
 
 def reached(steps: Sequence[Step], setting: Setting) -> str:
-    """What each rank began last: "ranks 0, 1 have come to: Backward begins".
+    """The last step that each rank began: "ranks 0, 1 have come to: Backward begins".
 
     Args:
         steps: of one iteration, the mark of its end last.

@@ -1,4 +1,4 @@
-"""The sentences of a replay: which text of `words.toml` a step has, and what is filled in."""
+"""The sentences of a replay: the text of `words.toml` for each step, and its values."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def texts() -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class StepText:
-    """What is said of one step.
+    """The text of one step.
 
     Attributes:
-        title: a headline; what: what happens; why: the reason.
+        title: a headline; what: the event; why: the reason.
     """
 
     title: str
@@ -38,21 +38,21 @@ class StepText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What the sentences of a run have in common.
+    """The common properties of a run's sentences.
 
     Attributes:
         num_ranks: N.
-        backend: who carries native calls out, as a sentence begins with it.
-        states: bytes that each model state takes for one parameter.
-        config: of the engine; None for a program that it did not run.
-        ranks_per_node: P; N if all ranks are of one node.
+        backend: the backend of native calls, as at the start of a sentence.
+        states: bytes of each model state per parameter.
+        config: the engine's; None for a program without it.
+        ranks_per_node: P; N if all ranks are on one node.
         together: ranks that compute each layer together (tensor parallel).
-        is_skipped: the update is left out, because a gradient overflowed.
+        is_skipped: the update is skipped, because a gradient overflowed.
         has_update: there is an update in this iteration, its own or a delayed one.
-        modules: by unit, the class of its module, where that is known.
+        modules: by unit, the class of its module, if known.
         is_interleaved: ranks have several stages of a pipeline.
-        is_predicted: no time is that of a run that happened.
-        reached: how far the ranks are in an iteration that is not over, in words.
+        is_predicted: times are predicted.
+        reached: the progress of the ranks in an unfinished iteration, in words.
     """
 
     num_ranks: int
@@ -76,32 +76,32 @@ class Setting:
 
     @property
     def options(self) -> EngineConfig:
-        """What was asked of the engine: nothing beside its defaults, if it did not run."""
+        """The engine's configuration: the defaults, if there was no engine."""
         return _DEFAULTS if self.config is None else self.config
 
     @property
     def optimizer_bytes(self) -> int:
-        """K: what the optimizer keeps for one parameter."""
+        """K: bytes of optimizer states per parameter."""
         kept = (Role.PARAMETERS, Role.GRADIENTS, Role.SECONDARY)
         return sum(size for role, size in self.states.items() if role not in kept)
 
     def links(self, step: Step) -> set[Link]:
-        """What the messages of a step go over."""
+        """The link of a step's messages."""
         per_node = self.ranks_per_node or self.num_ranks
         return {link_of_message(one.source, one.target, per_node) for one in step.messages}
 
 
 _DEFAULTS = EngineConfig()
 BITS = {"int4": 4, "int8": 8}
-"""Of an element that is quantized for its way."""
+"""Bits of an element that is quantized for communication."""
 _WITHOUT_A_NAME = ("", "uint8")
-"""Types that say nothing of what is copied: a file of several tensors is bytes."""
+"""Dtypes that do not describe the copied data: a file of several tensors is bytes."""
 SHORT_NS = 50_000
-"""A shorter time is told in microseconds."""
+"""A shorter time is shown in microseconds."""
 
 
 def describe(step: Step, setting: Setting, *, num_hops: int) -> StepText:
-    """Say what a step is.
+    """The text of a step.
 
     Args:
         num_hops: of its collective.
@@ -150,7 +150,7 @@ def describe(step: Step, setting: Setting, *, num_hops: int) -> StepText:
 
 
 def titled(step: Step, setting: Setting, units: str) -> str:
-    """The title of a step as if it were about other units."""
+    """The title of a step with other units."""
     event = step.event
     fields = {
         "phase": texts()["phase"][step.phase],
@@ -162,7 +162,7 @@ def titled(step: Step, setting: Setting, units: str) -> str:
 
 
 def find(*path: str) -> str:
-    """A text by its path in `words.toml`; for what has none of its own, that of "other" there."""
+    """A text by its path in `words.toml`; by default that of "other" there."""
     here: Any = texts()
     for name in path:
         here = here[name] if name in here else here["other"]
@@ -174,7 +174,7 @@ Path = tuple[str, ...]
 
 
 def _keys(step: Step, setting: Setting, num_hops: int) -> tuple[Path, Path, Path]:
-    """Where the title, the description and the reason of a step are."""
+    """The paths of a step's title, description and reason."""
     if step.kind is Kind.MARK:
         return _of_mark(step, setting)
     if step.kind is Kind.COMPUTE:
@@ -214,7 +214,7 @@ def _of_mark(step: Step, setting: Setting) -> tuple[Path, Path, Path]:
 
 
 def _of_update(setting: Setting) -> str:
-    """Which text says what the update's beginning means."""
+    """The text on the meaning of the update's start."""
     if setting.stage is None or setting.num_ranks == 1:
         return ""
     if setting.options.delayed_update:
@@ -229,7 +229,7 @@ def _of_update(setting: Setting) -> str:
 
 
 def _end(setting: Setting) -> str:
-    """Which text says what the ranks have when an iteration is over."""
+    """The text on the ranks' contents at the end of an iteration."""
     if setting.stage is None or not (setting.has_update or setting.is_skipped):
         return "end_late" if setting.options.delayed_update else "end"
     if setting.options.delayed_update:
@@ -270,7 +270,7 @@ def _of_computation(step: Step, setting: Setting) -> tuple[Path, Path, Path]:
 
 
 def _of_family(step: Step, purpose: Purpose, setting: Setting) -> str | None:
-    """The reason of what the later systems call where the stages call something else."""
+    """The reason of calls in later systems that replace those of the stages."""
     event = step.event
     if event is None or setting.stage is None:
         return None
@@ -292,7 +292,7 @@ _OF_OWNERS = {Op.SEND: "to_owner", Op.RECEIVE: "to_owner", Op.BROADCAST: "gather
 
 
 def _span(step: Step, setting: Setting) -> str:
-    """Whom an all-to-all connects: neighbours, the nodes, or all ranks."""
+    """The ranks connected by an all-to-all: neighbours, the nodes, or all ranks."""
     links = setting.links(step)
     if len(links) == 1 and step.groups:
         return "within" if Link.NODE in links else "between"
@@ -300,7 +300,7 @@ def _span(step: Step, setting: Setting) -> str:
 
 
 def _how(step: Step, num_hops: int, setting: Setting) -> Path:
-    """What is said of a hop, or of a collective whose hops are not known."""
+    """The text of a hop, or of a collective with unknown hops."""
     event = step.event
     op = None if event is None else event.op
     if step.kind is not Kind.TRANSFER or op is None or event is None:
@@ -329,7 +329,7 @@ def _reason(purpose: Purpose, step: Step, setting: Setting) -> Path:
         return ("why", purpose)
     known = {} if why is None else why.get(step.phase, {})
     which = str(setting.stage)
-    if setting.stage is None:  # of a program the call itself says what is wanted
+    if setting.stage is None:  # for a program, the call itself has the request
         op = "" if step.event is None or step.event.op is None else step.event.op.value
         which = op if op in known else "program"
     elif setting.options.accumulate > 1 and which in known and "again" in known:
@@ -393,10 +393,10 @@ def verbs(*, is_one: bool) -> dict[str, str]:
 
 
 def describe_waits(waits: Sequence[Wait], *, is_predicted: bool = False) -> str:
-    """Say who waits during a step, for what, and for how long; "" if nobody does.
+    """The waiting ranks during a step, with cause and duration; "" if there are none.
 
     Args:
-        is_predicted: their times are not those of a run that happened.
+        is_predicted: their times are predicted.
     """
     found: dict[str, dict[int, int]] = {}
     for wait in waits:

@@ -1,4 +1,4 @@
-"""What a document is made of: the trace, its steps and ledgers, what its ranks hold."""
+"""The input of a document: the trace, its steps and ledgers, the contents of its ranks."""
 
 from __future__ import annotations
 
@@ -47,15 +47,16 @@ class Subject:
     """One iteration of a trace, read once.
 
     Attributes:
-        config, workload: of the engine; None for a program that it did not run.
-        judged: what a judge said of the run; None if none did.
-        carried: its messages, if the judge says of each what it carries.
-        program: what is known of the units of such a program; None for the engine, or if nothing.
-        notes: what a reader should know.
-        units, places, collectives: positions in the document, by name, by global rank, and by
-            position in the matching.
-        local_times: by rank, how far it was at each step.
-        ledgers: by position in the matching.
+        config, workload: those of the engine; None for a program without it.
+        judged: a judge's verdict on the run; None if there is none.
+        carried: its messages, if the verdict has the contents of each.
+        program: the known units of a program without the engine; None for the engine, or if
+            unknown.
+        notes: information for the reader.
+        units, places, collectives: indices in the document, by name, by global rank, and by index
+            in the matching.
+        local_times: by rank, its progress at each step.
+        ledgers: by index in the matching.
         copies: ledgers of copies, by step.
     """
 
@@ -96,7 +97,9 @@ class Subject:
 
     @property
     def num_shards(self) -> int:
-        """Of every unit: the number of ranks of the run, but where a program divides otherwise."""
+        """Number of shards of every unit: the number of ranks, unless a program divides
+        differently.
+        """
         program = self.program
         return (program and program.division.num_shards) or self.trace.manifest.num_ranks
 
@@ -111,7 +114,7 @@ class Subject:
         return together(self.graph.matching, members)
 
     def step_with(self, rank: int, event: int) -> int | None:
-        """The position of the first step that an event belongs to; None if there is none."""
+        """The index of the first step of an event; None if there is none."""
         hop = None if self.carried is None else self.carried.hop_of(rank, event)
         for place, step in enumerate(self.steps.steps):
             own = step.events.get(rank)
@@ -120,13 +123,13 @@ class Subject:
         return None
 
     def num_hops(self, index: int) -> int:
-        """Steps that the hops of a collective are; 0 if it is not shown by hop."""
+        """Number of steps for the hops of a collective; 0 if it is not shown by hop."""
         return self.steps.num_hops.get(index, 0)
 
     def bands(self) -> dict[Band, int]:
-        """The states that a rank can have, tier by tier: bytes of each for one parameter.
+        """The possible states of a rank, tier by tier: bytes of each per parameter.
 
-        What a tier keeps, and what only passes through it. Nothing where units are not known.
+        Persistent states of a tier, and those in transit. Empty if units are unknown.
         """
         if self.carried is not None:
             return self.carried.bands
@@ -138,31 +141,31 @@ class Subject:
 
     @property
     def unit_layouts(self) -> tuple[UnitLayout, ...]:
-        """The units, in the order of forward; none where they are not known."""
+        """The units, in the order of forward; empty if unknown."""
         return self.trace.manifest.units if self.program is None else self.program.units
 
     @property
     def buckets(self) -> tuple[BucketLayout, ...]:
-        """What is reduced together."""
+        """The buckets of reductions."""
         return self.trace.manifest.buckets if self.program is None else self.program.buckets
 
     def stage_of(self, unit: str) -> str:
-        """The stage of a pipeline that a unit is in; "" if it is in none."""
+        """The pipeline stage of a unit; "" if there is none."""
         stage = unit.partition(".")[0]
         known = {one for rank in self.trace.ranks for one in stages_of(rank.strategies).values()}
         return stage if stage in known else ""
 
     def hue_of(self, unit: str) -> int:
-        """The hue of a unit's first shard: that of the rank that keeps it.
+        """The hue of a unit's first shard: that of its owner.
 
-        Not 0 where the ranks before it have nothing to do with the unit: in a pipeline.
+        Not 0 if the ranks before it have no part of the unit: in a pipeline.
         """
         parts = {} if self.program is None else self.program.division.parts
         keeping = ((rank, parts[rank, unit].keeps) for rank in self.places if (rank, unit) in parts)
         return next((rank - min(keeps) for rank, keeps in keeping if keeps), 0)
 
     def about(self, name: str) -> tuple[int, ...]:
-        """Positions of the units that an event of a name is about: of a program maybe several."""
+        """Indices of the units of an event's name: for a program possibly several."""
         if name in self.units or self.program is None:
             return (self.units[name],) if name in self.units else ()
         program = self.program
@@ -172,7 +175,7 @@ class Subject:
         return tuple(dict.fromkeys(self.units[unit] for unit in units))
 
     def _program(self) -> ProgramUnits | None:
-        """What the strategies of a program, or its judge, say of its units."""
+        """The units according to a program's strategies, or to its judge."""
         if self.carried is not None:
             return self.carried.program
         num_micro_steps = 1 + max(step.micro_step for step in self.steps.steps)
@@ -224,7 +227,7 @@ class Subject:
 
     @property
     def is_skipped(self) -> bool:
-        """Whether the update was left out because of an overflow."""
+        """Whether the update was skipped because of an overflow."""
         return any(
             metric.name == "overflow" and metric.iteration == self.iteration
             for metric in self.trace.ranks[0].metrics
@@ -232,13 +235,13 @@ class Subject:
 
     @property
     def has_update(self) -> bool:
-        """Whether some update was computed during this iteration, its own or a delayed one."""
+        """Whether an update was computed during this iteration, its own or a delayed one."""
         return any(
             step.kind is Kind.COMPUTE and step.phase is Phase.UPDATE for step in self.steps.steps
         )
 
     def frames(self) -> Frames | None:
-        """What the ranks hold at each step; None where it is not known, or more than fits."""
+        """The contents of the ranks at each step; None if unknown, or too large."""
         config, units, program = self.config, self.unit_layouts, self.program
         if (config is None and program is None) or not units:
             return None
@@ -278,7 +281,9 @@ class Subject:
         return play(layout, self.buckets, self.steps.steps)
 
     def _has_updated(self) -> bool:
-        """Whether an earlier iteration made momentum and variance; an overflow makes none."""
+        """Whether an earlier iteration created momentum and variance; one with an overflow does
+        not.
+        """
         late = late_updates(self.trace, self.trace.ranks[0])
         return any(
             event.kind is Kind.COMPUTE

@@ -1,4 +1,6 @@
-"""The timeline of a replay: what each rank's program and collectives did, and the critical path."""
+"""The timeline of a replay: the activity of each rank's program and collectives, and the critical
+path.
+"""
 
 from __future__ import annotations
 
@@ -50,14 +52,14 @@ def bars_of(graph: EventGraph, iteration: int, zero_ns: int, steps: Sequence[Ste
             number = of_event.get((rank.rank, event.id), number)
             kind = _KINDS[event.kind]
             lane = _LANES[event.kind] + max(0, copy_link(event))
-            if event.id in late:  # beside the program, where copies are
+            if event.id in late:  # concurrent with the program, like copies
                 lane = _LANES[Kind.COPY]
             bars += [place, lane, kind, PHASES[event.phase], start, end, number]
     return bars
 
 
 def path_of(graph: EventGraph, iteration: int, zero_ns: int) -> tuple[list[int], str]:
-    """The critical path, four numbers a piece: rank, cause, start, end; or why there is none."""
+    """The critical path, four numbers per piece: rank, cause, start, end; or why there is none."""
     has_waits = any(event.kind is Kind.WAIT for rank in graph.trace.ranks for event in rank.events)
     if not has_waits and graph.trace.manifest.num_ranks > 1:
         return [], find("note", "no_waits")

@@ -1,4 +1,4 @@
-"""What is said of a beat of a pipeline: which micro-batch each rank computes, how many it keeps."""
+"""The text of a pipeline's beat: the micro-batch of each rank, and its live activations."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def title_of_turns(beat: Beat, said: Texts) -> str:
 
 
 def said_of_turns(beat: Beat, said: Texts, *, is_interleaved: bool) -> str:
-    """A sentence for what the ranks compute.
+    """A sentence about the ranks' computations.
 
     Args:
         is_interleaved: ranks have several stages.
@@ -58,7 +58,7 @@ def said_of_turns(beat: Beat, said: Texts, *, is_interleaved: bool) -> str:
 
 
 def kept_meanwhile(beat: Beat, said: Texts, *, is_interleaved: bool) -> str:
-    """Of how many micro-batches each rank keeps activations."""
+    """The number of micro-batches with live activations on each rank."""
     kept = listed([str(count) for _, count in beat.kept])
     which = "stages_kept" if is_interleaved else "kept"
     return fill(said[which], {"kept": kept, "ranks": name_ranks([r for r, _ in beat.kept])})

@@ -1,4 +1,4 @@
-"""At which step of a replay each node of an event graph happens."""
+"""The step of a replay at which each node of an event graph happens."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from zerosim.schema.events import Kind, Phase
 
 
 class Whereabouts:
-    """Finds the step of a node; what is no step of its own belongs to the one that its rank is at.
+    """Finds the step of a node; a node without a step of its own belongs to its rank's current one.
 
-    A wait is told at the first step during which it goes on; one that nobody notices is not told.
+    A wait is reported at the first step during which it lasts; a negligible one is not reported.
     """
 
     def __init__(self, graph: EventGraph, steps: Steps) -> None:
@@ -80,6 +80,6 @@ class Whereabouts:
         return self._at_time(node, rank) if step is None else step
 
     def _at_time(self, node: int, rank: int) -> int:
-        """The step that a rank has come to."""
+        """The step that a rank has reached."""
         own = int(self._graph.start[node]) - self._steps.zero_ns
         return max(0, bisect_right(self._local[rank], own) - 1)

@@ -1,9 +1,9 @@
-"""A model from its Hugging Face `config.json`: what its own code would build, to the parameter.
+"""A model from its Hugging Face `config.json`, with the exact number of parameters.
 
-Sources: the modeling files of huggingface/transformers, whose names of keys these are; a test holds
-the counts against what that code builds on the meta device. Each key of a configuration is read, or
-is known to change neither what is built nor what is computed, or is named in `left_out`: none is
-passed over in silence.
+Sources: the modeling files of huggingface/transformers, which define the names of the keys. A test
+compares the counts with the models that this code builds on the meta device. Each key of a
+configuration is read, or is known to affect neither parameters nor computation, or is listed in
+`left_out`: no key is ignored silently.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ FAMILIES: Mapping[str, Callable[[GivenConfig], Architecture]] = {
     **dense.FAMILIES,
     **mixtures.FAMILIES,
 }
-"""By what their configurations call themselves (`model_type`)."""
+"""Families by `model_type`."""
 FILE = "config.json"
 _WRAPPED = {"gemma3": "gemma3_text", "mistral3": "mistral"}
-"""Families of several towers, whose text is a model of its own."""
+"""Multimodal families; the text model has a configuration of its own."""
 _LARGEST_BYTES = 1 << 20
 
 
@@ -38,10 +38,10 @@ def is_path(name: str) -> bool:
 
 
 def read_architecture(name: str) -> Architecture:
-    """The model of a `config.json`, or of the folder that has one.
+    """The model described by a `config.json`, or by the folder that has one.
 
     Raises:
-        ConfigError: it cannot be read, or is not one of `FAMILIES`.
+        ConfigError: the file cannot be read, or its family is not in `FAMILIES`.
     """
     path = Path(name)
     path = path / FILE if path.is_dir() else path
@@ -90,14 +90,14 @@ def essential(values: Any, where: str = FILE) -> dict[str, Any]:
 
 
 def architecture(values: Any, where: str = FILE) -> Architecture:
-    """The model that a configuration says.
+    """The model that a configuration describes.
 
     Args:
-        values: as JSON has it.
+        values: the parsed JSON.
         where: the file, for messages.
 
     Raises:
-        ConfigError: it is of another family, a size is missing or is none.
+        ConfigError: the family is unknown, or a size is missing or invalid.
     """
     if not isinstance(values, dict):
         raise ConfigError(f"{where}: expected an object of keys, as a Hugging Face config.json has")

@@ -1,4 +1,4 @@
-"""Families whose blocks have one MLP each."""
+"""Dense families: every block has one MLP."""
 
 from __future__ import annotations
 
@@ -309,4 +309,4 @@ FAMILIES = {
     "opt": _opt,
     "starcoder2": _starcoder2,
 }
-"""By what their configurations call themselves (`model_type`)."""
+"""Families by `model_type`."""

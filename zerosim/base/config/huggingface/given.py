@@ -1,4 +1,4 @@
-"""The keys of a configuration: each that is asked for counts as read, the others are named."""
+"""The keys of a configuration: it records which keys were read and reports the others."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from zerosim.base.errors import ConfigError
 
 _MOST = 1 << 31
-"""Of any size that a configuration says."""
+"""Upper bound for every size in a configuration."""
 
 
 class GivenConfig:
-    """The keys of a configuration; each that is asked for is marked as read."""
+    """The keys of a configuration; every key that is looked up is marked as read."""
 
     def __init__(self, values: Mapping[str, Any], where: str) -> None:
         self._values, self.where = values, where
@@ -24,7 +24,7 @@ class GivenConfig:
         return str(self._found(name, default))
 
     def size(self, *names: str, default: int | None = None) -> int:
-        """The first of these keys that is there: a whole number of at least 1."""
+        """The value of the first of these keys that is present: an integer of at least 1."""
         self._read.update(names)
         name = next((one for one in names if self._values.get(one) is not None), names[0])
         found = self._found(name, default)
@@ -33,14 +33,14 @@ class GivenConfig:
         return found
 
     def count(self, name: str, default: int = 0) -> int:
-        """A whole number that may be 0."""
+        """An integer of at least 0."""
         found = self._found(name, default)
         if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found < _MOST:
             raise ConfigError(f"{self.where}: {name} is {found!r}: expected a whole number")
         return found
 
     def optional(self, name: str) -> int | None:
-        """A size, if there is one."""
+        """A size; None if the key is absent."""
         self._read.add(name)
         return None if self._values.get(name) is None else self.size(name)
 
@@ -52,7 +52,7 @@ class GivenConfig:
         return found
 
     def many(self, name: str) -> list[Any]:
-        """A list; an empty one if there is none."""
+        """A list; empty if the key is absent."""
         found = self._found(name, [])
         return found if isinstance(found, list) else []
 
@@ -73,7 +73,7 @@ class GivenConfig:
         }
 
     def unread(self, known: set[str] | frozenset[str] = frozenset()) -> Iterator[str]:
-        """Keys that nobody asked for and that say something, with their values."""
+        """Keys that were not read and have a meaningful value, with their values."""
         for name, value in self._values.items():
             if name in self._read or name in known or value is None or _is_idle(name):
                 continue
@@ -203,4 +203,4 @@ _CHANGES_NOTHING = frozenset(
         "prefix",
     }
 )
-"""How values are drawn, what is generated and returned: no parameters, and no time."""
+"""Keys for initialization, generation and outputs: they affect neither parameters nor time."""

@@ -58,7 +58,7 @@ def _qwen_moe(given: GivenConfig, attention: AttentionShape, shared: int) -> Arc
     router: tuple[Matrix, ...] = (Matrix(h, count, MatrixCut.WHOLE),)
     if shared:
         router = (*router, *mlp_of(h, shared, gated=True), Matrix(h, 1, MatrixCut.WHOLE))
-    windows_if_used(given)  # asked, so that it is read: published ones see all
+    windows_if_used(given)  # marks the keys as read: published models see all tokens
     layers, step = layers_of(given), given.size("decoder_sparse_step", default=1)
     without = set(given.many("mlp_only_layers"))
     sparse = [
@@ -120,4 +120,4 @@ FAMILIES = {
     "deepseek_v2": _deepseek,
     "deepseek_v3": _deepseek,
 }
-"""By what their configurations call themselves (`model_type`)."""
+"""Families by `model_type`."""

@@ -1,4 +1,4 @@
-"""What families share: ways of attention, MLPs, blocks, windows."""
+"""Parts shared by the families: kinds of attention, MLPs, blocks, windows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zerosim.base.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class AttentionShape:
-    """What attention is made of, as `BlockShape` has it."""
+    """The sizes of attention, for `BlockShape`."""
 
     matrices: tuple[Matrix, ...]
     heads: int
@@ -32,7 +32,9 @@ def grouped(
     key_heads: int | None = None,
     head_norms: bool = False,
 ) -> AttentionShape:
-    """Queries, and keys and values of fewer heads (J. Ainslie et al., arXiv 2305.13245)."""
+    """Grouped-query attention: keys and values have fewer heads than queries (J. Ainslie et al.,
+    arXiv 2305.13245).
+    """
     h, heads = given.size("hidden_size", "n_embd", "d_model"), heads_of(given)
     keyed = key_heads or given.size("num_key_value_heads", default=heads)
     size = given.optional("head_dim") or head_size(given, h, heads)
@@ -48,7 +50,7 @@ def grouped(
 
 
 def head_size(given: GivenConfig, width: int, heads: int) -> int:
-    """Elements of a head, where the configuration does not say it."""
+    """Elements of a head, if the configuration does not give them."""
     if width % heads:
         raise ConfigError(
             f"{given.where}: hidden_size is {width}: expected a multiple of the {heads} heads, or "
@@ -58,7 +60,7 @@ def head_size(given: GivenConfig, width: int, heads: int) -> int:
 
 
 def heads_of(given: GivenConfig) -> int:
-    """Of queries."""
+    """The number of query heads."""
     return given.size("num_attention_heads", "n_head", "n_heads")
 
 
@@ -120,7 +122,7 @@ def block_of(  # noqa: PLR0913 - a block has as many properties
     experts: Experts | None = None,
     windows: tuple[tuple[int, int], ...] = (),
 ) -> BlockShape:
-    """A block; what is not said is as in Llama."""
+    """A block; the defaults are those of Llama."""
     h = given.size("hidden_size", "n_embd", "d_model")
     return BlockShape(
         matrices=(*attention.matrices, *mlp),
@@ -163,14 +165,14 @@ def model_of(
 
 
 def layers_of(given: GivenConfig) -> int:
-    """How many there are."""
+    """The number of layers."""
     return given.size("num_hidden_layers", "n_layer", "num_layers", "n_layers")
 
 
 def windows_of(given: GivenConfig, *, every: int | None = None) -> tuple[tuple[int, int], ...]:
-    """Layers whose attention sees a window; `every` so many of them one sees all.
+    """Layers with sliding-window attention; one in `every` layers attends to all tokens.
 
-    `layer_types` says it layer by layer.
+    `layer_types` lists the kind of each layer.
     """
     window, layers = given.optional("sliding_window"), layers_of(given)
     kinds = given.many("layer_types")
@@ -184,9 +186,9 @@ def windows_of(given: GivenConfig, *, every: int | None = None) -> tuple[tuple[i
 
 
 def windows_if_used(given: GivenConfig) -> tuple[tuple[int, int], ...]:
-    """Qwen's configurations say a window, and whether the layers above `max_window_layers` use it.
+    """Qwen's configurations give a window and whether the layers above `max_window_layers` use it.
 
-    The published ones do not.
+    The published models do not use it.
     """
     used = given.flag("use_sliding_window", default=False)
     full = given.count("max_window_layers", 0)

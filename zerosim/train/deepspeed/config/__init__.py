@@ -1,13 +1,13 @@
-"""DeepSpeed's configuration, as far as zerosim understands it, and what it says of the rest.
+"""DeepSpeed's configuration: the supported part, and the treatment of the rest.
 
-    keys          what a row of the table says, and how a value is held against it
+    keys          a row of the table, and the check of a value
     table_top, table_zero, table_family   the table: honoured, ignored or refused, with a sentence
     source        a document from a dictionary, a path, JSON, base64
-    check         every key of a document held against the table
+    check         compares every key of a document with the table
     batch         batch sizes
     schedule      learning rate schedules
     family        offload, ZeRO++, activation checkpoints
-    settings      what comes out: the engine's configuration and what is beside it
+    settings      the result: the engine's configuration and further settings
     pages         the table as docs/deepspeed-config.md
 
 The command line reads it without torch.

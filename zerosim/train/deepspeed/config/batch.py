@@ -14,7 +14,7 @@ ACCUMULATE = "gradient_accumulation_steps"
 
 @dataclass(frozen=True, slots=True)
 class BatchSizes:
-    """Samples of an optimizer step, of one rank's micro-batch, and micro-steps."""
+    """Samples of an optimizer step and of a micro-batch of one rank, and number of micro-steps."""
 
     train: int
     micro: int
@@ -22,10 +22,10 @@ class BatchSizes:
 
 
 def batch_sizes(given: Given, num_ranks: int) -> BatchSizes:
-    """Work out what was not given.
+    """Compute the missing ones.
 
     Raises:
-        ConfigError: too little was given, or what was given does not divide or agree.
+        ConfigError: too few are given, or they do not divide or agree.
     """
     train, micro, accumulate = given[TRAIN], given[MICRO], given[ACCUMULATE]
     if train is None and micro is None:

@@ -1,4 +1,4 @@
-"""Every key of a configuration, held against the table of keys."""
+"""Every key of a configuration, compared with the table of keys."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from zerosim.train.deepspeed.config.table_zero import ALIASES, SECTION, ZERO
 KEYS: dict[str, Key] = {key.path: key for key in (*TOP, *ZERO, *OFFLOAD, *PLUS_PLUS, *ACTIVATIONS)}
 """All keys by path, in the order of the table."""
 _OPEN_SECTIONS = ("scheduler.params",)
-"""What they hold is another's business."""
+"""Sections whose contents are checked elsewhere."""
 _OLD_NAMES = {"bfloat16": "bf16"} | ALIASES
 _WALKED = {key.section for key in KEYS.values()}
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedKey:
-    """What zerosim makes of one key that was given.
+    """The treatment of one given key.
 
     Attributes:
-        value: as it was given, short.
-        is_default: it is the value that DeepSpeed would have taken anyway.
+        value: the given value, shortened.
+        is_default: it equals DeepSpeed's default.
     """
 
     path: str
@@ -42,15 +42,15 @@ class Given:
     """A checked configuration.
 
     Attributes:
-        values: of the keys that were given and are not null, by path.
-        lines: of all keys that were given, in the order of the table.
+        values: values of the given keys that are not null, by path.
+        lines: the treatment of all given keys, in the order of the table.
     """
 
     values: dict[str, Any]
     lines: tuple[CheckedKey, ...]
 
     def __getitem__(self, path: str) -> Any:
-        """The value of a key, DeepSpeed's default if it was not given."""
+        """The value of a key; DeepSpeed's default if it was not given."""
         return self.values.get(path, KEYS[path].default)
 
     def __contains__(self, path: str) -> bool:
@@ -80,7 +80,7 @@ def _line(key: Key, value: Any) -> CheckedKey:
     if value == AUTO and isinstance(value, str):
         trainer = "Hugging Face's Trainer would fill in its own"
         sentence = f"Read as DeepSpeed's default, {shown(key.default)}; {trainer}. {sentence}"
-    if treatment is Treatment.REFUSED:  # and yet here: the value asks for nothing
+    if treatment is Treatment.REFUSED:  # accepted nevertheless: the value has no effect
         treatment = Treatment.HONOURED
         sentence = f"Nothing is asked for; another value is refused: {sentence}."
     is_default = value in (AUTO, key.default)
@@ -110,7 +110,7 @@ def _unknown(name: str, section: str) -> str:
 
 
 def _modern(document: dict[str, Any]) -> dict[str, Any]:
-    """The document with today's names for what DeepSpeed reads under older ones too."""
+    """The document with deprecated names of DeepSpeed replaced by the current ones."""
     named = _renamed(document, "")
     zero = named.get(SECTION)
     if isinstance(zero, bool):

@@ -1,4 +1,4 @@
-"""What a DeepSpeed configuration asks of ZeRO-R, ZeRO-Offload, ZeRO-Infinity and ZeRO++."""
+"""Options of ZeRO-R, ZeRO-Offload, ZeRO-Infinity and ZeRO++ in a DeepSpeed configuration."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from zerosim.train.deepspeed.config.table_family import OPTIMIZER, PARAM, ZERO
 
 _HPZ = f"{ZERO}.zero_hpz_partition_size"
 _FEWEST_BUFFERS = 2
-"""One to compute with, one on its way."""
+"""One to compute with, one in flight."""
 _STATES = "optimizer.params.fp32_optimizer_states"
 _OLD = {OPTIMIZER: f"{ZERO}.cpu_offload", PARAM: f"{ZERO}.cpu_offload_param"}
 
 
 def offload(given: Given) -> dict[str, Any]:
-    """Where optimizer states and parameters are kept, as arguments of `EngineConfig`.
+    """The placement of optimizer states and parameters, as arguments of `EngineConfig`.
 
     Raises:
         ConfigError: the stage has nothing to offload, a path is missing, or two keys disagree.
@@ -47,7 +47,7 @@ def offload(given: Given) -> dict[str, Any]:
 
 
 def same_options(given: Given, num_ranks: int) -> dict[str, Any]:
-    """What means the same under DeepSpeed's key, as arguments of `EngineConfig`.
+    """Options with the same meaning in DeepSpeed, as arguments of `EngineConfig`.
 
     Raises:
         ConfigError: it is not for this stage, or the secondary partition does not divide the ranks.

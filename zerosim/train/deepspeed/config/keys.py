@@ -1,4 +1,4 @@
-"""What a row of the table of keys says, and how a value is held against it."""
+"""A row of the table of keys, and the check of a value against it."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from typing import Any
 from zerosim.base.errors import ConfigError
 
 _LONGEST = 60
-"""Characters of a value that a message shows."""
+"""Maximum length of a value in a message."""
 _LARGEST = 2**63 - 1
 AUTO = "auto"
 
 
 class Treatment(StrEnum):
-    """What zerosim does with a key of DeepSpeed's."""
+    """The treatment of a key of DeepSpeed's."""
 
     HONOURED = "honoured"
-    """It does what it does in DeepSpeed; the sentence says where it does not to the last bit."""
+    """As in DeepSpeed; the sentence tells where results differ in bits."""
     IGNORED = "ignored"
-    """A value of the right kind changes nothing: what is trained is the same without it."""
+    """A valid value has no effect: the trained model is the same without it."""
     REFUSED = "refused"
-    """It would change what is trained, or ends a run that asks for it, and zerosim cannot."""
+    """It would change the trained model, or ends the run, and zerosim does not support it."""
 
 
 class KeyKind(StrEnum):
-    """What a value must be; the words are those of a message."""
+    """The type of a value, in the words of a message."""
 
     FLAG = "true or false"
     INTEGER = "a whole number"
@@ -43,14 +43,14 @@ class Key:
     """One key of DeepSpeed's configuration.
 
     Attributes:
-        path: its name, after that of its sections and points: "zero_optimization.stage".
-        sentence: what zerosim does with it, for a person.
+        path: its name with that of its sections, separated by dots: "zero_optimization.stage".
+        sentence: its treatment, for the user.
         default: DeepSpeed's; None if it has none.
         least, most: bounds of a number.
-        choices: what a text may be.
-        harmless: values of a refused key that ask for nothing.
-        switch: of a refused section: the key inside that asks for something if it is not harmless.
-        auto: "auto" stands for the default, as DeepSpeed reads it.
+        choices: the accepted texts.
+        harmless: values of a refused key that have no effect.
+        switch: for a refused section, the key inside that enables it unless harmless.
+        auto: "auto" means the default, as in DeepSpeed.
     """
 
     path: str
@@ -79,7 +79,7 @@ class Key:
         """The value, as settings are made of it.
 
         Raises:
-            ConfigError: it is of another kind, out of bounds, or asks for what is refused.
+            ConfigError: the value has another type, is out of bounds, or is not supported.
         """
         if value == AUTO and isinstance(value, str):
             return self._automatic()
@@ -130,7 +130,7 @@ def shown(value: Any) -> str:
 
 
 def _of_kind(value: Any, kind: KeyKind) -> Any:
-    """The value if it is of that kind, a whole number as an int; else None."""
+    """The value if it is of that type, integers as int; else None."""
     right: Any = None
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     match kind:

@@ -1,6 +1,6 @@
 """`python -m zerosim.train.deepspeed.config.pages`: docs/deepspeed-config.md, from the table.
 
-What is no table stands in page.md.
+Prose outside of tables is in page.md.
 """
 
 from __future__ import annotations

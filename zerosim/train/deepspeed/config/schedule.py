@@ -1,6 +1,6 @@
 """DeepSpeed's learning rate schedules: its formulas, to the bit, and the names of its parameters.
 
-`step` counts optimizer steps from 0; -1 is before the first, when DeepSpeed sets a rate as well.
+`step` counts optimizer steps from 0; -1 is before the first, where DeepSpeed also sets a rate.
 """
 
 from __future__ import annotations
@@ -123,10 +123,10 @@ _KINDS |= {"bool": KeyKind.FLAG, "str": KeyKind.TEXT}
 
 
 def make_schedule(name: str, given: dict[str, Any]) -> Schedule:
-    """The schedule that a `scheduler` section asks for.
+    """The schedule of a `scheduler` section.
 
     Raises:
-        ConfigError: there is none of that name, or a parameter is unknown, missing or wrong.
+        ConfigError: an unknown schedule, or a parameter that is unknown, missing or invalid.
     """
     if name not in SCHEDULES:
         raise ConfigError(
@@ -168,7 +168,7 @@ def _warm_steps(given: int) -> int:
 
 
 def _warm(step: int, given_steps: int, shape: str) -> float:
-    """How much of the warm-up is done, from 0; 1 when it is over."""
+    """The completed fraction of the warm-up, from 0 to 1."""
     steps = _warm_steps(given_steps)
     if step >= steps:
         return 1.0

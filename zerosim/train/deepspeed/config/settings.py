@@ -1,4 +1,4 @@
-"""What zerosim makes of a DeepSpeed configuration: the engine's own, and what is beside it."""
+"""zerosim's settings from a DeepSpeed configuration: the engine's, and others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zerosim.train.deepspeed.config.table_zero import SECTION as ZERO
 
 _ADAM, _ADAMW = "adam", "adamw"
 _TORCH_WEIGHT_DECAY = 0.01
-"""Of torch.optim.AdamW, which torch_adam asks DeepSpeed for."""
+"""Options of torch.optim.AdamW, which DeepSpeed uses with torch_adam."""
 _WORTH_SAYING = (
     "gradient_clipping",
     f"{ZERO}.stage",
@@ -34,7 +34,7 @@ DTYPES = {
     "bf16": DType.BF16,
     "bfloat16": DType.BF16,
 }
-"""By every name that DeepSpeed reads."""
+"""By every name that DeepSpeed accepts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +42,13 @@ class Settings:
     """A DeepSpeed configuration as zerosim understands it.
 
     Attributes:
-        engine: everything but how many units are gathered ahead, which depends on the model.
-        prefetch_elements: stage 3: elements that may be gathered ahead.
-        has_optimizer: there is an `optimizer` section; else the program brings its own.
-        schedule: of the learning rate; None for a constant one.
-        drop_last: leave out a last batch that is not full.
-        lines: of every key that was given, what zerosim does with it.
-        defaults: of keys that were not given and matter, DeepSpeed's values.
+        engine: everything except the number of prefetched units, which depends on the model.
+        prefetch_elements: stage 3: elements that may be prefetched.
+        has_optimizer: there is an `optimizer` section; else the program passes its own.
+        schedule: the learning rate schedule; None for a constant rate.
+        drop_last: drop an incomplete last batch.
+        lines: the treatment of every given key.
+        defaults: DeepSpeed's values of relevant keys that were not given.
     """
 
     engine: EngineConfig
@@ -61,12 +61,12 @@ class Settings:
     defaults: tuple[tuple[str, str], ...]
 
     def ignored(self) -> list[str]:
-        """The keys that were given in vain: ignored, and not DeepSpeed's default either."""
+        """Given keys without effect: ignored, and different from DeepSpeed's default."""
         found = (one for one in self.lines if one.treatment is Treatment.IGNORED)
         return [one.path for one in found if not one.is_default]
 
     def report(self) -> str:
-        """What zerosim does with the configuration, key by key, a line each."""
+        """The treatment of the configuration, one line per key."""
         lines = [f"{one.treatment}: {one.path} = {one.value}: {one.sentence}" for one in self.lines]
         lines += [
             f"DeepSpeed's default: {path} = {value}: {KEYS[path].sentence}"
@@ -76,7 +76,7 @@ class Settings:
 
 
 def read_settings(source: object, num_ranks: int) -> Settings:
-    """Understand a DeepSpeed configuration, or say in one line why not.
+    """Parse a DeepSpeed configuration, or raise an error with the reason in one line.
 
     Args:
         source: see `source.read_document`.
@@ -117,7 +117,7 @@ def _overlaps(given: Given) -> bool:
 
 
 def compute_dtype(given: Given) -> DType:
-    """In which parameters compute.
+    """The dtype in which parameters compute.
 
     Raises:
         ConfigError: two are enabled.

@@ -1,7 +1,7 @@
-"""A configuration from what DeepSpeed takes: a dictionary, a path, JSON as text, JSON in base64.
+"""A configuration in DeepSpeed's forms: a dictionary, a path, JSON text, JSON in base64.
 
-DeepSpeed's own reader is one for Hjson, which also allows comments; zerosim reads JSON, which every
-DeepSpeed file but those is.
+DeepSpeed's own reader accepts Hjson, which allows comments; zerosim reads JSON, which covers all
+other DeepSpeed files.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from zerosim.base.errors import ConfigError, first_line
 from zerosim.train.deepspeed.config.keys import shown
 
 _LARGEST_BYTES = 1 << 15
-"""Ten times what people write; it also has to fit on a rank's command line."""
+"""Ten times a realistic size; it also has to fit on a rank's command line."""
 _DEEPEST = 24
 """Sections within sections; DeepSpeed's own keys need five."""
 _BASE64 = re.compile(r"[A-Za-z0-9_=-]+")
@@ -45,7 +45,7 @@ def read_document(source: object) -> dict[str, Any]:
         )
     if source.lstrip().startswith("{"):
         return _parse(source, "config")
-    if os.path.exists(source):  # noqa: PTH110 - a Path of a wild text would raise
+    if os.path.exists(source):  # noqa: PTH110 - a Path of arbitrary text would raise
         return _read_file(Path(source))
     return _parse(_from_base64(source), "config (base64)")
 

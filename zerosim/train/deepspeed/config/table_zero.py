@@ -113,4 +113,4 @@ ALIASES = {
         "stage3_allgather_sequential",
     )
 }
-"""DeepSpeed reads these under their names without "stage3_" as well."""
+"""DeepSpeed also accepts these names without "stage3_"."""

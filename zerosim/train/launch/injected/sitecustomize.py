@@ -1,14 +1,14 @@
-"""What every Python process of a traced program imports when it starts.
+"""Imported by every Python process of a traced program at its start.
 
-It looks after one import, that of `torch.distributed.distributed_c10d`, and does nothing in a
-process that never makes it. There it has PyTorch say when the process has joined a process group;
-then, and only then, zerosim is imported and the trace begins (`zerosim.trace.bootstrap`).
+It hooks one import, that of `torch.distributed.distributed_c10d`, and does nothing in a process
+without it. There it makes PyTorch report that the process has joined a process group; only then is
+zerosim imported and the trace begins (`zerosim.trace.bootstrap`).
 
-No function that a program calls is replaced, so no traceback shows a frame more: it is PyTorch
-that calls `_update_default_pg` when it has joined. The program's own `sitecustomize` is imported
-as if this one were not there.
+No function that a program calls is replaced, so no traceback has an additional frame: PyTorch
+itself calls `_update_default_pg` after joining. The program's own `sitecustomize` is imported as if
+this one did not exist.
 
-It runs in whatever Python 3 a program starts, so it keeps to what they all understand.
+It runs in the Python 3 of the program, whichever version that is, so it uses only common syntax.
 """
 
 import os
@@ -26,7 +26,7 @@ _OLDEST = (3, 11)
 
 
 class _ImportFinder:
-    """Finds one module as the others would, and follows what it does."""
+    """Finds one module like the other finders, and hooks its execution."""
 
     def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
         if name != _MODULE:
@@ -48,7 +48,7 @@ def _find_spec(name: str, path: "Any" = None, target: "Any" = None) -> "Any":
 
 
 def _follow(loader: "Any") -> None:
-    """Have a loader, when it has made its module, tell us who joins."""
+    """Let a loader report joins after it has executed its module."""
     import atexit
 
     # before those of PyTorch and most of the program's, so that it is called after them
@@ -56,7 +56,7 @@ def _follow(loader: "Any") -> None:
     execute = loader.exec_module
 
     def exec_module(module: "Any") -> None:
-        del loader.exec_module  # what the class says holds again
+        del loader.exec_module  # restores the method of the class
         execute(module)
         _listen(module)
 
@@ -94,7 +94,7 @@ def _at_exit() -> None:
 
 
 def _call(function: "Callable[[], None]") -> None:
-    """Whatever goes wrong with tracing is said, and is none of the program's business."""
+    """Errors of the tracer are reported, and never affect the program."""
     try:
         function()
     except Exception as error:  # noqa: BLE001
@@ -108,12 +108,12 @@ def _settings() -> "Any":
 
 
 def _bootstrap() -> "Any":
-    """The module that traces, of the program's own zerosim if it has one, else of the command's."""
+    """The tracing module, of the program's own zerosim if it has one, else of the command's."""
     import importlib.util as imports
 
     own = imports.find_spec("zerosim")
     if "zerosim" not in sys.modules and (own is None or own.origin is None):
-        # this package alone, and not the folder that it lies in, which may hold anything
+        # this package alone, and not its folder, which may have other modules
         home = _settings()["package"]
         start = os.path.join(home, "__init__.py")  # noqa: PTH118
         spec = imports.spec_from_file_location("zerosim", start, submodule_search_locations=[home])
@@ -128,7 +128,7 @@ def _bootstrap() -> "Any":
 
 
 def _say(what: str) -> None:
-    """Leave a line for the command, which prints it when the program has ended."""
+    """Leave a line for the command, which prints it after the program's end."""
     line = " ".join(what.split()) + "\n"
     try:
         folder = _settings()["folder"]
@@ -144,7 +144,7 @@ def _import_next() -> None:
     """Import the `sitecustomize` that would have been imported without this one.
 
     Raises:
-        ImportError: there is none; Python then goes on without.
+        ImportError: there is none; Python then continues without it.
     """
     here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
     sys.path[:] = [path for path in sys.path if path != here]

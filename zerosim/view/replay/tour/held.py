@@ -1,4 +1,4 @@
-"""What the ranks of a replay document hold at a step, counted from its cells and its memory."""
+"""The contents of a replay document's ranks at a step, counted from its cells and its memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class RankCells:
     """The cells of all ranks, step after step."""
 
     def __init__(self, document: Document) -> None:
-        """Prepare: they stand before the first step."""
+        """Initialize: before the first step."""
         self._document = document
         self._cells = bytearray(document["cells"].encode())
         self._next = 0
@@ -32,7 +32,7 @@ class RankCells:
         self._next = max(self._next, position + 1)
 
     def shares(self, state: int) -> list[Fraction]:
-        """By rank, how much of a state it keeps, of the units of which anybody does: 1 is all."""
+        """By rank, the fraction of a state that it keeps, of units kept by any rank: 1 is all."""
         document = self._document
         units = range(len(document["units"]))
         counts = [
@@ -48,12 +48,12 @@ class RankCells:
         return [Fraction(size, whole) if whole else Fraction(0) for size in kept]
 
     def kept_elements(self, state: int, rank: int) -> int:
-        """Parameters of which a rank keeps a state; what a unit was padded with counts."""
+        """Parameters whose state a rank keeps; a unit's padding counts."""
         units = range(len(self._document["units"]))
         return sum(self._shard(unit) * self._count(rank, state, unit, _KEPT) for unit in units)
 
     def kept_bytes(self, rank: int) -> dict[str, int]:
-        """What a rank keeps from iteration to iteration, by tier."""
+        """The persistent states of a rank, by tier."""
         found: Counter[str] = Counter()
         for state, said in enumerate(self._document["states"]):
             found[said["tier"]] += self.kept_elements(state, rank) * said["bytes_per_parameter"]
@@ -71,7 +71,7 @@ class RankCells:
         )
 
     def parameter_bytes(self, rank: int, units: Collection[int]) -> int:
-        """Of some units' parameters, what a rank has on its device or is sent."""
+        """The parameters of some units that a rank has on its device or is receiving."""
         return sum(
             self._shard(unit)
             * said["bytes_per_parameter"]
@@ -100,7 +100,7 @@ class RankCells:
 
 
 def role_bytes(document: Document, role: str, rank: int, position: int) -> int:
-    """What a role has on a rank's device when the rank had come to a step; 0 if not recorded."""
+    """Bytes of a role on a rank's device when the rank had reached a step; 0 if not recorded."""
     memory = document["memory"]
     own = None if memory is None else memory["ranks"][rank]
     if own is None:

@@ -17,25 +17,25 @@ from zerosim.view.replay.tour.telling import Telling, fill, rows, summed, texts
 _NUMBERS_PER_COPY = 4
 _COMPUTING = (Phase.FORWARD, Phase.BACKWARD)
 _OPTIMIZER = ("fp32 master", "optimizer states", "momentum")
-"""States by which is told whose optimizer a rank is."""
+"""States that show which optimizer states a rank has."""
 _WITHOUT_PAYLOAD = ("agree", "send")
 _MOST_NAMES = 2
 
 
 class BeatNumbers:
-    """Says how much a beat moves, computes or updates."""
+    """Describes how much a beat moves, computes or updates."""
 
     def __init__(self, document: Document, held: RankCells) -> None:
         """Prepare.
 
         Args:
-            held: what the ranks hold at the step that is spoken of.
+            held: the contents of ranks at the step.
         """
         self._document, self._held, self._tell = document, held, Telling(document)
         self._steps, self._collectives = document["steps"], document["collectives"]
 
     def of(self, beat: dict[str, Any]) -> list[str]:
-        """Sentences; without any for what has no numbers."""
+        """Sentences; empty for beats without numbers."""
         step, signs = self._steps[beat["main"]], beat["signs"]
         if step["kind"] == Kind.COPY:
             return self._copies(beat)
@@ -48,7 +48,9 @@ class BeatNumbers:
         return [self._size(beat), self._most_at_once(beat) if beat["within"] else ""]
 
     def _most_at_once(self, beat: dict[str, Any]) -> str:
-        """How much of a module is there at a time, whose units come one after the other."""
+        """How much of a module is present at a time, if its units are processed one after the
+        other.
+        """
         held, most = RankCells(self._document), 0
         for step in range(beat["first"], beat["last"] + 1):
             held.go_on(step)
@@ -94,7 +96,7 @@ class BeatNumbers:
         ]
 
     def _nth(self, beat: dict[str, Any]) -> str:
-        """How often a unit has been gathered to be computed with, from the second time on."""
+        """How often a unit has been gathered for computation, from the second time on."""
         alike = [
             one
             for one in self._document["beats"]
@@ -119,7 +121,7 @@ class BeatNumbers:
         return fill("beat", "size", units=names, elements=elements) if units else ""
 
     def _updates(self) -> str:
-        """Of how many parameters each rank keeps the optimizer's states."""
+        """The number of parameters whose optimizer states each rank keeps."""
         whole = self._document["run"]["num_parameters"]
         ranks = range(len(self._document["ranks"]))
         for state, said in enumerate(self._document["states"]):
@@ -131,7 +133,7 @@ class BeatNumbers:
         return ""
 
     def _copies(self, beat: dict[str, Any]) -> list[str]:
-        """What is copied, by the way that it takes."""
+        """The copies, by direction."""
         ways: dict[tuple[str, str], list[int]] = {}
         for step in self._steps[beat["first"] : beat["last"] + 1]:
             nothing = [0] * len(self._document["ranks"])

@@ -1,6 +1,6 @@
-"""What a tour says at a stop: which sentences of `tour.toml`, and what is filled in.
+"""The explanation of a tour's stop: the sentences of `tour.toml`, and their values.
 
-Every number is counted in the document: a sentence of which one is not known is left out.
+Every number is counted in the document: a sentence with an unknown number is omitted.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from zerosim.view.replay.tour.telling import (
 
 _NUMBERS_PER_WAIT = 3
 _LEAST_PART = 50
-"""A purpose is named if it is no less than this part of the sum of an iteration."""
+"""A purpose is named if it has at least this fraction of the sum of an iteration."""
 
 
 @dataclass(frozen=True, slots=True)
 class LongestWait:
-    """Who waits the longest in one beat.
+    """The longest wait of a rank in one beat.
 
     Attributes:
-        rank: its position in the document; step: where it waits most.
+        rank: its index in the document; step: the step with most of the wait.
         ns: in this beat; all_ns: in the whole iteration.
     """
 
@@ -53,7 +53,7 @@ class LongestWait:
 
 
 def longest_wait(document: Document, last: int) -> LongestWait | None:
-    """The longest wait of a rank within one beat; None if nobody waits.
+    """The longest wait of a rank within one beat; None if there is none.
 
     Args:
         last: the last step that counts.
@@ -78,7 +78,7 @@ _Said = tuple[str, list[str]]
 
 
 class TourWords:
-    """Says what there is to say at a stop; stops are asked for in the order of their steps."""
+    """Writes the explanation of a stop; stops are requested in order of their steps."""
 
     def __init__(self, document: Document) -> None:
         """Prepare."""
@@ -144,7 +144,7 @@ class TourWords:
         return title, [size, self._keeps(), law, took if run["iteration"] >= 0 else ""]
 
     def _keeps(self) -> str:
-        """What each rank keeps when the iteration begins; "" where that is not known."""
+        """The contents of each rank at the start of the iteration; "" if unknown."""
         parts: dict[tuple[str, str], list[str]] = {}
         for state, said in enumerate(self._document["states"]):
             shares = set(self._held.shares(state))
@@ -172,7 +172,7 @@ class TourWords:
         return fill("title", "sum"), said
 
     def _parts(self) -> str:
-        """What the sum consists of; "" if the ranks differ, or the calls are not all of it."""
+        """The parts of the sum; "" if the ranks differ, or the calls do not add up to it."""
         total, sent = self._document["traffic"]["total"], summed(self._collectives, "trace")
         if not sent or sent != total or len(set(sent)) > 1 or not sent[0]:
             return ""
@@ -218,10 +218,10 @@ class TourWords:
         sent = self._tell.sent("sent", which, summed(calls, "trace"))
         return fill("title", "reduced"), [words[0], sent]
 
-    # --------------------------------------------------------------------------- what is there
+    # --------------------------------------------------------------------------- the contents
 
     def _free(self, step: int) -> _Said:
-        """What a step gives back when it is over."""
+        """The units that a step frees at its end."""
         now = self._steps[step]
         names = [self._document["units"][unit]["name"] for unit in now["freed"]]
         phase, is_one = begun(term(now["phase"])), len(names) == 1
@@ -239,7 +239,7 @@ class TourWords:
         """Forward is over, or that of the first of several micro-steps."""
         several = any(one["phase"] == Phase.FORWARD for one in self._steps[step:])
         held = [role_bytes(self._document, "activations", rank, step) for rank in self._ranks]
-        if len(set(held)) > 1:  # the ranks are not at the same place: one of them
+        if len(set(held)) > 1:  # the ranks are at different positions: use one of them
             largest = held.index(max(held))
             held = [size if rank == largest else 0 for rank, size in enumerate(held)]
         loss = None if several else self._document["run"]["loss"]
@@ -280,12 +280,12 @@ class TourWords:
         return beat
 
     def _so_far(self, step: int) -> str:
-        """What each rank has sent in the collectives that were over before a step."""
+        """Bytes that each rank has sent in the collectives that ended before a step."""
         over = [one for one in self._collectives if one["last"] < step]
         return self._tell.sent("sent", "so_far", summed(over, "trace"))
 
 
 def _part(tier: str, share: str, states: str) -> str:
-    """What a rank keeps of some states."""
+    """A rank's part of some states."""
     text = fill("run", share if share in ("all", "some") else "part", share=share, states=states)
     return text if tier == Tier.DEVICE else fill("run", "away", part=text, tier=term(tier))

@@ -1,8 +1,8 @@
-"""Which places a tour stops at.
+"""The choice of a tour's stops.
 
-Each kind of beat where it happens first, and what a class asks about a run: what each rank keeps,
-what is freed, the longest wait, the peak of memory, what was sent beside the law. What a run does
-not do has no stop.
+Each kind of beat at its first occurrence, and a lecture's questions about a run: the states of each
+rank, frees, the longest wait, the memory peak, traffic beside the law. An action that a run lacks
+has no stop.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from zerosim.view.replay.moments import Document
 from zerosim.view.replay.tour.stop_sentences import TourWords, longest_wait
 
 LEAST, MOST = 10, 12
-"""Stops of a tour, where there is as much to see."""
+"""Number of stops of a tour, if there are enough candidates."""
 
 
 class About(StrEnum):
-    """What a stop is about; at the same step, stops come in this order."""
+    """The subject of a stop; at the same step, stops are in this order."""
 
     RUN = "run"
-    """The run, and what each rank keeps."""
+    """The run, and the states of each rank."""
     TURN = "turn"
     """Forward is over, backward begins."""
     AGAIN = "again"
@@ -34,22 +34,22 @@ class About(StrEnum):
     REDUCED = "reduced"
     """The last gradients are reduced."""
     FREE = "free"
-    """What was gathered is given back: the end of the step that frees it."""
+    """Gathered parameters are freed: the end of that step."""
     WAIT = "wait"
     """The longest one."""
     PEAK = "peak"
-    """Of memory."""
+    """The peak of memory."""
     SUM = "sum"
-    """What was sent, beside the law."""
+    """Traffic, beside the law."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """One place of a tour.
+    """One stop of a tour.
 
     Attributes:
-        step: where it stands, from 0.
-        title, text: what is said: a headline, and a few sentences.
+        step: its step, from 0.
+        title, text: a headline, and a few sentences.
     """
 
     about: About
@@ -60,7 +60,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class _PossibleStop:
-    """A stop that there may be.
+    """A candidate for a stop.
 
     Attributes:
         rank: the lower, the more a tour wants it.
@@ -78,14 +78,14 @@ _LESS = {Sign.AGREE: _LATE, Sign.EXCHANGE: _LATE, Sign.BEGIN: _LATE, Sign.COPY: 
 
 
 def tour_of(document: Document) -> tuple[Stop, ...]:
-    """The stops of a tour: the run first, its sum last, all others in the order of their steps.
+    """The stops of a tour: the run first, its sum last, all others in order of their steps.
 
     Args:
-        document: as `zerosim.view.replay.replay_document` makes it; one that breaks a law is toured
-            up to where it does.
+        document: the result of `zerosim.view.replay.replay_document`; one that breaks a law is
+            covered up to that step.
 
     Returns:
-        Ten to twelve; fewer where less happens.
+        Ten to twelve; fewer if less happens.
     """
     wanted = sorted(_places(document), key=lambda place: (place.rank, place.step))
     kept = [place for place in wanted if place.rank < _REST][:MOST]
@@ -100,13 +100,13 @@ def tour_of(document: Document) -> tuple[Stop, ...]:
 
 
 def _spread(places: list[_PossibleStop], number: int) -> list[_PossibleStop]:
-    """So many of them, from all over the iteration."""
+    """A number of them, spread over the iteration."""
     number = min(number, len(places))
     return [places[(2 * one + 1) * len(places) // (2 * number)] for one in range(number)]
 
 
 def _places(document: Document) -> Iterator[_PossibleStop]:
-    """All stops that there can be."""
+    """All candidates."""
     broken = document["broken"]
     last = len(document["steps"]) - 1 if broken is None else int(broken["step"])
     yield _PossibleStop(_FIRST, About.RUN, 0)
@@ -115,7 +115,8 @@ def _places(document: Document) -> Iterator[_PossibleStop]:
         beat
         for beat in document["beats"]
         if beat["main"] <= last and not {Sign.END, Sign.STAND} & set(beat["signs"])
-        # what comes after an iteration is none of its beats; a program without any has nothing else
+        # steps after an iteration are not part of its beats; a program without iterations has no
+        # others
         if beat["phase"] != Phase.OUTSIDE or document["run"]["iteration"] < 0
     ]
     yield from _of_beats(document, beats)
@@ -131,7 +132,7 @@ def _places(document: Document) -> Iterator[_PossibleStop]:
 
 
 def _of_beats(document: Document, beats: list[dict[str, Any]]) -> Iterator[_PossibleStop]:
-    """Each kind of beat where it happens first; any other beat, if a tour is short of stops."""
+    """Each kind of beat at its first occurrence; any other beat, if a tour is short of stops."""
     seen: set[tuple[str, ...]] = set()
     for beat in beats:
         kind, rank = _kind(beat, document["steps"][beat["main"]])
@@ -140,7 +141,7 @@ def _of_beats(document: Document, beats: list[dict[str, Any]]) -> Iterator[_Poss
 
 
 def _kind(beat: dict[str, Any], step: dict[str, Any]) -> tuple[tuple[str, ...], int]:
-    """What makes a beat one of a kind, and how much a tour wants it."""
+    """The kind of a beat, and its priority for a tour."""
     sign = Sign.COMPUTE if Sign.COMPUTE in beat["signs"] else Sign(beat["signs"][0])
     if beat["is_prefetch"] and beat["phase"] == Phase.FORWARD:
         return ("prefetch",), _LATE
@@ -155,7 +156,7 @@ def _kind(beat: dict[str, Any], step: dict[str, Any]) -> tuple[tuple[str, ...], 
 def _of_phases(
     document: Document, beats: list[dict[str, Any]], last: int
 ) -> Iterator[_PossibleStop]:
-    """What is over or begins again: forward, a micro-step, the reductions; what is freed first."""
+    """Ends and starts: of forward, a micro-step, the reductions; the first free."""
     steps = document["steps"][: last + 1]
     phases = [step["phase"] for step in steps]
     first = [
@@ -167,7 +168,7 @@ def _of_phases(
             yield _PossibleStop(_LATE, About.TURN, step)
             break
     frees = [number for number in range(last) if steps[number]["freed"]]
-    if frees:  # best where that is computed which is freed: it is what is looked at
+    if frees:  # best at the computation of the freed unit: it is in view
         own = [number for number in frees if steps[number]["unit"] in steps[number]["freed"]]
         yield _PossibleStop(_SOON, About.FREE, min(own or frees))
     again = [beat for beat in beats if beat["micro_step"] == 1]

@@ -1,4 +1,4 @@
-"""How a sentence about ranks is filled in: who does it, and how much."""
+"""How to fill in a sentence about ranks: which ranks, and how much."""
 
 from __future__ import annotations
 
@@ -53,19 +53,19 @@ def format_time(ns: int) -> str:
 
 
 def rows(numbers: Sequence[int], width: int) -> list[tuple[int, ...]]:
-    """Numbers that belong together, in the order in which they stand."""
+    """Numbers that belong together, in order."""
     return [tuple(numbers[at : at + width]) for at in range(0, len(numbers), width)]
 
 
 def summed(calls: Sequence[dict[str, Any]], ledger: str) -> list[int]:
-    """A ledger of some collectives, by rank; nothing where a number is not known."""
+    """A ledger of some collectives, by rank; empty if a number is unknown."""
     if any(None in call[ledger] for call in calls):
         return []
     return [sum(counts) for counts in zip(*(call[ledger] for call in calls), strict=True)]
 
 
 class Telling:
-    """Tells what the ranks of a document do."""
+    """Describes the actions of a document's ranks."""
 
     def __init__(self, document: Document) -> None:
         """Prepare."""
@@ -79,11 +79,11 @@ class Telling:
         say: Callable[[Mapping[str, str], str], str],
         written: Callable[[int], str] = format_bytes,
     ) -> str:
-        """A sentence about the ranks of which a number is not 0; "" without any.
+        """A sentence about the ranks with a nonzero number; "" if there are none.
 
         Args:
             sizes: by rank of the document.
-            say: writes it: who, with the forms of verbs, and how much.
+            say: writes it, from the ranks with verb forms and the amount.
         """
         own = {rank: size for rank, size in zip(self._ranks, sizes, strict=True) if size}
         if not own:
@@ -98,7 +98,7 @@ class Telling:
         return say(named | forms, least if least == most else fill("range", least=least, most=most))
 
     def sent(self, part: str, which: str, sizes: Sequence[int], **fields: object) -> str:
-        """A sentence about what ranks send, which may name the backend; "" if it is not known."""
+        """A sentence about the ranks' traffic, which may name the backend; "" if unknown."""
         if not sizes:
             return ""
         return self.who(
@@ -108,7 +108,7 @@ class Telling:
         )
 
     def psi(self, size: int | Fraction) -> str:
-        """How many times all parameters that is; bytes where that is not known, or too little."""
+        """The multiple of all parameters; bytes if that is unknown, or too little."""
         times = Fraction(size) / self._psi_bytes if self._psi_bytes else Fraction(0)
         return f"{format_decimal(times, 2)} {PSI}" if times >= _LEAST_PSI else format_bytes(size)
 
