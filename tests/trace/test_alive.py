@@ -23,15 +23,29 @@ def held(request, monkeypatch):
     return HeldStorages()
 
 
+@pytest.fixture
+def listen(held):
+    """Makes what counts, which hears no more when the test is over."""
+    made = []
+
+    def make():
+        made.append(AliveStorages(held))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
 def bytes_of(storages, *, wholly=False):
     storages.bring_up_to_date(wholly=wholly)
     return {place: size for place, size in storages.state.items() if size}
 
 
-def test_what_was_said_before_and_after_is_counted_until_it_is_gone(held):
+def test_what_was_said_before_and_after_is_counted_until_it_is_gone(held, listen):
     first, second = floats(4 * KB), floats(2 * KB)
     held.hold(first, Role.PARAMETERS, "a")
-    storages = AliveStorages(held)
+    storages = listen()
     held.hold(second, Role.GRADIENTS, "a")
     parameters = (Role.PARAMETERS, "a", Tier.DEVICE)
     gradients = (Role.GRADIENTS, "a", Tier.DEVICE)
@@ -47,8 +61,8 @@ def test_what_was_said_before_and_after_is_counted_until_it_is_gone(held):
     assert len(list(held)) == 1
 
 
-def test_the_last_word_on_a_storage_moves_its_bytes(held):
-    storages, tensor = AliveStorages(held), floats(4 * KB)
+def test_the_last_word_on_a_storage_moves_its_bytes(held, listen):
+    storages, tensor = listen(), floats(4 * KB)
     held.hold(tensor, Role.BUFFERS, "")
     bytes_of(storages)
     held.hold(tensor, Role.GRADIENTS, "a")
@@ -58,8 +72,8 @@ def test_the_last_word_on_a_storage_moves_its_bytes(held):
 
 
 @pytest.mark.parametrize("role", [Role.GATHERED, Role.BUFFERS])
-def test_what_frameworks_resize_is_asked_each_time(held, role):
-    storages, tensor = AliveStorages(held), floats(4 * KB)
+def test_what_frameworks_resize_is_asked_each_time(held, listen, role):
+    storages, tensor = listen(), floats(4 * KB)
     held.hold(tensor, role, "a")
     bytes_of(storages)
     tensor.untyped_storage().resize_(8 * KB)
@@ -68,16 +82,16 @@ def test_what_frameworks_resize_is_asked_each_time(held, role):
     assert bytes_of(storages) == {}
 
 
-def test_all_else_is_asked_at_phase_borders(held):
-    storages, tensor = AliveStorages(held), floats(4 * KB)
+def test_all_else_is_asked_at_phase_borders(held, listen):
+    storages, tensor = listen(), floats(4 * KB)
     held.hold(tensor, Role.PARAMETERS, "a")
     bytes_of(storages)
     tensor.untyped_storage().resize_(8 * KB)
     assert bytes_of(storages, wholly=True) == {(Role.PARAMETERS, "a", Tier.DEVICE): 8 * KB}
 
 
-def test_files_count_as_they_are_said(held):
-    storages = AliveStorages(held)
+def test_files_count_as_they_are_said(held, listen):
+    storages = listen()
     held.hold_file("x", Role.MOMENTUM, "a", 3)
     held.hold_file("y", Role.MOMENTUM, "a", 4)
     assert bytes_of(storages) == {(Role.MOMENTUM, "a", Tier.DISK): 7}
@@ -85,8 +99,28 @@ def test_files_count_as_they_are_said(held):
     assert bytes_of(storages) == {(Role.MOMENTUM, "a", Tier.DISK): 4}
 
 
-def test_what_is_said_after_it_was_closed_is_not_kept(held):
-    storages, tensor = AliveStorages(held), floats(KB)
+def test_what_is_said_after_it_was_closed_is_not_kept(held, listen):
+    storages, tensor = listen(), floats(KB)
     storages.close()
     held.hold(tensor, Role.PARAMETERS, "a")
     assert bytes_of(storages) == {}
+
+
+def test_a_storage_tells_of_its_size_only_while_a_trace_listens(listen):
+    original = torch.UntypedStorage.resize_
+    first, second = listen(), listen()
+    assert torch.UntypedStorage.resize_ is not original
+    first.close()
+    assert torch.UntypedStorage.resize_ is not original
+    second.close()
+    assert torch.UntypedStorage.resize_ is original
+
+
+def test_what_a_collective_was_given_may_have_been_resized_for_it(held, listen):
+    storages, tensor = listen(), floats(4 * KB)
+    held.hold(tensor, Role.BUFFERS, "")
+    bytes_of(storages)
+    tensor.resize_(2 * KB)  # not through its storage, so nobody is told
+    storages.may_grow(held.get(tensor.untyped_storage()))
+    assert bytes_of(storages) == {(Role.BUFFERS, "", Tier.DEVICE): 8 * KB}
+    storages.close()
