@@ -3,7 +3,7 @@
 PyTorch offers a pair of hooks for saved tensors. Ours hand the same values back, so nothing changes
 in what is computed; what is handed over in between is a small object whose end tells that autograd
 let go. A storage that is a parameter, or anything else whose purpose is known, is none, also if
-that is known only later, as of what FSDP2 gathers for the first time. A subclass
+that is known only later, as of what `fully_shard` gathers for the first time. A subclass
 of tensors need not have a storage of its own; it passes through uncounted, but for a DTensor, which
 is a shell around this rank's part.
 """

@@ -119,7 +119,7 @@ def _timed(turn: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Units:
-    """The current module, by FSDP2's annotations of its forward and backward."""
+    """The current module, by annotations of `fully_shard` of its forward and backward."""
 
     def __init__(self, profile: KinetoProfile) -> None:
         marks: list[tuple[int, str]] = []

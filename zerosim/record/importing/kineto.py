@@ -28,15 +28,15 @@ ACCUMULATES = "torch::autograd::AccumulateGrad"
 STEP, ZERO = "Optimizer.step#", "Optimizer.zero_grad#"
 WINDOW = "ProfilerStep#"
 WRAPPED = "DistributedDataParallel.forward"
-FSDP2, FSDP1 = "FSDP::", "FullyShardedDataParallel."
+SHARD, SHARDED = "FSDP::", "FullyShardedDataParallel."
 DTENSOR = ("Redistribute", "_ToTorchTensor", "_FromTorchTensor")
 HIDDEN = "symm_mem::"
 """Operators that move bytes between ranks and leave no record of it."""
 _HIDDEN_KERNEL = re.compile(r"cross_device_reduce\w*|multimem\w*")
 """Kernels of communication, if no operator is recorded."""
 KEPT = (
-    *(OPERATOR, RECORD, *NATIVE, ENGINE, ACCUMULATES, STEP, ZERO, WINDOW, WRAPPED, FSDP2, FSDP1),
-    *(*DTENSOR, HIDDEN),
+    *(OPERATOR, RECORD, *NATIVE, ENGINE, ACCUMULATES, STEP, ZERO, WINDOW),
+    *(WRAPPED, SHARD, SHARDED, *DTENSOR, HIDDEN),
 )
 """Prefixes of the names of spans related to communication."""
 SHAPES = "Input Dims"

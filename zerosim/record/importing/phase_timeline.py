@@ -23,8 +23,8 @@ from itertools import pairwise
 from zerosim.record.importing.kineto import (
     ACCUMULATES,
     ENGINE,
-    FSDP1,
-    FSDP2,
+    SHARD,
+    SHARDED,
     STEP,
     WINDOW,
     WRAPPED,
@@ -34,7 +34,7 @@ from zerosim.record.importing.kineto import (
 from zerosim.record.importing.spans import ProfileSpan
 from zerosim.schema.events import Phase
 
-_FORWARDS = (f"{FSDP2}root_pre_forward", f"{FSDP2}pre_forward")
+_FORWARDS = (f"{SHARD}root_pre_forward", f"{SHARD}pre_forward")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def _marks(profile: KinetoProfile) -> Iterator[tuple[int, _Mark]]:
         return place >= 0 and time_ns < aside[place][1]
 
     for span in spans:
-        is_wrapper = span.name == WRAPPED or span.name.startswith((f"{FSDP1}forward", *_FORWARDS))
+        is_wrapper = span.name == WRAPPED or span.name.startswith((f"{SHARDED}forward", *_FORWARDS))
         if is_wrapper and not is_aside(span.start_ns) and _trains(span, flows):
             yield span.start_ns, _Mark.FORWARD
         elif span.name.startswith(ZERO):

@@ -10,17 +10,17 @@ import re
 from dataclasses import dataclass
 
 from zerosim.record.importing.calls import ImportedCall
-from zerosim.record.importing.kineto import DTENSOR, ENGINE, FSDP1, STEP, WRAPPED, KinetoProfile
+from zerosim.record.importing.kineto import DTENSOR, ENGINE, SHARDED, STEP, WRAPPED, KinetoProfile
 from zerosim.record.importing.phase_timeline import PhaseStart
 from zerosim.record.importing.spans import ProfileSpan
 from zerosim.schema.events import Op, Phase, Purpose
 
-_FSDP2 = re.compile(r"FSDP::(\w+)(?: \((.*)\))?")
-_OF_FSDP2 = {
+_SHARD = re.compile(r"FSDP::(\w+)(?: \((.*)\))?")
+_OF_SHARD = {
     "all_gather": Purpose.GATHER_PARAMETERS,
     "post_backward_reduce": Purpose.REDUCE_GRADIENTS,
 }
-OF_FSDP1 = {
+OF_SHARDED = {
     "_pre_forward": Purpose.GATHER_PARAMETERS,
     "_pre_backward_hook": Purpose.GATHER_PARAMETERS,
     "_pre_backward_prefetch": Purpose.GATHER_PARAMETERS,
@@ -39,8 +39,8 @@ class Purposes:
 
     Attributes:
         wraps: whether a module in the profile is wrapped in DDP.
-        names: FSDP2's annotations that name modules: if there are any, one without a name is the
-            root's; older versions name none.
+        names: annotations of `fully_shard` that name modules: if there are any, one without a name
+            is the root's; older versions name none.
     """
 
     wraps: bool
@@ -51,7 +51,7 @@ class Purposes:
     @classmethod
     def of(cls, profile: KinetoProfile) -> Purposes:
         """The explainer for the calls of a profile."""
-        found = (_FSDP2.fullmatch(span.name) for span in profile.spans)
+        found = (_SHARD.fullmatch(span.name) for span in profile.spans)
         names = frozenset(match[1] for match in found if match and match[2])
         return cls(any(span.name == WRAPPED for span in profile.spans), names)
 
@@ -68,10 +68,10 @@ class Purposes:
     def _of_sharding(self, around: list[ProfileSpan]) -> tuple[Purpose, str] | None:
         """The calls of FSDP, with their modules."""
         for span in around:
-            if (match := _FSDP2.fullmatch(span.name)) and match[1] in _OF_FSDP2:
-                return _OF_FSDP2[match[1]], match[2] or ("root" if match[1] in self.names else "")
-            purpose = OF_FSDP1.get(span.name.removeprefix(FSDP1))
-            if purpose is not None and span.name.startswith(FSDP1):
+            if (match := _SHARD.fullmatch(span.name)) and match[1] in _OF_SHARD:
+                return _OF_SHARD[match[1]], match[2] or ("root" if match[1] in self.names else "")
+            purpose = OF_SHARDED.get(span.name.removeprefix(SHARDED))
+            if purpose is not None and span.name.startswith(SHARDED):
                 return purpose, ""
         return None
 

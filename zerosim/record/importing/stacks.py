@@ -12,8 +12,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from zerosim.record.importing.dumps import DumpedCall, StackFrame
-from zerosim.record.importing.kineto import ACCUMULATES, ENGINE, FSDP1, FSDP2, STEP, WRAPPED
-from zerosim.record.importing.purposes import OF_FSDP1
+from zerosim.record.importing.kineto import (
+    ACCUMULATES,
+    ENGINE,
+    SHARD,
+    SHARDED,
+    STEP,
+    WRAPPED,
+)
+from zerosim.record.importing.purposes import OF_SHARDED
 from zerosim.schema.events import Op
 
 BACKWARD = f"{ENGINE}{ACCUMULATES}"
@@ -22,16 +29,16 @@ _NAMES: tuple[tuple[str, str, str], ...] = (
     ("/torch/autograd/", _ENGINE, BACKWARD),
     ("/torch/autograd/__init__.py", "backward", BACKWARD),
     ("/torch/nn/parallel/distributed.py", "forward", WRAPPED),
-    ("/_fsdp_param_group.py", "pre_forward", f"{FSDP2}pre_forward"),
-    ("/_fsdp_collectives.py", "foreach_all_gather", f"{FSDP2}all_gather"),
-    ("/_fsdp_collectives.py", "foreach_reduce", f"{FSDP2}post_backward_reduce"),
+    ("/_fsdp_param_group.py", "pre_forward", f"{SHARD}pre_forward"),
+    ("/_fsdp_collectives.py", "foreach_all_gather", f"{SHARD}all_gather"),
+    ("/_fsdp_collectives.py", "foreach_reduce", f"{SHARD}post_backward_reduce"),
     ("/zero_redundancy_optimizer.py", "step", f"{STEP}ZeroRedundancyOptimizer.step"),
-    *(("/fsdp/_runtime_utils.py", name, f"{FSDP1}{name}") for name in OF_FSDP1),
+    *(("/fsdp/_runtime_utils.py", name, f"{SHARDED}{name}") for name in OF_SHARDED),
 )
 """Part of a file's path, a function in it, and the equivalent annotation."""
 _AUTOGRAD = "pt_autograd_"
 _PASS_ON = ("/zerosim/trace/", "/torch/_ops.py")
-_FORWARD = (WRAPPED, f"{FSDP2}pre_forward", f"{FSDP1}_pre_forward")
+_FORWARD = (WRAPPED, f"{SHARD}pre_forward", f"{SHARDED}_pre_forward")
 
 
 def annotated(entry: DumpedCall) -> list[str]:
