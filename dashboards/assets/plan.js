@@ -106,6 +106,15 @@ function shorter(text) {
   }
 }
 
+document.addEventListener("click", (event) => {
+  const link = event.target instanceof Element ? event.target.closest("#planner a[href]") : null;
+  const isPlain = !(event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey);
+  const address = link?.getAttribute("href");
+  if (isPlain && address?.startsWith("/plan?")) {
+    event.preventDefault();
+    follow(address);
+  }
+});
 document.addEventListener("submit", (event) => {
   if (event.target instanceof HTMLFormElement && event.target.id === "own-model") {
     event.preventDefault();

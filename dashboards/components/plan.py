@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dash import dcc, html
+from dash import html
 from dash.development.base_component import Component
 
 from zerosim.base.language import term
@@ -203,7 +203,7 @@ def _scaling_listed(shown: Shown) -> Component:
 
 def _leading(name: str, address: str) -> Component:
     """The head of a row that links to its layout; plain without an address."""
-    return html.Th(dcc.Link(name, href=address) if address else name, scope="row")
+    return html.Th(html.A(name, href=address) if address else name, scope="row")
 
 
 _LISTED: dict[str, Callable[[Shown], Component]] = {
@@ -229,7 +229,7 @@ def _grid(shown: Shown) -> Component:
             words=found.words,
             detail=found.detail,
         )
-        leads = dcc.Link(
+        leads = html.A(
             [html.B(found.words), html.Span(found.detail)], href=found.address, title=named
         )
         return html.Td(leads, className=look)
@@ -263,7 +263,7 @@ def _fastest(shown: Shown) -> Component:
             seconds(row["step_s"]),
             format_amount(row["tokens_per_day"]),
             f"{row['mfu']:.1%}",
-            dcc.Link("A/B", href=leads.beside, title=SITE("plan.beside_this")),
+            html.A("A/B", href=leads.beside, title=SITE("plan.beside_this")),
         )
         name = _leading(row["layout"], leads.alone)
         words = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from zerosim.dashboards.components.parts import aria, field, link
+from zerosim.dashboards.components.parts import aria, field
 from zerosim.dashboards.pages.plan import PATH, PlanView
-from zerosim.dashboards.pages.plan_choices import OWN, Control
+from zerosim.dashboards.pages.plan_choices import OWN, Control, ControlValue
 from zerosim.dashboards.pages.planned import Shown
 from zerosim.dashboards.texts import SITE
 
@@ -34,7 +34,7 @@ def _control(control: Control) -> Component:
         html.Div(
             [
                 *([html.Span(group.label, className="of")] if group.label else []),
-                *(link(one.words, one.address, is_chosen=one.is_chosen) for one in group.values),
+                *(_choice(one) for one in group.values),
             ],
             className="ranks",
         )
@@ -48,6 +48,13 @@ def _control(control: Control) -> Component:
         parts.append(html.Div(typed, className="plan"))
     look = "control wide-control" if len(control.groups) > 1 else "control"
     return html.Div(parts, className=look)
+
+
+def _choice(one: ControlValue) -> Component:
+    """A value; the chosen one leads nowhere. `assets/plan.js` follows without a new page."""
+    if one.is_chosen:
+        return html.Span(one.words, className="chosen", **aria(current="true"))
+    return html.A(one.words, href=one.address)
 
 
 def _own_model(view: PlanView) -> Component:
@@ -75,9 +82,9 @@ def _own_model(view: PlanView) -> Component:
 def _beside(shown: Shown) -> list[Component]:
     """Layouts of each kind to compare this one with."""
     label = SITE("plan.compare_with")
-    options = [link(name, address, is_chosen=False) for name, address in shown.kinds]
+    options = [html.A(name, href=address) for name, address in shown.kinds]
     if shown.compared is not None:
-        options.append(dcc.Link(SITE("plan.compare_stop"), href=shown.compared.alone))
+        options.append(html.A(SITE("plan.compare_stop"), href=shown.compared.alone))
     navigation = html.Nav(html.Div(options, className="ranks"), **aria(label=label))
     parts = [html.Span(label, className="label"), navigation]
     return [html.Div(parts, className="control wide-control")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dash import dcc, html
+from dash import html
 from dash.development.base_component import Component
 
 from zerosim.dashboards.components.parts import card, cells_of, head_of, table_of
@@ -17,9 +17,9 @@ def compared_of(found: ComparedLayouts) -> Component:
     table = table_of(SITE("plan.compared_scrolls"), [head, *bodies], "compared")
     leads = html.P(
         [
-            dcc.Link(SITE("plan.compare_swap"), href=found.swapped),
+            html.A(SITE("plan.compare_swap"), href=found.swapped),
             " · ",
-            dcc.Link(SITE("plan.compare_stop"), href=found.alone),
+            html.A(SITE("plan.compare_stop"), href=found.alone),
         ],
         className="small",
     )

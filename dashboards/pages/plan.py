@@ -16,6 +16,7 @@ from zerosim.base.config.shapes import built_in
 from zerosim.base.errors import ConfigError
 from zerosim.base.language import Language, spoken
 from zerosim.dashboards.pages.plan_choices import (
+    FREE,
     LONGEST,
     PATH,
     USUAL,
@@ -65,7 +66,7 @@ def view(query: Mapping[str, str]) -> PlanView:
     try:
         asked = asked_at(query)
         fixed = fixed_of(asked.chosen)
-        plan = _plan(*_question(asked), asked.own, fixed.recompute, spoken())
+        plan = _plan(_question(asked), fixed.recompute, spoken())
         require_possible(plan.question, fixed)
         found = narrowed(plan, fixed)
         beside = _beside(asked, plan) if asked.beside else None
@@ -76,11 +77,28 @@ def view(query: Mapping[str, str]) -> PlanView:
 
 
 def _kept(asked: PlanAddress) -> Mapping[str, str]:
-    return {name: value for name, value in asked.question.items() if name != "model"}
+    question = asked.question.items()
+    return {name: value for name, value in question if name != "model" and value != FREE}
 
 
-def _question(asked: PlanAddress) -> tuple[str, int, str, int]:
-    """Model, GPUs, machine and tokens of an address."""
+@dataclass(frozen=True, slots=True)
+class AskedPlan:
+    """The question of an address.
+
+    Attributes:
+        sequence: tokens of one; None for as many as the model reads.
+        own: a configuration in place of the model's name; "" if there is none.
+    """
+
+    model: str
+    gpus: int
+    machine: str
+    tokens: int
+    sequence: int | None
+    own: str
+
+
+def _question(asked: PlanAddress) -> AskedPlan:
     question = asked.question
     if question["machine"] not in known_machines():
         raise ConfigError(
@@ -102,22 +120,18 @@ def _question(asked: PlanAddress) -> tuple[str, int, str, int]:
             )
         )
     model = FILE if asked.own else question["model"]
-    return model, number_of("gpus", question["gpus"]), question["machine"], tokens
+    length = question["sequence"]
+    sequence = None if length == FREE else number_of("sequence", length)
+    gpus = number_of("gpus", question["gpus"])
+    return AskedPlan(model, gpus, question["machine"], tokens, sequence, asked.own)
 
 
 @lru_cache(maxsize=16)
-def _plan(
-    model: str,
-    gpus: int,
-    machine: str,
-    tokens: int,
-    own: str,
-    recompute: Recompute | None,
-    _: Language,
-) -> LayoutSearch:
+def _plan(asked: AskedPlan, recompute: Recompute | None, _: Language) -> LayoutSearch:
     """All that is tried, from which other choices take some; its words are in a language."""
-    shape = architecture(values_of(own)) if own else None
-    question = ask(model, gpus, machine, tokens, shape=shape)
+    shape = architecture(values_of(asked.own)) if asked.own else None
+    of_it = (asked.model, asked.gpus, asked.machine, asked.tokens)
+    question = ask(*of_it, shape=shape, sequence=asked.sequence)
     return make_plan(question, replace(_SEARCHED, recompute=recompute))
 
 
@@ -128,7 +142,7 @@ def _beside(asked: PlanAddress, plan: LayoutSearch) -> LayoutSearch:
     try:
         return narrowed(plan, fixed)
     except ConfigError:  # a plan leaves out what is computed again without need
-        return narrowed(_plan(*_question(asked), asked.own, fixed.recompute, spoken()), fixed)
+        return narrowed(_plan(_question(asked), fixed.recompute, spoken()), fixed)
 
 
 def command_at(query: Mapping[str, str]) -> tuple[str, ...]:

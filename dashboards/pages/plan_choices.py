@@ -31,11 +31,18 @@ LONGEST = 48
 """Letters of a value in an address."""
 LONGEST_CONFIG = 16_384
 """Letters of a configuration in an address."""
-USUAL = {"model": "llama-3-8b", "machine": "dgx-h100", "gpus": "64", "tokens": "4M"}
+USUAL = {
+    "model": "llama-3-8b",
+    "machine": "dgx-h100",
+    "gpus": "64",
+    "tokens": "4M",
+    "sequence": FREE,
+}
 OWN, BESIDE = "config", "beside"
 """Names in an address: of a configuration, and of the layout that the other is compared with."""
 _GPUS = ("8", "16", "64", "256", "512", "1024", "4096")
 _TOKENS = ("512k", "1M", "4M", "16M")
+_SEQUENCES = ("2048", "4096", "8192", "32768")
 _GENERATIONS = ("blackwell", "hopper", "ampere", "volta")
 """The newest first."""
 _VARIANTS = {
@@ -105,7 +112,7 @@ class PlanAddress:
     """What an address asks, as it is written there.
 
     Attributes:
-        question: model, machine, GPUs, tokens.
+        question: model, machine, GPUs, tokens, and the tokens of a sequence.
         chosen: of a layout; `FREE` where nothing is.
         own: a configuration, cut to what it says of the model; "" if there is none.
         beside: the code of a layout to compare with; "" if there is none.
@@ -248,6 +255,10 @@ def _of_question(asked: PlanAddress) -> Iterator[Control]:
     question = "question"
     for name, groups in (("model", tuple(models)), ("machine", machines)):
         yield Control(name, SITE(f"plan.label_{name}"), question, groups)
+    lengths = {FREE: SITE("plan.own_sequence")}
+    lengths |= {length: format_exact(int(length)) for length in _SEQUENCES}
+    only = (ControlGroup("", values("sequence", lengths)),)
+    yield Control("sequence", SITE("plan.label_sequence"), question, only)
     for name, known in (("gpus", gpus), ("tokens", tokens)):
         only = (ControlGroup("", values(name, known)),)
         yield Control(name, SITE(f"plan.label_{name}"), question, only, asked.question[name])

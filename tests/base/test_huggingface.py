@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from zerosim.base.config.huggingface import architecture
+from zerosim.base.config.huggingface import architecture, essential
 from zerosim.base.config.shapes import LlamaConfig, parameters_of, shape_of
 from zerosim.base.errors import ConfigError
 from zerosim.theory.saved import KeptActivations, Recompute, block_bytes
@@ -122,3 +122,22 @@ def test_a_folder_and_a_file_are_read(tmp_path):
         shape_of(str(path))
     with pytest.raises(ConfigError, match="cannot be read: No such file"):
         shape_of(str(tmp_path / "nothing.json"))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_what_is_essential_of_a_configuration_says_the_same_in_fewer_words(name):
+    given = {**MODELS[name]["config"], "mystery": 7, "hidden_act": "silu", "use_cache": True}
+    short = essential(given)
+    assert architecture(short) == architecture(given)
+    assert short["mystery"] == 7
+    assert set(short) <= set(given)
+    assert "use_cache" not in short
+    assert essential(short) == short
+
+
+def test_the_text_of_several_towers_stays_whole():
+    inner = MODELS["google/gemma-3-1b-pt"]["config"]
+    given = {"model_type": "gemma3", "text_config": inner, "vision_config": None}
+    short = essential(given)
+    assert architecture(short) == architecture(given)
+    assert "vision_config" not in short

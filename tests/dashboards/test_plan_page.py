@@ -120,6 +120,22 @@ def test_every_choice_leads_to_a_page_that_has_it_chosen():
             assert [one.words for one in there.options if one.is_chosen] == [option.words]
 
 
+def test_the_length_of_a_sequence():
+    shown = plan.view({**SMALL, "stage": "3", "sequence": "512"}).shown
+    question = ask("gpt-2", 8, "dgx-h100", 512_000, sequence=512)
+    best = make_plan(question, Fixed(stages=(3,), buckets=(None,))).best
+    assert f"a step of {plan_said.seconds(best.step_s)}" in shown.headline
+    assert "the model's own 1024 tokens" in shown.no_command
+    control = next(one for one in plan.view(SMALL).controls if one.name == "sequence")
+    assert control.options[0].is_chosen
+    assert "sequence" not in control.options[0].address
+    longer = plan.view({**SMALL, "sequence": "4096"})
+    assert longer.problem == (
+        "sequence is 4096: expected 1 to 1,024 tokens, which is what gpt-2 reads"
+    )
+    assert "whole number" in plan.view({**SMALL, "sequence": "x"}).problem
+
+
 def test_machines_are_grouped_by_gpu_the_newest_first():
     control = next(one for one in plan.view(SMALL).controls if one.name == "machine")
     labels = [group.label for group in control.groups]

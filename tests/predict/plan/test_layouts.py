@@ -11,8 +11,10 @@ from zerosim.base.config.huggingface import architecture
 from zerosim.base.config.shapes import shape_of
 from zerosim.base.errors import ConfigError
 from zerosim.predict.placement.machine import load_machine
+from zerosim.predict.plan import ask
 from zerosim.predict.plan.prices import Prices
 from zerosim.predict.plan.schedule import TimeCategory, step_times
+from zerosim.predict.plan.search import layouts
 from zerosim.schema.events import Op
 from zerosim.theory.footprint import footprints
 from zerosim.theory.layout import FIRST, LAST, MIDDLE, Layout, native
@@ -152,3 +154,16 @@ def test_float8_is_faster_by_less_than_its_products():
         for float8 in (False, True)
     )
     assert 1 / machine.float8_times < narrow / wide < 1
+
+
+@pytest.mark.parametrize("gpus", [8, 32, 64])
+@pytest.mark.parametrize("name", [name for name in MODELS if "expert" in str(MODELS[name])])
+def test_experts_are_planned_for_on_any_number_of_nodes(name, gpus):
+    """HSDP's replicas have all experts each: the two ways to divide them are not mixed."""
+    shape = architecture(MODELS[name]["config"])
+    question = ask(name, gpus, "dgx-h100", 64 * shape.context, shape=shape)
+    found = list(layouts(question))
+    assert found
+    assert not any(one.replicas > 1 and one.cut.experts > 1 for one in found)
+    assert (gpus > 8) == any(one.replicas > 1 for one in found)
+    assert any(one.cut.experts > 1 for one in found)

@@ -94,10 +94,8 @@ def ask(  # noqa: PLR0913 - a question has as many parts
         raise ConfigError(WORDS("problems.gpus", gpus=gpus, most=format_exact(MOST_GPUS)))
     length = shape.context if sequence is None else sequence
     if not 1 <= length <= shape.context:
-        raise ConfigError(
-            f"sequence is {length}: expected 1 to {format_exact(shape.context)} tokens, which is "
-            f"what {model} reads"
-        )
+        most = format_exact(shape.context)
+        raise ConfigError(WORDS("problems.sequence", length=length, most=most, model=model))
     if not 0 <= margin < 1:
         raise ConfigError(f"margin is {float(margin):g}: expected 0 or more, and below 1")
     if tokens < length:

@@ -102,7 +102,7 @@ def layouts(question: PlanQuestion, fixed: Fixed = FREE) -> Iterator[Layout]:
                 continue  # more idle than not
             for config, replicas in _configs(question, fixed, tensor, pipeline, data):
                 for cut, chunks, recompute in product(
-                    _cuts(question, fixed, tensor, data // replicas),
+                    _cuts(question, fixed, tensor, data, replicas),
                     _chunks(question, fixed, pipeline, steps),
                     [fixed.recompute] if fixed.recompute else [*_RECOMPUTES],
                 ):
@@ -126,13 +126,15 @@ _RECOMPUTES = (Recompute.NONE, Recompute.OPERATORS, Recompute.FULL)
 """Attention keeps no scores here, so that there is nothing for a selective one to leave out."""
 
 
-def _cuts(question: PlanQuestion, fixed: Fixed, tensor: int, data: int) -> list[LayerCut]:
-    """With the experts on one rank, or divided within a node as far as they go."""
+def _cuts(
+    question: PlanQuestion, fixed: Fixed, tensor: int, data: int, replicas: int
+) -> list[LayerCut]:
+    """With the experts on one rank, or divided within a node as far as they go, but of replicas."""
     counts = [one.experts.count for one in question.shape.blocks if one.experts]
     shares = [1]
     if fixed.experts:
-        shares = [fixed.experts]
-    elif counts:
+        shares = [fixed.experts] if replicas == 1 or fixed.experts == 1 else []
+    elif counts and replicas == 1:
         most = min(question.node // tensor, data)
         shares = sorted({1, gcd(most, data, *counts)})
     return [
