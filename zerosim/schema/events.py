@@ -5,18 +5,18 @@ A rank writes rows, one JSON object a line, in the order in which things happene
     header                       rank, process and host; always the first row
     group, socket                records that later rows refer to by name or index
     template                     the constant fields of recurring events, written once
-    begin ... close              something that takes time: a computation, a collective
+    begin ... close              an event with a duration: a computation, a collective
     happened                     an event that is complete in one row: a wait
     transfer                     one message of a collective, when it is over
     wire                         the kernel's counters at a phase border
     interface                    its counters of a network interface, in a run on several nodes
     memory, allocations          live tensors, by role; the counters of PyTorch's allocator
-    strategy                     how the program partitions its training
-    (`zerosim.schema.strategies`) metric                       a number that the program reported:
-    loss, gradient norm standstill                   no row for some seconds: the stack of the
-    program checksum                     a checksum of its tensors (`--check-replicas`) failure
-                    this rank could not go on end                          always the last row of a
-                    run that closed its trace
+    strategy                     how the program partitions training (`zerosim.schema.strategies`)
+    metric                       a number that the program reported: loss, gradient norm
+    standstill                   no row for some seconds: the stack of the program
+    checksum                     a checksum of its tensors (`--check-replicas`)
+    failure                      the error with which this rank failed
+    end                          always the last row of a run that closed its trace
 
 Every row carries a checksum chained to the row before it (`zerosim.schema.rows`). A `begin` row
 without its `close` is what the rank was doing when it stopped. Schema 1 knows no templates: there
