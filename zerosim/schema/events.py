@@ -94,7 +94,7 @@ class Purpose(StrEnum):
     SEND_GRADIENTS = "send gradients of activations"
     """Pipeline parallel: back to the stage before."""
     METADATA = "exchange metadata"
-    """Shapes, pickled objects, bucket orders: what a framework agrees on."""
+    """Metadata of a framework: shapes, pickled objects, bucket orders."""
     GATHER_ACTIVATIONS = "gather activations"
     """Checkpoints that are divided among the ranks of a tensor parallel group."""
     OFFLOAD_ACTIVATIONS = "offload activations"
@@ -319,7 +319,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occurrence:
-    """One time that what a template says began, or happened; a reader makes an `Event` of both.
+    """One occurrence of a template's event; a reader combines both into an `Event`.
 
     Attributes: as in `Event`, but for
         template: number of a `Template` row before it.
@@ -357,7 +357,7 @@ class Close:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfer:
-    """One message of a collective; what it shares with its collective is not said again.
+    """One message of a collective; the fields of its collective are not repeated.
 
     A reader makes an `Event` of it: iteration, phase, unit, purpose, group, algorithm and dtype
     are the parent's.

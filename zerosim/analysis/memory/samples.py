@@ -73,7 +73,7 @@ def in_training(line: Timeline, iterations: Iterable[int] | None = None) -> Byte
 def updates_begin(line: Timeline, iterations: Iterable[int]) -> dict[int, int]:
     """The sample with the live bytes at the start of an iteration's update, by iteration.
 
-    It is the one at the phase's start, of which a trace that ends in an update has another. A trace
+    It is the sample at the phase's start; a trace that ends in an update has another one. A trace
     without it has the last one written before: of backward, or of an earlier iteration; -1 if there
     is none.
     """

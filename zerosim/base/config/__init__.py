@@ -1,11 +1,11 @@
 """The options of the engine and of a run, validated in one place.
 
-    choices     what can be chosen by name: dtypes, models, devices, tiers to offload to
-    checks      how a value is refused
-    option      what is said of an option, and what follows from it
-    engine      what `zerosim.initialize` takes
-    run         what `zerosim run` adds
-    light       what a light trace keeps
+    choices     values chosen by name: dtypes, models, devices, tiers to offload to
+    checks      validation of values
+    option      the declaration of an option, and its uses
+    engine      the options of `zerosim.initialize`
+    run         the further options of `zerosim run`
+    light       the contents of a light trace
     systems     the ZeRO family by name
 
 An option is declared once, in `engine`, `run` or `light`.
