@@ -12,7 +12,7 @@ export const LONGEST_BEAT_MS = 2500;
 /** A kind of beat that is new is watched longer, one that was seen before shorter. */
 export const NEW_BEAT = 1.5;
 export const KNOWN_BEAT = 0.75;
-/** For each step after the first, and for what is freed. */
+/** For each step after the first, and for freed units. */
 const MORE_MS = 200;
 
 /** @type {Readonly<Record<Sign, string>>} */

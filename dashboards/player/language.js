@@ -14,7 +14,7 @@ function aim(to) {
   to.href = `?${query}${location.hash}`;
 }
 
-/** Have the link lead to what is shown when it is followed. */
+/** Make the link lead to the page displayed when it is followed. */
 export function watchLanguage() {
   const to = link();
   for (const event of /** @type {const} */ (["pointerdown", "click", "focus"])) {

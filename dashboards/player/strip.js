@@ -8,7 +8,7 @@ import { named } from "#player/words.js";
 /** @import { Model, Scene } from "#player/scene.d.ts" */
 /** @import { Beat } from "#player/types.d.ts" */
 
-/** So many buttons at a time, of which the current one keeps away from the ends. */
+/** Number of buttons shown at a time; the current one keeps away from the ends. */
 export const MOST_BUTTONS = 400;
 /** Of more phases than these, names do not make room for themselves. */
 const MOST_NAMES = 8;

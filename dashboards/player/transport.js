@@ -74,7 +74,7 @@ export function nextPhase({ phases, phaseOf, numSteps }, position) {
 }
 
 /**
- * The beginning of this phase, or of the one before where it stands there already.
+ * The start of this phase, or of the previous one if the position is already there.
  * @param {Track} model
  * @param {number} position
  */

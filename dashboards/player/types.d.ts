@@ -19,7 +19,7 @@ export interface ReplayDocument {
   run: Run;
   /** Global ranks that the trace holds, ascending. */
   ranks: number[];
-  /** How many ranks each of them stands for: of those that are alike one is shown. */
+  /** Number of ranks that each represents: one of several equal ranks is shown. */
   stands_for: number[];
   units: Unit[];
   /** The bands of a rank card, from top to bottom; empty where a program's states are unknown. */
@@ -243,9 +243,9 @@ export interface Beat {
   meanwhile: number;
   /** Waits in it with cause and duration, in `texts`; -1 if there are none. */
   waiting: number;
-  /** The module of which it goes through all units, one after the other: tile by tile; "" for any other. */
+  /** The module whose units it processes one after another: tile by tile; "" for any other. */
   within: string;
-  /** It gathers what is computed later, while something else is computed. */
+  /** It gathers a unit of a later computation, during another computation. */
   is_prefetch: boolean;
 }
 

@@ -110,7 +110,7 @@ export function layoutMagnifier(given) {
 }
 
 /**
- * Heights of all that stands above each other. Where tiles would be too low, the caption goes first, then
+ * Heights of all stacked parts. Where tiles would be too low, the caption goes first, then
  * the words.
  * @param {Parameters<typeof layoutMagnifier>[0]} given
  * @param {number} ringLines

@@ -11,7 +11,7 @@ import { MESSAGES, edgesOf } from "#player/graph/model.js";
 
 /** With more in sight they would hide each other: then none is drawn. */
 export const MOST_EDGES = 1500;
-/** Beside the selected node, at most so many. */
+/** Maximum number beside the selected node. */
 const MOST_NEIGHBOURS = 60;
 const ARROW = 6;
 

@@ -70,8 +70,8 @@ export class Sums {
     }
   }
 
-  /** All messages of a step at once: they send the contents from before it. @param {Model} model @param
-   *  {number} k */
+  /** All messages of a step at once: they send the contents from before it.
+   *  @param {Model} model @param {number} k */
   add(model, k) {
     const { packets, op } = model.doc.steps[k];
     const [low, high] = [this.low.slice(), this.high.slice()];

@@ -33,11 +33,11 @@ import { say } from "#player/words.js";
 
 /**
  * @typedef {object} Magnified
- * @property {string} caption what is shown, and how much it is
+ * @property {string} caption the content, and its size
  * @property {Row[]} rows
  * @property {Tile[][][]} tiles by rank, row, shard
  * @property {Packet[]} packets
- * @property {string} call a call of which no messages were recorded: "all-gather"; else ""
+ * @property {string} call a call without recorded messages: "all-gather"; else ""
  * @property {string[]} words by rank
  */
 
@@ -109,7 +109,7 @@ function tellsMore(model, position) {
   return kind === "mark" && isPipeline(model);
 }
 
-/** The hue of the first shard of some units, of several those of which a rank has anything.
+/** The hue of the first shard of some units; of several, those with data on a rank.
  *  @param {Model} model @param {Uint8Array} cells @param {number} rank @param {Row} row @param {readonly number[]} units */
 function hueOf(model, cells, rank, row, units) {
   const { doc, numShards } = model;
@@ -120,7 +120,7 @@ function hueOf(model, cells, rank, row, units) {
   return doc.units[own ?? units[0]]?.hue ?? 0;
 }
 
-/** A call of which no message was recorded. @param {Step} step @param {readonly Collective[]} calls */
+/** A call without recorded messages. @param {Step} step @param {readonly Collective[]} calls */
 function callOf({ kind, op, packets, collective }, calls) {
   return kind === "collective" && packets.length === 0 && !calls[collective]?.num_hops ? op : "";
 }

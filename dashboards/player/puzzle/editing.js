@@ -4,12 +4,12 @@
 const INDENT = "    ";
 
 /**
- * A part of a text that another one takes the place of, and what is selected then.
+ * A part of a text to be replaced, its replacement, and the selection afterwards.
  * @typedef {{from: number, to: number, by: string, start: number, end: number}} Edit
  */
 
 /**
- * Indent: the selected lines, or where the cursor stands up to the next multiple of four.
+ * Indent: the selected lines, or from the cursor to the next multiple of four.
  * @param {string} text @param {number} start @param {number} end
  * @returns {Edit}
  */

@@ -179,7 +179,8 @@ function turnMark() {
   show(({ reveal: was, solved, ...at }) => (at.question ? { ...at, reveal: was || !solved, solved: !solved } : null));
 }
 
-/** @param {(now: Pointed) => Pointed | null} change of what is shown once all before is done; null for none */
+/** @param {(now: Pointed) => Pointed | null} change of the displayed position once all earlier ones are done;
+ *  null for none */
 function show(change) {
   numPointing += 1;
   pointing = pointing.catch(() => {}).then(() => tryTo(async () => {

@@ -17,7 +17,7 @@ import { say } from "#player/words.js";
  * @typedef {object} Caption
  * @property {string} title of the moment
  * @property {string} what happens
- * @property {string} figure what is drawn, where it is not the stage
+ * @property {string} figure the drawing, if it is not the stage
  * @property {string} run
  * @property {string} where in it
  */
