@@ -81,7 +81,7 @@ export function parsePlace(hash, model) {
 }
 
 /** A place in a list by its number, from 1; out of range it is the nearest. @param {string | undefined} text
- *  @param {number} length @returns {number | null} from 0; null where it is none */
+ *  @param {number} length @returns {number | null} from 0; null if it is not one */
 function readNumber(text, length) {
   const isNumber = text !== undefined && /^-?\d{1,15}$/.test(text) && length > 0;
   return isNumber ? Math.max(0, Math.min(length - 1, Number(text) - 1)) : null;

@@ -128,7 +128,7 @@ export function shardColour(colours, shard) {
 }
 
 /**
- * A shard's hue where it must be seen as a line on the background.
+ * A shard's hue as a line on the background.
  * @param {Palette} colours
  * @param {number} shard -1 if unknown
  */

@@ -14,7 +14,7 @@
 /**
  * @template T
  * @param {string} key
- * @param {(plain: Record<string, unknown>) => T} read an entry from what was stored of it
+ * @param {(plain: Record<string, unknown>) => T} read an entry from its stored form
  * @returns {Kept<T>}
  */
 export function keptUnder(key, read) {

@@ -1,5 +1,5 @@
 // The strip of beats: a button for each, below the name of its phase. Of very many only those around
-// the current one are there; where they have no room they scroll.
+// the current one are there; if there is no room, they scroll.
 
 import { GLYPHS, spokenBeat } from "#player/beats.js";
 import { make } from "#player/dom.js";

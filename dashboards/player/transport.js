@@ -89,7 +89,7 @@ export function atTenth({ beatMain }, tenths) {
 }
 
 /**
- * The first breakpoint after a step; the last step where there is none.
+ * The first breakpoint after a step; the last step if there is none.
  * @param {Model} model
  * @param {number} from
  * @param {readonly number[]} breaks steps with a breakpoint, ascending

@@ -55,7 +55,7 @@ export function signWidth(shards, share, { size }) {
 const MOST_SIGNS = 4;
 
 /**
- * A packet with what it carries. One of several shards has their hues beside its text; so has one of
+ * A packet with its contents. One of several shards has their hues beside its text; so has one of
  * quantized elements, as small as they are.
  * @param {CanvasRenderingContext2D} ctx
  * @param {Moving} packet

@@ -26,7 +26,7 @@ import { say } from "#player/words.js";
  * @property {string} sum the ranks in it: "0+1"; "" if it is not a sum, or unknown
  * @property {boolean} isFreed it is given back when this step is over; without it once it is
  * @property {boolean} [isNow] of a micro-batch: it is computed in this beat
- * @property {CellCode} becomes of one that is on its way: what it is once it has come
+ * @property {CellCode} becomes of one in flight: its code on arrival
  */
 
 /** @typedef {CarryingEdge & {text: string}} Packet */
@@ -45,7 +45,7 @@ import { say } from "#player/words.js";
  * @param {Model} model
  * @param {Uint8Array} cells
  * @param {number} position
- * @param {boolean} [hops] one step after the other; else an update is of all units of its beat
+ * @param {boolean} [hops] step by step; else an update is of all units of its beat
  * @returns {Magnified}
  */
 export function magnify(model, cells, position, hops = true) {
@@ -99,7 +99,8 @@ export function magnify(model, cells, position, hops = true) {
 
 const [ABSENT, GATHERED, ARRIVING, SUMMED] = [0, 2, 3, 5];
 
-/** Where ranks hold parts of a layer, or of the model: what they compute says more than what they keep.
+/** If ranks hold parts of a layer, or of the model, their computations are more informative than their
+ *  states.
  *  @param {Model} model @param {number} position */
 function tellsMore(model, position) {
   const { kind, phase } = model.doc.steps[position];

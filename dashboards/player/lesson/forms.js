@@ -115,7 +115,7 @@ export function sayOnward(form, told, words) {
 }
 
 /**
- * An answer as its reader saw it: the words of what was chosen, or the number with its unit.
+ * An answer as displayed: the words of the choice, or the number with its unit.
  * @param {HTMLFormElement} form
  * @param {string | string[]} given
  */

@@ -109,7 +109,7 @@ function editOf(key, shift, lets) {
 /** @param {HTMLTextAreaElement} field @param {Edit} edit */
 function apply(field, { from, to, by, start, end }) {
   field.setSelectionRange(from, to);
-  // The one way that the browser's undo knows of; where it is gone the text changes all the same.
+  // The only edit that the browser can undo; without it, the text still changes.
   if (!(by ? document.execCommand("insertText", false, by) : document.execCommand("delete"))) {
     field.setRangeText(by, from, to, "end");
     field.dispatchEvent(new Event("input", { bubbles: true }));

@@ -103,7 +103,7 @@ export class Film {
   /**
    * Draw the display at a time; never before the last requested one.
    * @param {number} now in ms, from any origin
-   * @returns {boolean} whether it goes on
+   * @returns {boolean} whether it continues
    */
   at(now) {
     const { clock } = this;

@@ -175,7 +175,7 @@ export class Pen {
     this.add("rect", { x, y, width, height, ...this.stroked() });
   }
 
-  /** From the corner on it is all of it; anything else is about to be drawn over.
+  /** From the corner, it is the whole picture; any other part is about to be drawn over.
    *  @param {number} x @param {number} y */
   clearRect(x, y) {
     if (x <= 0 && y <= 0) {

@@ -1,4 +1,4 @@
-// The words of a picture and where they lie. Pure.
+// The words of a picture and their positions. Pure.
 
 import { formatTime, joinDots } from "#player/format.js";
 import { trafficText } from "#player/explain.js";
