@@ -28,7 +28,7 @@ class StandalonePages:
     """Makes files of pages about some traces."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
-        """For these folders, each of which is a trace.
+        """Prepare the pages for these folders; each is a trace.
 
         Raises:
             ConfigError: there is no such folder.

@@ -29,7 +29,7 @@ FRESH_S = 0.5
 
 
 class Library:
-    """The traces in some folders, each of which is a trace or has some."""
+    """The traces in some folders; each folder is a trace or contains traces."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """A button that opens a run in Perfetto, if the server's owner enables it.
 
 The page fetches the run's file from this server and passes it to a tab that it opened itself; the
-server sends it to nobody.
+server sends it nowhere else.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class Noted(StrEnum):
 
     COUNTED = "counted"
     NO_ROOM = "no room"
-    """There is no room of this code, or no longer."""
+    """There is no room with this code, or no longer one."""
     FULL = "full"
     """As many students or questions as a room takes."""
     TOO_OFTEN = "too often"

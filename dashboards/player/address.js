@@ -12,8 +12,8 @@ import { formatBreakpoint, parseBreakpoint } from "#player/breakpoints.js";
  * @typedef {object} Place
  * @property {number} position a step, from 0; `beat` in the URL is the beat's number, from 1, and
  *   `at` that of the step where it is not the one that the beat is about
- * @property {number} tour the stop of a tour at which it stands, from 0; -1 off tour. `tour` in the URL
- *   is the stop's number, from 1, and stands for its step as well
+ * @property {number} tour the current stop of a tour, from 0; -1 off tour. `tour` in the URL
+ *   is the stop's number, from 1, and implies its step
  * @property {boolean} hops one hop after the other, not beat by beat
  * @property {number} rank a position in `ranks`; `rank` in the URL is the global rank
  * @property {"work" | "present"} mode
@@ -81,7 +81,7 @@ export function parsePlace(hash, model) {
 }
 
 /** A place in a list by its number, from 1; out of range it is the nearest. @param {string | undefined} text
- *  @param {number} length @returns {number | null} from 0; null where it is none */
+ *  @param {number} length @returns {number | null} from 0; null if it is not one */
 function readNumber(text, length) {
   const isNumber = text !== undefined && /^-?\d{1,15}$/.test(text) && length > 0;
   return isNumber ? Math.max(0, Math.min(length - 1, Number(text) - 1)) : null;

@@ -12,7 +12,7 @@ export const LONGEST_BEAT_MS = 2500;
 /** A kind of beat that is new is watched longer, one that was seen before shorter. */
 export const NEW_BEAT = 1.5;
 export const KNOWN_BEAT = 0.75;
-/** For each step after the first, and for what is freed. */
+/** For each step after the first, and for freed units. */
 const MORE_MS = 200;
 
 /** @type {Readonly<Record<Sign, string>>} */
@@ -189,7 +189,7 @@ export function besideBeat(model, beat) {
 }
 
 /**
- * Which hop a step is: "hop 2 of 3"; "" for what has none.
+ * The hop of a step: "hop 2 of 3"; "" if it has none.
  * @param {Model} model
  * @param {number} position
  * @param {boolean} isAsked a question asks for the number of hops, so it is not shown
@@ -201,7 +201,7 @@ export function hopOf({ doc }, position, isAsked = false) {
   return hop >= 0 && hops > 1 ? words : "";
 }
 
-/** How a beat is called where it is not seen: "beat 17 of 33: ...". @param {Model} model @param {number} beat */
+/** The name of a beat that is not visible: "beat 17 of 33: ...". @param {Model} model @param {number} beat */
 export function spokenBeat({ doc }, beat) {
   return say("beats.beat_of", { beat: beat + 1, beats: doc.beats.length, title: doc.texts[doc.beats[beat].title] });
 }

@@ -14,7 +14,7 @@ import { named, say } from "#player/words.js";
  *   stops at its first step only
  * @property {string} [unit] a unit or bucket by its name
  * @property {number} [rank] a global rank that takes part
- * @property {number} [bytes] sent by a rank in the step: at least so many
+ * @property {number} [bytes] minimum number of bytes sent by a rank in the step
  */
 
 export const STEP_KINDS = ["mark", "compute", "collective", "transfer", "copy", "wait"];

@@ -94,7 +94,7 @@ export const record = (fields) => {
   };
 };
 
-/** Where a value stands. Only called on the way to an error or into a list: it is slow.
+/** The location of a value. Only called on the way to an error or into a list: it is slow.
  *  @param {string} path @param {string | number | undefined} key */
 export function at(path, key) {
   if (typeof key === "number") {

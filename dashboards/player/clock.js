@@ -5,7 +5,7 @@
 
 export const SPEEDS = [0.25, 0.5, 1, 2, 4];
 
-/** A longer pause between two ticks is a page that was hidden: play on from where it was. */
+/** A longer pause between two ticks means that the page was hidden: continue from the same place. */
 const LONGEST_TICK_MS = 250;
 
 /**
@@ -28,13 +28,13 @@ export class Clock {
     this.tween = null;
     this.playing = false;
     this.speed = 1;
-    /** One hop after the other, each at its own pace; else beat by beat. */
+    /** Hop by hop, each at its own pace; else beat by beat. */
     this.hops = false;
     /** Steps change at once. */
     this.reduced = false;
     /** @type {ReadonlySet<number>} steps at which playing stops */
     this.breakpoints = new Set();
-    /** Played part of the current step, also where it is not shown. */
+    /** Played part of the current step, even if it is not shown. */
     this.played = 0;
     /** @type {number | null} */
     this.lastTick = null;

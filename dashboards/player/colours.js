@@ -5,7 +5,7 @@
 /** @import { Phase } from "#player/types.d.ts" */
 /** @typedef {"light" | "dark"} Theme */
 
-/** In the order of a timeline's numbers; the last stands for what is in none of the three.
+/** In the order of a timeline's numbers; the last is for values in none of the three.
  *  @type {readonly Phase[]} */
 export const PHASES = ["forward", "backward", "update", "outside"];
 
@@ -30,7 +30,7 @@ export const PHASES = ["forward", "backward", "update", "outside"];
  * @property {Readonly<Record<Phase, string>>} phases
  * @property {Readonly<Record<Phase, string>>} communication
  * @property {readonly [string, string]} copies over the bus, to and from a disk
- * @property {string} unknown a packet of which the shard is not known
+ * @property {string} unknown a packet with an unknown shard
  */
 
 /** @type {Readonly<Record<Theme, Palette>>} */
@@ -128,7 +128,7 @@ export function shardColour(colours, shard) {
 }
 
 /**
- * A shard's hue where it must be seen as a line on the background.
+ * A shard's hue as a line on the background.
  * @param {Palette} colours
  * @param {number} shard -1 if unknown
  */

@@ -34,7 +34,7 @@ export function make(name, className, ...children) {
 }
 
 /**
- * Write a text where it changed; a screen reader hears only what is new.
+ * Write a text if it changed; a screen reader announces only changes.
  * @param {Element} element
  * @param {string} text
  */

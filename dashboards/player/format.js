@@ -1,5 +1,5 @@
 // How quantities are written: as zerosim/base/quantities.py does, so that a page and a command line
-// never disagree. Prefixes are decimal; rounding is half to even, in whole numbers where it counts.
+// never disagree. Prefixes are decimal; rounding is half to even, in integers if it matters.
 
 import { say } from "#player/words.js";
 

@@ -13,7 +13,7 @@ export function askForAddress(inside) {
 
 export class Fragment {
   /**
-   * @param {() => string} format the place as a fragment, with the "#"; "" where it says nothing
+   * @param {() => string} format the place as a fragment, with the "#"; "" for the default place
    * @param {() => void} follow go where the address says
    */
   constructor(format, follow) {

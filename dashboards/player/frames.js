@@ -16,7 +16,7 @@ export class Cells {
     /** The changes of no step are applied yet. */
     this.position = -1;
     this.codes = model.initial.slice();
-    /** @type {{position: number, codes: Uint8Array}} what was asked for last without what is freed */
+    /** @type {{position: number, codes: Uint8Array}} the last requested position, and its codes without freed cells */
     this.after = { position: -1, codes: new Uint8Array(0) };
   }
 

@@ -5,7 +5,7 @@
  * Entries under one key of the browser's storage.
  * @template T
  * @typedef {object} Kept
- * @property {(text: string | null) => Record<string, T>} parse what was stored; what is not understood is left out
+ * @property {(text: string | null) => Record<string, T>} parse the stored text; unknown parts are omitted
  * @property {() => Record<string, T>} load
  * @property {(id: string, entry: T) => void} save
  * @property {() => void} forget
@@ -14,7 +14,7 @@
 /**
  * @template T
  * @param {string} key
- * @param {(plain: Record<string, unknown>) => T} read an entry from what was stored of it
+ * @param {(plain: Record<string, unknown>) => T} read an entry from its stored form
  * @returns {Kept<T>}
  */
 export function keptUnder(key, read) {

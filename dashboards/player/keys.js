@@ -5,7 +5,7 @@ import { say } from "#player/words.js";
 /**
  * @typedef {object} Key
  * @property {string} shown in the help
- * @property {string[]} keys as `KeyboardEvent.key`; "shift+" in front where it matters
+ * @property {string[]} keys as `KeyboardEvent.key`; prefixed with "shift+" if shift matters
  * @property {string} action
  * @property {string} does
  */
@@ -56,7 +56,7 @@ const OWN_KEYS = {
 };
 
 /**
- * The action of a key, or null where it is none of ours.
+ * The action of a key, or null if it has none.
  * @param {{key: string, shiftKey: boolean, ctrlKey: boolean, altKey: boolean, metaKey: boolean}} event
  * @param {Focus} focus
  * @param {boolean} letters whether keys of one letter act

@@ -1,7 +1,7 @@
 // The switch of the language, a link of the server's: it leads to the same place in the other one.
 // The server keeps the choice; a page that is a file has no switch.
 
-/** The link, where there is one. */
+/** The link, if there is one. */
 function link() {
   const found = document.getElementById("language");
   return found instanceof HTMLAnchorElement ? found : null;
@@ -14,7 +14,7 @@ function aim(to) {
   to.href = `?${query}${location.hash}`;
 }
 
-/** Have the link lead to what is shown when it is followed. */
+/** Make the link lead to the page displayed when it is followed. */
 export function watchLanguage() {
   const to = link();
   for (const event of /** @type {const} */ (["pointerdown", "click", "focus"])) {

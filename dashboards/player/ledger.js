@@ -53,7 +53,7 @@ export function readCopy({ origin, target }, { theory, trace, counted, framing }
   ];
 }
 
-/** Theory, and what PyTorch was asked for. @param {number | null} theory @param {number | null} trace
+/** Theory, and the requests to PyTorch. @param {number | null} theory @param {number | null} trace
  *  @returns {Entry[]} */
 function readAsked(theory, trace) {
   const same = theory === null || trace === null ? null : theory === trace;
@@ -70,7 +70,7 @@ function outcomeOf(agrees) {
   return agrees === null ? null : agrees ? "as predicted" : "unexplained";
 }
 
-/** What is said beside a counter. @param {boolean | null} agrees @param {number} beside bytes of a file
+/** The text beside a counter. @param {boolean | null} agrees @param {number} beside bytes of a file
  *  that are not its content @param {number} extra */
 function noteOf(agrees, beside, extra) {
   if (agrees === null || (agrees && beside === 0)) {
@@ -83,8 +83,8 @@ function noteOf(agrees, beside, extra) {
  * @param {number | null} trace
  * @param {number | null} wire
  * @param {number | null} framing
- * @param {{ excess: number, isMore: boolean }} native what the backend's algorithm adds, and
- *   whether that is because it carries out more than was asked for
+ * @param {{ excess: number, isMore: boolean }} native the excess of the backend's algorithm, and whether it
+ * implements a larger operation than requested
  * @returns {Entry}
  */
 function readWire(trace, wire, framing, { excess, isMore }) {

@@ -134,7 +134,7 @@ export function readRows(model, position) {
 }
 
 /**
- * The last step that a rank takes part in and that still goes on.
+ * The last step that a rank takes part in and that is still in progress.
  * @param {Model} model
  * @param {number} position
  * @param {number} rank

@@ -24,7 +24,7 @@ const ASIDE = 14;
 const KEYS = ["ArrowRight", "ArrowDown", "ArrowLeft", "ArrowUp", "Home", "End"];
 
 export class Regions {
-  /** @param {HTMLElement} root @param {HTMLElement} spoken what a screen reader reads */
+  /** @param {HTMLElement} root @param {HTMLElement} spoken the element for screen readers */
   constructor(root, spoken) {
     this.spoken = spoken;
     this.card = make("div", "named");
@@ -42,7 +42,7 @@ export class Regions {
 
   /**
    * @param {HTMLElement} host
-   * @param {string} label what a screen reader calls it
+   * @param {string} label its name for screen readers
    * @param {Drawing} drawing
    */
   register(host, label, drawing) {
@@ -139,7 +139,7 @@ export class Regions {
 }
 
 /**
- * The first spot from one on at which there is something; where there is none, that one.
+ * The first nonempty spot from a given one on; the given one if there is none.
  * @param {readonly (readonly [x: number, y: number])[]} spots
  * @param {number} start
  * @param {1 | -1} by

@@ -76,7 +76,7 @@ export interface Scene {
   cells: Uint8Array;
   /** What the current step gives back when it is over is gone: its last part plays. */
   isFreed: boolean;
-  /** One hop after the other, with its own words; else beat by beat. */
+  /** Hop by hop, each with its own words; else beat by beat. */
   hops: boolean;
   /** The stop of a tour that is shown, from 0; -1 off tour. */
   tour: number;

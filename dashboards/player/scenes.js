@@ -18,7 +18,7 @@ export class Scenes {
   }
 
   /**
-   * Its cells and what is sent are good until the next one is asked for.
+   * Its cells and packets are valid until the next one is requested.
    * @param {number} position
    * @param {number | null} ticked how far the clock has played the step
    * @param {Seen} seen

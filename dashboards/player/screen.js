@@ -61,7 +61,7 @@ export class Screen {
     };
   }
 
-  /** The place at which the clock stands by now. @returns {Place} */
+  /** The current place of the clock. @returns {Place} */
   stands() {
     const { position, playing } = this.clock;
     // navigation leaves the tour

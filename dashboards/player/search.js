@@ -156,7 +156,7 @@ function agrees({ doc }, position, title, words, comparisons, rank) {
   );
 }
 
-/** The payload of a call, or what a rank copies at most. @param {Model["doc"]} doc @param {Step} step */
+/** The payload of a call, or the largest copy of a rank. @param {Model["doc"]} doc @param {Step} step */
 export function bytesOf(doc, step) {
   let most = doc.collectives[step.collective]?.payload_bytes ?? 0;
   for (let i = 1; i < step.copies.length; i += NUMBERS_PER_COPY) {

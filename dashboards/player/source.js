@@ -21,7 +21,8 @@ const SOURCE = /^([^:]+\.py):(\d{1,7}) in (.+)$/;
 const REFUSED = /^(javascript|data|vbscript|blob|about|filesystem):/i;
 const SCHEME = /^[a-z][a-z0-9+.-]*:/i;
 
-/** "models/gpt.py:137 in GPT.logits", taken apart; null for what is none. @param {string} text @returns {Source | null} */
+/** "models/gpt.py:137 in GPT.logits", split into parts; null for other text.
+ *  @param {string} text @returns {Source | null} */
 export function parseSource(text) {
   const found = SOURCE.exec(text);
   const isPlain = found && !/[\p{Cc}\\]/u.test(found[1]) && !found[1].split("/").includes("..");

@@ -3,7 +3,7 @@
 import { find, setPressed } from "#player/dom.js";
 import { language, say } from "#player/words.js";
 
-/** How signs are said. @type {readonly (readonly [RegExp, string])[]} */
+/** Spoken forms of signs. @type {readonly (readonly [RegExp, string])[]} */
 const SPOKEN = [
   [/\(N[−-]1\)\/N/g, say("speech.times_n_minus")],
   [/\/N\b/g, say("speech.over_n")],
@@ -20,7 +20,7 @@ const SPOKEN = [
   [/ {2,}/g, " "],
 ];
 
-/** A text as it is said. @param {string} text */
+/** A text in its spoken form. @param {string} text */
 export function spoken(text) {
   return SPOKEN.reduce((said, [sign, word]) => said.replace(sign, word), text).trim();
 }

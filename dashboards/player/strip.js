@@ -1,5 +1,5 @@
 // The strip of beats: a button for each, below the name of its phase. Of very many only those around
-// the current one are there; where they have no room they scroll.
+// the current one are there; if there is no room, they scroll.
 
 import { GLYPHS, spokenBeat } from "#player/beats.js";
 import { make } from "#player/dom.js";
@@ -8,7 +8,7 @@ import { named } from "#player/words.js";
 /** @import { Model, Scene } from "#player/scene.d.ts" */
 /** @import { Beat } from "#player/types.d.ts" */
 
-/** So many buttons at a time, of which the current one keeps away from the ends. */
+/** Number of buttons shown at a time; the current one keeps away from the ends. */
 export const MOST_BUTTONS = 400;
 /** Of more phases than these, names do not make room for themselves. */
 const MOST_NAMES = 8;

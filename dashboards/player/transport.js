@@ -74,7 +74,7 @@ export function nextPhase({ phases, phaseOf, numSteps }, position) {
 }
 
 /**
- * The beginning of this phase, or of the one before where it stands there already.
+ * The start of this phase, or of the previous one if the position is already there.
  * @param {Track} model
  * @param {number} position
  */
@@ -89,7 +89,7 @@ export function atTenth({ beatMain }, tenths) {
 }
 
 /**
- * The first breakpoint after a step; the last step where there is none.
+ * The first breakpoint after a step; the last step if there is none.
  * @param {Model} model
  * @param {number} from
  * @param {readonly number[]} breaks steps with a breakpoint, ascending

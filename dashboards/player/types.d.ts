@@ -19,7 +19,7 @@ export interface ReplayDocument {
   run: Run;
   /** Global ranks that the trace holds, ascending. */
   ranks: number[];
-  /** How many ranks each of them stands for: of those that are alike one is shown. */
+  /** Number of ranks that each represents: one of several equal ranks is shown. */
   stands_for: number[];
   units: Unit[];
   /** The bands of a rank card, from top to bottom; empty where a program's states are unknown. */
@@ -116,7 +116,7 @@ export interface State {
   /** "parameters" | "secondary parameters" | "gradients" | "fp32 master" | "momentum" | "variance", or
    *  "optimizer states", where the last three are one file */
   role: string;
-  /** What the band is called where it holds no state of a model, but what a student's program sends; else "". */
+  /** Name of the band if it holds no model state but the data sent by a student's program; else "". */
   name: string;
   /** States are in the order of their tiers; a run that keeps all on the device has only that. */
   tier: Tier;
@@ -166,7 +166,7 @@ export interface Step {
   /** First begin and last end over the ranks. */
   start_ns: number;
   end_ns: number;
-  /** The last step during which this one still goes on: itself or a later one. */
+  /** The last step during which this one is still in progress: itself or a later one. */
   until: number;
   /** Positions in `texts`: a headline, what happens, why. */
   title: number;
@@ -174,7 +174,7 @@ export interface Step {
   why: number;
   /** Concurrent waits with cause and duration, in `texts`; -1 if there are none. */
   waiting: number;
-  /** Where the program asked for it, in `texts`; -1. */
+  /** The source line of the request, in `texts`; -1. */
   source: number;
   /** Positions in `ranks` of those that take part. */
   ranks: number[];
@@ -184,7 +184,7 @@ export interface Step {
    * start_ns and end_ns.
    */
   packets: number[];
-  /** Bytes that each rank sends where no messages were recorded (native calls); else empty. */
+  /** Bytes that each rank sends if no messages were recorded (native calls); else empty. */
   sent: number[];
   /** Waits during this step, three numbers each: rank, start_ns, end_ns; never longer than their cause. */
   waits: number[];
@@ -243,9 +243,9 @@ export interface Beat {
   meanwhile: number;
   /** Waits in it with cause and duration, in `texts`; -1 if there are none. */
   waiting: number;
-  /** The module of which it goes through all units, one after the other: tile by tile; "" for any other. */
+  /** The module whose units it processes one after another: tile by tile; "" for any other. */
   within: string;
-  /** It gathers what is computed later, while something else is computed. */
+  /** It gathers a unit of a later computation, during another computation. */
   is_prefetch: boolean;
 }
 
@@ -310,7 +310,7 @@ export interface Collective {
   wire: (number | null)[];
   /** Bytes that the backend's algorithm adds to the trace, part of `wire`; null if unknown. */
   excess: (number | null)[];
-  /** Whether it does so by carrying out more than was asked for. */
+  /** Whether it does so by implementing a larger operation than requested. */
   is_more: boolean;
   /** Bytes that the backend's protocol adds, part of `wire`; null if unknown. */
   framing: (number | null)[];
@@ -325,7 +325,7 @@ export interface Timeline {
    *  phase 0 forward, 1 backward, 2 update, 3 none of these. */
   bars: number[];
   /** The critical path, four numbers each: rank, cause, start_ns, end_ns.
-   *  cause 0 compute, 1 communication, 2 waiting, 3 other, 4 copying. Empty where it is not known. */
+   *  cause 0 compute, 1 communication, 2 waiting, 3 other, 4 copying. Empty if unknown. */
   path: number[];
 }
 
@@ -338,13 +338,13 @@ export interface Traffic {
   psi_bytes: number;
   /** Bytes that each rank sent in the whole iteration, according to `zerosim verify`; null if unknown. */
   total: (number | null)[];
-  /** The links that bytes go over, where there is more to tell apart than messages of one node. */
+  /** The links that bytes go over, if there are others than messages within one node. */
   links: LinkLaw[];
 }
 
 export interface LinkLaw {
   link: Link;
-  /** "4 BΨ/N"; "" if it is told by its bytes only. */
+  /** "4 BΨ/N"; "" if only its bytes are known. */
   law: string;
   /** By rank; null without a law. */
   law_bytes: (number | null)[];
@@ -379,7 +379,7 @@ export interface RankMemory {
 /** Some runs under one cursor, as `zerosim.view.replay.alignment` writes them. */
 export interface Alignment {
   moments: Moment[];
-  /** By moment: a headline, and what it means. Plain text: never markup. */
+  /** By moment: a headline, and its meaning. Plain text: never markup. */
   titles: string[];
   whats: string[];
   runs: AlignedRun[];
@@ -407,7 +407,7 @@ export interface AlignedRun {
   /** Of its model states on a rank: "16Ψ/N"; "" and null without a law. */
   law: string;
   law_bytes: number | null;
-  /** By moment: its step, whether it has the moment, and what it does next. */
+  /** By moment: its step, whether it has the moment, and its next action. */
   steps: number[];
   came: boolean[];
   follows: string[];

@@ -38,7 +38,7 @@ export function say(key, values = {}) {
   );
 }
 
-/** A page goes on with what it has; a test does not. @param {string} problem @param {string} instead */
+/** A page continues with a substitute; a test fails. @param {string} problem @param {string} instead */
 function missing(problem, instead) {
   if (!inPage) {
     throw new Error(problem);

@@ -127,7 +127,7 @@ class LayoutFacts(Base):
         return sorted(AXES, key=lambda axis: -self.axis_gb(axis, grid))
 
     def micro_batches_of(self, grid: Grid, batch: int) -> int:
-        """m: micro-batches of so many sequences that pass through a pipeline in a step."""
+        """m: micro-batches of `batch` sequences that pass through a pipeline in a step."""
         return _question().sequences // (grid[2] * batch)
 
     def bubble_of(self, grid: Grid, batch: int) -> float:

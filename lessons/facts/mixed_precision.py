@@ -75,7 +75,7 @@ class Scaling(Base):
         return float(self.spacing(dtype) * 2.0 ** (1 - self._bias(dtype)))
 
     def updated(self, update: float, times: int, dtype: str) -> float:
-        """A weight of one, rounded to a dtype after each of so many updates."""
+        """A weight of one, rounded to a dtype after each of `times` updates."""
         weight = 1.0
         for _ in range(times):
             weight = self.rounded(weight + update, dtype)

@@ -55,7 +55,7 @@ class Patterns(Base):
     def broadcast_us(
         self, algorithm: str, num_ranks: int, payload: float, latency_us: float, gigabytes: float
     ) -> float:
-        """Predicted: a broadcast over links of one latency and of so many GB/s."""
+        """Predicted: a broadcast over links with one latency and bandwidth, in GB/s."""
         found = self._steps(algorithm, num_ranks)
         return found.time_ns(payload, latency_us * 1e3, gigabytes * 1e9) / 1e3
 

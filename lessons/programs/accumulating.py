@@ -2,7 +2,7 @@
 
 With `--no-sync` the gradients are reduced in the last micro-step only, as `no_sync()` promises;
 without it in every one, which the sum does not need. Started by torchrun with the options of
-`zerosim run`, of which it reads the number of micro-steps and the folder of the trace.
+`zerosim run`; it reads the number of micro-steps and the folder of the trace.
 """
 
 # ruff: noqa: INP001 - a program beside the package, which never imports torch

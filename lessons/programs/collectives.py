@@ -1,7 +1,7 @@
 """Each of PyTorch's collectives once, with the same payload, one after another.
 
 The kernel's counters are read around each call, so it is known what the backend makes each rank
-send. Started by torchrun, with the options of `zerosim run`, of which it reads the folder.
+send. Started by torchrun, with the options of `zerosim run`; it reads the folder.
 """
 
 # ruff: noqa: INP001 - a program beside the package, which never imports torch

@@ -1,7 +1,7 @@
 """A loop as Hugging Face's users write it for DeepSpeed: a configuration, `outputs.loss`, a step.
 
 The same lines train with zerosim's engine and, with `--deepspeed`, with DeepSpeed itself. Started
-by torchrun with the options of `zerosim run`, of which it reads the stage, the number of
+by torchrun with the options of `zerosim run`; it reads the stage, the number of
 micro-steps, the size of a bucket and the folder of the trace.
 """
 

@@ -3,7 +3,7 @@
 Adam is applied to a parameter as soon as its gradient is accumulated, and the gradient is freed, as
 PyTorch's tutorial "How to save memory by fusing the optimizer step into the backward pass" does.
 Momentum and variance stay in fp32. Started by torchrun with one rank and the options of `zerosim
-run`, of which it reads the folder of the trace.
+run`; it reads the folder of the trace.
 """
 
 # ruff: noqa: INP001 - a program beside the package, which never imports torch

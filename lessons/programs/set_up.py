@@ -6,8 +6,8 @@
     fsdp2-whole    `fully_shard` on layers that each rank has made
     fsdp2-late     `fully_shard` on the meta device; then a rank makes its part of each layer
 
-One step of training follows. Started by torchrun with the options of `zerosim run`, of which it
-reads the folder of the trace.
+One step of training follows. Started by torchrun with the options of `zerosim run`; it reads the
+folder of the trace.
 """
 
 # ruff: noqa: INP001 - a program beside the package, which never imports torch

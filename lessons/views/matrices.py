@@ -114,7 +114,7 @@ def _size(rows: int, columns: int) -> str:
 
 
 def _range(rank: int, size: int, num: int) -> str:
-    """A rank's part of so many rows or columns."""
+    """A rank's part of `num` rows or columns."""
     first, last = rank * size // num, (rank + 1) * size // num - 1
     return said("matrix.range", first=f"{first:,}", last=f"{last:,}")
 

@@ -78,7 +78,7 @@ class OutOfMemory(RunError):
 
 
 def cannot_load(error: BaseException) -> str:
-    """That Python could not import or allocate what it needs, in one line."""
+    """One line on a failed import or allocation in Python."""
     while error.__cause__ is not None:  # NumPy puts a page of advice before it
         error = error.__cause__
     return (

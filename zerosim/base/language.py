@@ -54,7 +54,7 @@ _usual = [Language.ENGLISH]
 
 
 def spoken() -> Language:
-    """The language of what is said now, by this thread or task."""
+    """The current language of this thread or task."""
     return _spoken.get() or _usual[0]
 
 
@@ -80,7 +80,7 @@ def speak(language: Language) -> None:
 
 @contextmanager
 def speaking(language: Language) -> Iterator[None]:
-    """Say what is said within in this language, whatever the process speaks."""
+    """Use this language for texts within the context, regardless of the process's language."""
     token = _spoken.set(language)
     try:
         yield

@@ -32,7 +32,7 @@ class Evidence(StrEnum):
     TRACED = "traced"
     """Intercepted where the program called PyTorch."""
     COMPUTED = "computed"
-    """Worked out from what was traced: the bound of a native call, a budget of time."""
+    """Computed from traced values: the bound of a native call, a budget of time."""
     PREDICTED = "predicted"
     """By theory alone; a time, by a machine's constants."""
 
@@ -57,9 +57,9 @@ class Table:
     `for row in table` gives rows as dicts, `table["sent_bytes"]` a column.
 
     Attributes:
-        title: what it is a table of.
+        title: title of the table.
         rows: a cell for each column.
-        notes: why something is not recorded, and what else a reader should know.
+        notes: reasons for missing records, and other remarks for the reader.
     """
 
     title: str

@@ -160,7 +160,7 @@ class _Trials:
         self._aside = aside
 
     def attempt(self, layers: int) -> Try:
-        """Train a model of so many layers for a few steps.
+        """Train a model with this number of layers for a few steps.
 
         Raises:
             RunError: it failed for another reason than that something had no room.

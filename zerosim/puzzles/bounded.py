@@ -159,7 +159,7 @@ def turns(seen: RunEvidence) -> Iterator[FailedCheck | Score]:
 
 
 def overlap(seen: RunEvidence) -> Iterator[FailedCheck | Score]:
-    """At least so many calls are in progress while the rank computes."""
+    """At least the promised number of calls are in progress while the rank computes."""
     if not seen.promise.overlap or seen.trace is None:
         return
     least = seen.value_of(seen.promise.overlap)

@@ -55,7 +55,7 @@ class Promise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrongProgram:
-    """A program that is wrong: one that students write, or one that they are to mend.
+    """A wrong program: a typical mistake of students, or one that they have to fix.
 
     Attributes:
         name: name of the mistake.

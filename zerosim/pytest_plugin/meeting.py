@@ -78,7 +78,7 @@ class AssertMeeting:
     def leave(self) -> None:
         """Report to the others that this rank's test has ended."""
         if self._num_ranks > 1:
-            # without a store there is nobody to notify
+            # without a store there is no other rank to notify
             with suppress(ConfigError, RuntimeError):
                 self._store().set(f"{self._prefix}/left/{self._rank}", "1")
 
@@ -125,7 +125,7 @@ def part() -> None:
     store, rank, num_ranks = _met[-1]
     sys.stdout.flush()
     deadline = time.monotonic() + _PART_S
-    # without a store there is nobody to wait for
+    # without a store there is no other rank to wait for
     with suppress(RuntimeError):
         store.set(f"zerosim-pytest/over/{rank}", "1")
         keys = [f"zerosim-pytest/over/{other}" for other in range(num_ranks)]

@@ -76,7 +76,7 @@ def _pickle(function: Callable[..., Any], call: tuple[tuple[Any, ...], dict[str,
         ) from None
     try:
         return pickle.dumps((function, *call))
-    except Exception as error:  # noqa: BLE001 - likewise
+    except Exception as error:  # noqa: BLE001 - the same
         raise ConfigError(
             f"an argument of {name} cannot be handed to ranks, which are processes of their own "
             f"({error}): expected numbers, texts, tensors and the like; make the rest in {name}"

@@ -5,18 +5,18 @@ A rank writes rows, one JSON object a line, in the order in which things happene
     header                       rank, process and host; always the first row
     group, socket                records that later rows refer to by name or index
     template                     the constant fields of recurring events, written once
-    begin ... close              something that takes time: a computation, a collective
+    begin ... close              an event with a duration: a computation, a collective
     happened                     an event that is complete in one row: a wait
     transfer                     one message of a collective, when it is over
     wire                         the kernel's counters at a phase border
     interface                    its counters of a network interface, in a run on several nodes
     memory, allocations          live tensors, by role; the counters of PyTorch's allocator
-    strategy                     how the program partitions its training
-    (`zerosim.schema.strategies`) metric                       a number that the program reported:
-    loss, gradient norm standstill                   no row for some seconds: the stack of the
-    program checksum                     a checksum of its tensors (`--check-replicas`) failure
-                    this rank could not go on end                          always the last row of a
-                    run that closed its trace
+    strategy                     how the program partitions training (`zerosim.schema.strategies`)
+    metric                       a number that the program reported: loss, gradient norm
+    standstill                   no row for some seconds: the stack of the program
+    checksum                     a checksum of its tensors (`--check-replicas`)
+    failure                      the error with which this rank failed
+    end                          always the last row of a run that closed its trace
 
 Every row carries a checksum chained to the row before it (`zerosim.schema.rows`). A `begin` row
 without its `close` is what the rank was doing when it stopped. Schema 1 knows no templates: there
@@ -94,7 +94,7 @@ class Purpose(StrEnum):
     SEND_GRADIENTS = "send gradients of activations"
     """Pipeline parallel: back to the stage before."""
     METADATA = "exchange metadata"
-    """Shapes, pickled objects, bucket orders: what a framework agrees on."""
+    """Metadata of a framework: shapes, pickled objects, bucket orders."""
     GATHER_ACTIVATIONS = "gather activations"
     """Checkpoints that are divided among the ranks of a tensor parallel group."""
     OFFLOAD_ACTIVATIONS = "offload activations"
@@ -319,7 +319,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occurrence:
-    """One time that what a template says began, or happened; a reader makes an `Event` of both.
+    """One occurrence of a template's event; a reader combines both into an `Event`.
 
     Attributes: as in `Event`, but for
         template: number of a `Template` row before it.
@@ -357,7 +357,7 @@ class Close:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfer:
-    """One message of a collective; what it shares with its collective is not said again.
+    """One message of a collective; the fields of its collective are not repeated.
 
     A reader makes an `Event` of it: iteration, phase, unit, purpose, group, algorithm and dtype
     are the parent's.

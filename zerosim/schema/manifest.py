@@ -58,21 +58,20 @@ class Source(StrEnum):
     """The origin of a run."""
 
     EXECUTED = "executed"
-    """zerosim's own engine, for real."""
+    """A real run of zerosim's own engine."""
     TRACED = "traced"
-    """A program of somebody else, for real."""
+    """A real run of another program."""
     SIMULATED = "simulated"
     """A dry run: order, bytes and memory are the program's own; times are predicted."""
     PREDICTED = "predicted"
     """Computed from another run: its times under changed conditions."""
     IMPORTED = "imported"
-    """A program that another recorder than zerosim's wrote down: what it did not say is not
-    recorded."""
+    """A program recorded by another tool: data that it lacks is not recorded."""
 
 
 EACH = 8
-"""Up to so many simulated ranks, each rank has its own dry run and file, as in a real run; above
-that, one rank may represent others.
+"""Up to this number of simulated ranks, each rank has its own dry run and file, as in a real run;
+above it, one rank may represent others.
 """
 
 

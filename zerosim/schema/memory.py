@@ -51,7 +51,7 @@ MODEL_STATES = (Role.PARAMETERS, Role.GRADIENTS, *OPTIMIZER_STATES)
 
 
 OUTSIDE_THE_MODEL = "outside the model"
-"""The unit of what a program's modules keep that its models call and do not have."""
+"""The unit of states kept by modules that the models call but do not contain."""
 
 
 NOT_REDUCED_YET = "not reduced yet"

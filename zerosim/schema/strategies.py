@@ -1,7 +1,7 @@
-"""How a program divides its training among ranks, as a trace says it: one row for each way.
+"""How a program partitions its training among ranks: one row of a trace per strategy.
 
-A label, like units and purposes: what was moved is intercepted and never taken from here. Theory
-makes of it what ought to be moved; `zerosim.verify` holds both against each other.
+A label, like units and purposes: measured traffic is intercepted and never derived from it. Theory
+derives the expected traffic from it; `zerosim.verify` compares the two.
 """
 
 from __future__ import annotations

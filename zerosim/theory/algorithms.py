@@ -54,8 +54,8 @@ def cost(  # noqa: PLR0913, PLR0917 - a collective has as many sides
         chunk_bytes: largest message of zerosim's ring; other algorithms ignore it.
         parts, received_parts: elements of unequal parts, as in `Event`; empty if they are equal.
 
-    Exact payload bytes, and numbers of messages if known. A group of one rank moves nothing.
-        nothing.
+    Returns:
+        Exact payload bytes, and numbers of messages if known. A group of one rank moves nothing.
 
     Raises:
         ConfigError: a number is out of its range, or the exact cost is not known.
@@ -117,9 +117,9 @@ def _nccl_bound(request: Request) -> Cost:
     """The bound of the ring algorithm, as nccl-tests documents it; nothing here is measured.
 
     Source: nccl-tests, doc/PERFORMANCE.md, "Bus bandwidth": a rank sends (N-1)/N of the buffer for
-        all-gather and reduce-scatter, twice that for all-reduce. NCCL may choose another algorithm
-        (tree, NVLS), splits messages freely, and adds its own protocol bytes. Operations with a
-        root go along the ring from it, or to it; all others consist of messages between two ranks.
+    all-gather and reduce-scatter, twice that for all-reduce. NCCL may choose another algorithm
+    (tree, NVLS), splits messages freely, and adds its own protocol bytes. Operations with a root go
+    along the ring from it, or to it; all others consist of messages between two ranks.
     """
     match request.op:
         case Op.ALL_REDUCE:

@@ -35,15 +35,15 @@ def overhead_bytes(num_bytes: int) -> int:
 
 
 def pool_bytes(buffers: int, buffer_bytes: int, threads: int) -> int:
-    """Host memory that waits for the disk.
+    """Host memory for reads from and writes to the disk.
 
     Args:
-        buffers: number of buffers, each of so many bytes in whole pages.
+        buffers: number of buffers, each of `buffer_bytes` rounded up to pages.
         threads: number of files read or written at once; each has room for the end of a file: the
             rest of the last page, header and checksums.
 
     Returns:
-        These, and a page, because memory rarely begins at the beginning of one.
+        These, and one page for alignment.
     """
     blocks = -(-buffer_bytes // BLOCK_BYTES)
     end_of_file = in_pages(PAGE_BYTES - 1 + HEAD_BYTES + CHECKSUM_BYTES * blocks)

@@ -383,7 +383,7 @@ class _StageRank:
     def _activations(
         self, micro_batches: Fraction | int | None, *, made_again: bool = False
     ) -> tuple[FootprintPart, ...]:
-        """For so many micro-batches in all blocks; None: for the first block alone."""
+        """For `micro_batches` micro-batches in all blocks; None: for the first block alone."""
         keeping, kinds = self._layout.keeping, self._kinds
         several = micro_batches or 1
         counts = tuple((name, several * times) for name, times in kinds)

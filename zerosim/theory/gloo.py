@@ -40,7 +40,8 @@ def gloo_cost(request: Request) -> Cost:
     Args:
         request: any operation.
 
-    Exact payload bytes and number of messages; empty messages are counted if Gloo sends them.
+    Returns:
+        Exact payload bytes and number of messages; empty messages are counted if Gloo sends them.
 
     Raises:
         ConfigError: an operation in equal parts with a number of elements not divisible by N.

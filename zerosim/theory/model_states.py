@@ -62,7 +62,7 @@ class Kept:
         return self.kept * self.element_bytes
 
     def share(self, elements: int) -> Fraction:
-        """Bytes of a rank's equal share of so many elements."""
+        """Bytes of a rank's equal share of the elements."""
         return Fraction(elements * self.element_bytes, max(1, self.among))
 
 

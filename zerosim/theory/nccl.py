@@ -139,7 +139,7 @@ def on_wire(
 
 
 def _of_messages(request: Request) -> OnWire:
-    """Messages between two ranks, of which other operations consist: each as in `num_messages`."""
+    """Operations made of messages between two ranks: each message as in `num_messages`."""
     sent, received = (
         sum(size + HEADER_BYTES * num_messages(size) for size in sizes)
         for sizes in _exchanged(request)

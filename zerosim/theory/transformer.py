@@ -69,7 +69,7 @@ WHOLE = LayerCut()
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """The work of one operator, so many times.
+    """The work of one operator, and its number of calls.
 
     Attributes:
         flops, touched_bytes: of one call.

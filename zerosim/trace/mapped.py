@@ -85,7 +85,7 @@ class MappedFile:
         self._place = Path(os.path.abspath(path))  # noqa: PTH100 - links stay as they are
 
     def _map(self, num_bytes: int) -> bool:
-        """Map the file's end with room for so many bytes; False if they are to be written."""
+        """Map the end of the file with room for these bytes; False if it cannot be mapped."""
         if not self._is_mapped:
             return False
         self._unmap()

@@ -119,7 +119,7 @@ class Sink(Protocol):
         ...
 
     def open_collective(self, labels: Labels, request: CollectiveRequest) -> int | None:
-        """A collective of our own begins; likewise."""
+        """A collective of our own begins; returns the same as `open_compute`."""
         ...
 
     def posts(self, hop: int, way: int) -> None:
@@ -131,7 +131,7 @@ class Sink(Protocol):
         ...
 
     def checks(self, event: int, buffer: Any, *, is_over: bool) -> None:
-        """A collective of our own works in this tensor: it begins, or is over."""
+        """This tensor is the buffer of a collective of our own, which begins or is over."""
         ...
 
     def setting(self, name: str, value: float) -> None:
@@ -139,7 +139,7 @@ class Sink(Protocol):
         ...
 
     def open_copy(self, labels: Labels, request: CopyRequest) -> int | None:
-        """A copy between two tiers begins; likewise."""
+        """A copy between two tiers begins; returns the same as `open_compute`."""
         ...
 
     def close(self, event: int, error: str, counted_bytes: int | None = None) -> None:

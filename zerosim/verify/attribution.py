@@ -304,7 +304,7 @@ def _judge(
 
 
 def _left_out(call: Movement, plans: Sequence[Plan]) -> tuple[Cause | None, str]:
-    """What a plan that covers everything else in a step leaves out."""
+    """The cause of a call that plans omit although they cover the rest of a step."""
     if call.phase not in STEP_PHASES:
         return Cause.OUTSIDE, said("calls.outside", purpose=term(call.purpose or ""))
     if call.purpose in OF_BLOCKS and not any(call.purpose in plan.purposes for plan in plans):
@@ -400,7 +400,7 @@ def _why_again(call: Movement, plans: Sequence[Plan]) -> tuple[Cause, str]:
 
 
 def _is_prepared_too_soon(call: Movement, event: Event, plans: Sequence[Plan]) -> bool:
-    """Whether the first micro-batch of a pipeline is reduced, as well as the last."""
+    """Whether the first micro-batch of a pipeline is reduced in addition to the last."""
     if event.iteration != 0 or call.op is not Op.ALL_REDUCE:
         return False
     axes = [axis_of(plan.system) for plan in plans]

@@ -198,7 +198,7 @@ def name_of(law: SystemLaw, systems: Sequence[SystemLaw]) -> str:
 
 
 def what_is_unrecorded(count: int, *, more: bool = False) -> str:
-    """A note that the sizes of so many calls of a rank are not recorded, or of so many more."""
+    """A note that the sizes of `count` calls of a rank, or `count` more, are not recorded."""
     name = f"{'one_' * (count == 1)}{'more_' * more}unrecorded"
     return said(f"claims.{name}", count=f"{count:,}")
 

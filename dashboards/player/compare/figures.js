@@ -17,7 +17,7 @@ import { rolesAt } from "#player/moment.js";
  * @typedef {object} Row
  * @property {string} title
  * @property {readonly Part[]} parts in the order in which they are drawn
- * @property {number | null} total null where it is not known
+ * @property {number | null} total null if unknown
  * @property {number | null} law where the law says that it ends, or is
  * @property {readonly Part[]} [elsewhere] parts beyond the total: memory of the host and on the disk
  */

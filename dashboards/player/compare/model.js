@@ -18,7 +18,7 @@ import { say } from "#player/words.js";
  * @typedef {object} Comparison
  * @property {Alignment} alignment
  * @property {Run[]} runs
- * @property {Track} track what the cursor goes along: a step is a moment
+ * @property {Track} track the steps of the cursor: each is a moment
  * @property {Int32Array[]} units by run and moment: the unit's position in that run; -1
  */
 

@@ -185,7 +185,7 @@ function meet(one, other) {
 /**
  * Room of a word.
  * @param {string} text
- * @param {number} x where it begins
+ * @param {number} x left edge
  * @param {number} y of its middle
  * @param {Fonts} fonts
  * @param {Measure} measure

@@ -17,7 +17,7 @@ const GAP = 28;
  * @property {number} rows in a column
  * @property {number} rowHeight
  * @property {number} top of the first row
- * @property {number} strip height of what is drawn in a row
+ * @property {number} strip height of the drawing in a row
  * @property {number} headerY baseline of the states' names
  * @property {{x: number, w: number}[]} sides columns of strips: from the labels to the right end
  * @property {number} labelWidth
@@ -104,7 +104,7 @@ export function hitRow({ rows, rowHeight, top, sides }, numRanks, x, y) {
 }
 
 /**
- * Whether a row's name is shown: every so many, and the selected one instead of its neighbours.
+ * Whether a row's name is shown: at regular intervals, and the selected one instead of its neighbours.
  * @param {FoldLayout} layout
  * @param {number} rank
  * @param {number} selected

@@ -31,7 +31,7 @@ export function createView(name, host, callbacks) {
  * Draw in the page's elements. They must be positioned and have a size.
  * @param {Hosts} hosts
  * @param {ViewCallbacks} callbacks
- * @param {Regions} regions where they register what they show
+ * @param {Regions} regions that they register their contents in
  * @returns {Views & {destroy(): void}}
  */
 export function createViews(hosts, callbacks, regions) {

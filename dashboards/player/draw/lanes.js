@@ -110,7 +110,8 @@ export class TimeWindow {
     this.show(ns - part * span, ns + (1 - part) * span);
   }
 
-  /** Keep a moment in sight: turn the page where it has left it. @param {number} ns @returns {boolean} */
+  /** Keep a moment in sight: turn the page if the moment has left it. @param {number} ns @returns {boolean}
+   *  */
   follow(ns) {
     if (this.span >= this.duration || (ns >= this.from && ns <= this.to)) {
       return false;

@@ -22,7 +22,7 @@ const MOST_PER_BYTE = 18;
  * @property {number} labelY baseline of its label
  * @property {number} seamY baseline of the name of the tier that begins with it; NaN if none does, or it
  *   has no room
- * @property {string} tier what its label says of its tier, where the tier has no name above; else ""
+ * @property {string} tier its tier as named in its label, if the tier has no name above; else ""
  */
 
 /**
@@ -314,7 +314,7 @@ export function nodesOf(ranks, perNode) {
 /**
  * Baseline of the units' names.
  * @param {readonly Band[]} bands
- * @param {number} top where they begin
+ * @param {number} top upper edge
  * @param {Fonts} fonts
  */
 function belowBands(bands, top, { smallSize }) {

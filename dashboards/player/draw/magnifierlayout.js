@@ -30,10 +30,10 @@ const PACKET = 10;
 
 /**
  * @typedef {object} MagnifierLayout
- * @property {number} captionY baseline; NaN where it has no room
+ * @property {number} captionY baseline; NaN if there is no room
  * @property {Lens[]} lenses
  * @property {Map<number, number>} at where in `lenses` a rank is
- * @property {number} gutter room for the names of rows, left of the tiles; 0 where there is one
+ * @property {number} gutter room for the names of rows, left of the tiles; 0 if there is one row
  * @property {boolean} isFolded strips of all shards instead of a tile for each
  * @property {number} packetHeight
  * @property {number} lines of words
@@ -61,7 +61,7 @@ export function shownRanks(numRanks, selected, edges) {
  * @param {readonly number[]} given.shown ranks, in the order of the ring
  * @param {number} given.numRanks
  * @param {number} given.numRows of tiles; 0 where no shards are shown
- * @param {number} given.gutter width of the longest name of a row; used where there are several
+ * @param {number} given.gutter width of the longest name of a row; used if there are several
  * @param {boolean} given.hasArcs something travels above
  * @param {boolean} given.hasReturn something travels back, below
  * @param {number} given.longest width of the longest line on a rank
@@ -110,7 +110,7 @@ export function layoutMagnifier(given) {
 }
 
 /**
- * Heights of all that stands above each other. Where tiles would be too low, the caption goes first, then
+ * Heights of all stacked parts. Where tiles would be too low, the caption goes first, then
  * the words.
  * @param {Parameters<typeof layoutMagnifier>[0]} given
  * @param {number} ringLines

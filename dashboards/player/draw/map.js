@@ -55,7 +55,7 @@ export function drawStateNames(ctx, { left, bands }, states, colours, fonts) {
 }
 
 /**
- * Names of the states left of their bands, where they have no room above.
+ * Names of the states left of their bands, if there is no room above.
  * @param {CanvasRenderingContext2D} ctx
  * @param {MapPlace} place
  * @param {readonly State[]} states
@@ -242,7 +242,7 @@ function namesBelow(units, columns, active) {
 }
 
 /**
- * Names of units below their columns; where they have no room, numbers for all but the active one,
+ * Names of units below their columns; if there is no room, numbers for all but the active one,
  * and where hardly any of those have, the active one alone.
  * @param {readonly Unit[]} units
  * @param {readonly Column[]} columns

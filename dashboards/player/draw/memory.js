@@ -87,7 +87,7 @@ function drawStripHead(ctx, { tier, law, law_bytes: bytes }, { left, width, top 
   ctx.setLineDash([]);
 }
 
-/** The tier left of its strip, where it has no room above it.
+/** The tier left of its strip, if there is no room above it.
  *  @param {CanvasRenderingContext2D} ctx @param {Strip} strip @param {Plot} plot @param {Palette} colours @param {Fonts} fonts */
 function drawStripName(ctx, { tier }, { left, width, top, bottom }, colours, fonts) {
   ctx.fillStyle = colours.line;

@@ -95,7 +95,7 @@ export function heldOf({ doc, numShards, numStates, numUnits }, cells, rank, sta
 }
 
 /**
- * Groups of cells, a unit of a state of a rank each, that differ from what was drawn last; `drawn`
+ * Groups of cells, a unit of a state of a rank each, that differ from the last drawing; `drawn`
  * becomes `cells`.
  * @param {Uint8Array} cells
  * @param {Uint8Array} drawn

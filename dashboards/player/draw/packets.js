@@ -7,7 +7,7 @@ import { inkOn, shardColour } from "#player/colours.js";
 /** @import { Fonts } from "#player/draw/text.js" */
 /** @import { Packet } from "#player/lens/magnify.js" */
 
-/** With more packets than this there is no room for what is written on them. */
+/** With more packets than this, there is no room for their labels. */
 export const MOST_LABELS = 16;
 /** How ways between nodes are dashed; those within a node are not. */
 const CROSSING = [9, 6];

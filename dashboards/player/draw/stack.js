@@ -11,7 +11,7 @@ export function isGathered(role) {
   return role.includes("gathered");
 }
 
-/** A role's name where there is little room: "gathered" of "gathered parameters". @param {string} role */
+/** A role's name for little room: "gathered" of "gathered parameters". @param {string} role */
 export function shortRole(role) {
   return named(brief(role));
 }

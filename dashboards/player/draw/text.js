@@ -159,7 +159,7 @@ export function niceStep(range, count) {
 }
 
 /**
- * A text on so many lines; the excess in the last one is cut.
+ * A text on this number of lines; the last one is truncated.
  * @param {string} text
  * @param {number} room
  * @param {number} most lines

@@ -1,5 +1,5 @@
 // Hatching, dots and rules, drawn once for each colour and pixel density: they distinguish states for viewers
-// who do not see the hues. Hatching is a held copy, rules are waiting, and nothing else is.
+// who do not see the hues. Hatching is used only for a held copy, ruled lines only for waiting.
 
 import { mix } from "#player/colours.js";
 import { Pen } from "#player/take/pen.js";

@@ -275,7 +275,7 @@ function valueRoom(measure, fonts) {
 /**
  * Names of the links, their grounds and laws.
  * @param {CanvasRenderingContext2D} ctx
- * @param {CanvasRenderingContext2D} above what is moved
+ * @param {CanvasRenderingContext2D} above the moving layer
  * @param {ReplayDocument} doc
  * @param {number} rank
  * @param {TrafficLayout} layout

@@ -23,7 +23,7 @@ export function rules(ink) {
   return `repeating-linear-gradient(0deg, transparent 0 3px, ${ink} 3px 4px)`;
 }
 
-/** A CSS background of dots, as what has arrived is drawn. @param {string} ink */
+/** A CSS background of dots, as in the drawing of received data. @param {string} ink */
 export function dots(ink) {
   return `radial-gradient(${ink} 1.4px, transparent 1.6px) 0 0 / 4px 4px`;
 }

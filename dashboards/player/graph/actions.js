@@ -60,7 +60,7 @@ export function createActions(page) {
   };
 }
 
-/** Where keys zoom: at the selected event where it is in sight.
+/** The center of zooming with keys: the selected event if it is in sight.
  *  @param {GraphPage} page @returns {number | undefined} */
 function middle({ view, place, model }) {
   if (place.selected < 0 || !view.lanes) {

@@ -11,7 +11,7 @@ import { MESSAGES, edgesOf } from "#player/graph/model.js";
 
 /** With more in sight they would hide each other: then none is drawn. */
 export const MOST_EDGES = 1500;
-/** Beside the selected node, at most so many. */
+/** Maximum number beside the selected node. */
 const MOST_NEIGHBOURS = 60;
 const ARROW = 6;
 
@@ -125,7 +125,7 @@ function callsOf({ model }, node) {
 
 /**
  * The line of an edge. @param {CanvasRenderingContext2D} ctx @param {Picture} picture
- * @param {number} edge @returns {{x: number, y: number, angle: number}} where it ends, and how
+ * @param {number} edge @returns {{x: number, y: number, angle: number}} its end, and its angle there
  */
 function trace(ctx, { model, lanes, shown }, edge) {
   const { x1, y1, x2, y2 } = edgeEnds(model, lanes, shown, edge);

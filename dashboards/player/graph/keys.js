@@ -39,7 +39,7 @@ const OWN = {
 };
 
 /**
- * The action of a key, or null where it is none of ours.
+ * The action of a key, or null if it has none.
  * @param {KeyboardEvent} event
  * @returns {Action | null}
  */

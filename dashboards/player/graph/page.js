@@ -122,7 +122,7 @@ export class GraphPage {
     offer("__graph", { model, state: () => this.state() });
   }
 
-  /** For tests: where the page is, and what it draws. */
+  /** For tests: the position of the page, and its drawing. */
   state() {
     const { shown, lanes, numEdges, hidesEdges } = this.view;
     const count = this.passed.reduce((sum, one) => sum + one, 0);

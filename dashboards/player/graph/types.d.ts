@@ -34,7 +34,7 @@ export interface GraphDocument {
   /** The meaning of the codes in `nodes` and `path`. */
   kinds: NodeKind[];
   phases: Phase[];
-  /** "copying" only where there is time of it. */
+  /** "copying" only if it takes time. */
   causes: Cause[];
   /** What the codes in `edges.reason` mean. In `words` stand {source_rank}, {target_rank},
    *  {source_unit}, {target_unit} and {shard} for what the two nodes are. */
@@ -64,12 +64,12 @@ export interface GraphDocument {
     source: number[];
     target: number[];
     reason: number[];
-    /** When what it brings was there. */
+    /** When its data was available. */
     ready: number[];
     /** By node, not by edge: the edge that was ready last. */
     binding: number[];
   };
-  /** Null where it is not known; `notes` or `violations` say why. */
+  /** Null if unknown; `notes` or `violations` give the reason. */
   path: CriticalPath | null;
   time: Time;
   texts: string[];

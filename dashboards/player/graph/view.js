@@ -131,7 +131,7 @@ export class GraphView {
     event.preventDefault();
   }
 
-  /** @param {number} part of what is shown */
+  /** @param {number} part of the display */
   pan(part) {
     const by = part * this.shown.span;
     this.show(this.shown.from + by, this.shown.to + by);

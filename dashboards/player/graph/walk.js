@@ -5,7 +5,7 @@ import { MESSAGES, TRACKS, edgesOf, firstIn } from "#player/graph/model.js";
 /** @import { GraphModel } from "#player/graph/model.js" */
 
 /**
- * The next node of the same lane that passes; the node itself where there is none.
+ * The next node of the same lane that passes; the node itself if there is none.
  * @param {GraphModel} model
  * @param {Uint8Array} passed
  * @param {number} node
@@ -77,7 +77,7 @@ export function nearest({ tracks, start, end }, passed, lane, ns) {
   return best;
 }
 
-/** The node before or after on the critical path; the node itself where there is none.
+/** The node before or after on the critical path; the node itself if there is none.
  *  @param {GraphModel} model @param {number} node @param {1 | -1} way */
 export function alongPath({ doc, start }, node, way) {
   const nodes = doc.path?.nodes ?? [];

@@ -10,10 +10,10 @@ import { say } from "#player/words.js";
 /** @import { Collective, Step } from "#player/types.d.ts" */
 
 const ARRIVING = 3;
-/** A sum of more ranks is told by their number. */
+/** A sum of more ranks is described by their number. */
 const MOST_NAMED = 4;
 
-/** @typedef {Edge & {shards: number[]}} CarryingEdge what one rank sends to another, and what it carries */
+/** @typedef {Edge & {shards: number[]}} CarryingEdge a message from one rank to another, and its contents */
 
 /** Operations with messages without a shard: they bring the shards that arrive in the frames. */
 const UNNAMED = ["all-to-all", "broadcast", "reduce"];
@@ -53,7 +53,7 @@ export class Sums {
     this.numShards = numShards;
     this.low = new Int32Array(numRanks * numShards);
     this.high = new Int32Array(numRanks * numShards);
-    /** @type {Map<string, string>} what was said of the same ranks before */
+    /** @type {Map<string, string>} the earlier words for the same ranks */
     this.texts = new Map();
     this.ranks = doc.ranks;
     for (let i = 0; i < this.low.length; i += 1) {
@@ -70,8 +70,8 @@ export class Sums {
     }
   }
 
-  /** All messages of a step at once: they send the contents from before it. @param {Model} model @param
-   *  {number} k */
+  /** All messages of a step at once: they send the contents from before it.
+   *  @param {Model} model @param {number} k */
   add(model, k) {
     const { packets, op } = model.doc.steps[k];
     const [low, high] = [this.low.slice(), this.high.slice()];

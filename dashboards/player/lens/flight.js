@@ -35,7 +35,7 @@ function stageOf({ unit_name: unit }) {
 }
 
 /**
- * By rank the stages that it computes, in the order of the model; several where they are interleaved.
+ * By rank the stages that it computes, in the order of the model; several if they are interleaved.
  * @param {Model} model
  * @returns {string[][]}
  */
@@ -124,7 +124,7 @@ function backwardsOver({ doc }) {
 /**
  * @param {Model} model
  * @param {number} position
- * @param {boolean} hops one step after the other; else what there is when the beat is over
+ * @param {boolean} hops step by step; else the state at the end of the beat
  * @returns {Pick<Magnified, "rows" | "tiles" | "caption" | "words">}
  */
 export function magnifyFlight(model, position, hops) {

@@ -27,7 +27,7 @@ import { say } from "#player/words.js";
  * @property {string} [sign] what it shows in place of its letter
  * @property {boolean} isFreed it is given back when this step is over; without it once it is
  * @property {boolean} [isNow] of a micro-batch: it is computed in this beat
- * @property {CellCode} becomes of one that is on its way: what it is once it has come
+ * @property {CellCode} becomes of one in flight: its code on arrival
  */
 
 /**
@@ -37,11 +37,11 @@ import { say } from "#player/words.js";
 
 /**
  * @typedef {object} Magnified
- * @property {string} caption what is shown, and how much it is
+ * @property {string} caption the content, and its size
  * @property {Row[]} rows
  * @property {Tile[][][]} tiles by rank, row, shard
  * @property {Packet[]} packets
- * @property {string} call a call of which no messages were recorded: "all-gather"; else ""
+ * @property {string} call a call without recorded messages: "all-gather"; else ""
  * @property {string[]} words by rank
  */
 
@@ -49,7 +49,7 @@ import { say } from "#player/words.js";
  * @param {Model} model
  * @param {Uint8Array} cells
  * @param {number} position
- * @param {boolean} [hops] one step after the other; else an update is of all units of its beat
+ * @param {boolean} [hops] step by step; else an update is of all units of its beat
  * @returns {Magnified}
  */
 export function magnify(model, cells, position, hops = true) {
@@ -107,7 +107,8 @@ export function magnify(model, cells, position, hops = true) {
 
 const [ABSENT, GATHERED, ARRIVING, PARTIAL, SUMMED] = [0, 2, 3, 4, 5];
 
-/** Where ranks hold parts of a layer, or of the model: what they compute says more than what they keep.
+/** If ranks hold parts of a layer, or of the model, their computations are more informative than their
+ *  states.
  *  @param {Model} model @param {number} position */
 function tellsMore(model, position) {
   const { kind, phase } = model.doc.steps[position];
@@ -117,7 +118,7 @@ function tellsMore(model, position) {
   return kind === "mark" && isPipeline(model);
 }
 
-/** The hue of the first shard of some units, of several those of which a rank has anything.
+/** The hue of the first shard of some units; of several, those with data on a rank.
  *  @param {Model} model @param {Uint8Array} cells @param {number} rank @param {Row} row @param {readonly number[]} units */
 function hueOf(model, cells, rank, row, units) {
   const { doc, numShards } = model;
@@ -128,7 +129,7 @@ function hueOf(model, cells, rank, row, units) {
   return doc.units[own ?? units[0]]?.hue ?? 0;
 }
 
-/** A call of which no message was recorded. @param {Step} step @param {readonly Collective[]} calls */
+/** A call without recorded messages. @param {Step} step @param {readonly Collective[]} calls */
 function callOf({ kind, op, packets, collective }, calls) {
   return kind === "collective" && packets.length === 0 && !calls[collective]?.num_hops ? op : "";
 }

@@ -28,7 +28,7 @@ export function isOfStates({ kind, op, purpose }, states) {
 }
 
 /**
- * The units that a step is about; all of them where it is about none.
+ * The units that a step is about; all units if it is about none.
  * @param {Model} model
  * @param {Uint8Array} cells
  * @param {number} position
@@ -67,7 +67,7 @@ function arrives({ numRanks, numStates, numUnits, numShards }, cells, state, uni
 }
 
 /**
- * The rows that a step shows: what it works on, in the order of the states, three at most.
+ * The rows that a step shows: the states that it works on, in their order, three at most.
  * @param {Step} step
  * @param {readonly State[]} states
  * @returns {Row[]}
@@ -89,7 +89,7 @@ export function rowsOf(step, states) {
  * Of a beat that goes through the tiles of an operator a row for each: which of them is there.
  * @param {Model} model
  * @param {number} position
- * @returns {Row[]} none for any other beat, and where they are too many
+ * @returns {Row[]} none for any other beat, or if there are too many
  */
 export function rowsOfTiles({ doc, beatOf }, position) {
   const { within, units } = doc.beats[beatOf[position]];

@@ -9,7 +9,7 @@ import { toNodes } from "#player/lesson/server.js";
 /** @import { Words } from "#player/lesson/words.js" */
 
 /**
- * The answer as it stands in a form; "" where there is none.
+ * The answer currently in a form; "" if there is none.
  * @param {HTMLFormElement} form
  * @returns {string | string[]}
  */
@@ -55,7 +55,7 @@ export function prepare(form) {
   }
 }
 
-/** Name the moment at which a slider stands. @param {HTMLFormElement} form */
+/** Name the moment that a slider points to. @param {HTMLFormElement} form */
 export function sayMark(form) {
   const label = optionAt(form)?.textContent ?? "";
   find(form, "input", HTMLInputElement).setAttribute("aria-valuetext", label);
@@ -115,7 +115,7 @@ export function sayOnward(form, told, words) {
 }
 
 /**
- * An answer as its reader saw it: the words of what was chosen, or the number with its unit.
+ * An answer as displayed: the words of the choice, or the number with its unit.
  * @param {HTMLFormElement} form
  * @param {string | string[]} given
  */

@@ -1,4 +1,4 @@
-// Which step the address names: "#step=3" beside what the shell keeps there.
+// The step in the address: "#step=3" besides the shell's own part.
 
 /**
  * @param {string} hash with or without the "#"

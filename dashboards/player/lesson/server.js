@@ -24,7 +24,7 @@ const LONGEST_MS = 120_000;
 
 /**
  * @param {string} address
- * @param {string} silence what is said where nothing comes
+ * @param {string} silence the message if no answer arrives
  * @param {object} [body] what is sent; nothing is only asked
  * @returns {Promise<any>}
  * @throws {NoAnswer}

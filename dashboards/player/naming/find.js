@@ -9,7 +9,7 @@ import { laneHeight, laneY } from "#player/draw/lanes.js";
 const NEAR = 3;
 
 /**
- * Which shard of which unit of which state, and where.
+ * A shard of a unit of a state, and its place.
  * @param {{left: number, columns: readonly Column[], bands: readonly {y: number, h: number}[]}} place
  * @param {number} numShards
  * @param {number} x

@@ -32,7 +32,7 @@ function thing(title, rows) {
   return { title, rows: /** @type {[string, string][]} */ (known) };
 }
 
-/** A thing in one line: what a screen reader hears. @param {Named} thing */
+/** A thing in one line, for screen readers. @param {Named} thing */
 export function spokenName({ title, rows }) {
   return [title, ...rows.map(([term, value]) => `${term} ${value}`)].join("; ");
 }

@@ -4,12 +4,12 @@
 const INDENT = "    ";
 
 /**
- * A part of a text that another one takes the place of, and what is selected then.
+ * A part of a text to be replaced, its replacement, and the selection afterwards.
  * @typedef {{from: number, to: number, by: string, start: number, end: number}} Edit
  */
 
 /**
- * Indent: the selected lines, or where the cursor stands up to the next multiple of four.
+ * Indent: the selected lines, or from the cursor to the next multiple of four.
  * @param {string} text @param {number} start @param {number} end
  * @returns {Edit}
  */
@@ -109,7 +109,7 @@ function editOf(key, shift, lets) {
 /** @param {HTMLTextAreaElement} field @param {Edit} edit */
 function apply(field, { from, to, by, start, end }) {
   field.setSelectionRange(from, to);
-  // The one way that the browser's undo knows of; where it is gone the text changes all the same.
+  // The only edit that the browser can undo; without it, the text still changes.
   if (!(by ? document.execCommand("insertText", false, by) : document.execCommand("delete"))) {
     field.setRangeText(by, from, to, "end");
     field.dispatchEvent(new Event("input", { bubbles: true }));

@@ -4,7 +4,7 @@ import { attempt, keptUnder, parsed } from "#player/kept.js";
 
 /**
  * @typedef {object} Program
- * @property {string} program as it was last written; "" where the task stands as it is given
+ * @property {string} program as last written; "" if the task is unchanged
  * @property {boolean} done it has passed once
  */
 

@@ -22,7 +22,7 @@ import { fill } from "#player/lesson/words.js";
  * @property {Row[]} checks
  * @property {string | null} reason
  * @property {string | null} line where in the program, "ring.py:14"
- * @property {string} replay an address of ours; "" where there is no trace
+ * @property {string} replay an address of this server; "" if there is no trace
  * @property {number | null} step the first illegal one
  * @property {string} printed
  * @property {string} solution "" unless it passes

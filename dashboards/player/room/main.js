@@ -31,7 +31,7 @@ let asked = 0;
 let timer;
 /** Updates of the class's position: one after the other, or the first could be applied last. */
 let pointing = Promise.resolve();
-/** How many of them are not done: until then a tally may be older than what was chosen. */
+/** How many of them are not done: until then a tally may be older than the choice. */
 let numPointing = 0;
 
 fillSelect(lessons, [["", say("lecturer", "none")], ...picks.map(({ id, title }) => /** @type {const} */ ([id, title]))]);
@@ -179,7 +179,8 @@ function turnMark() {
   show(({ reveal: was, solved, ...at }) => (at.question ? { ...at, reveal: was || !solved, solved: !solved } : null));
 }
 
-/** @param {(now: Pointed) => Pointed | null} change of what is shown once all before is done; null for none */
+/** @param {(now: Pointed) => Pointed | null} change of the displayed position once all earlier ones are done;
+ *  null for none */
 function show(change) {
   numPointing += 1;
   pointing = pointing.catch(() => {}).then(() => tryTo(async () => {

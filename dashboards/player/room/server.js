@@ -43,7 +43,7 @@ import { say } from "#player/room/words.js";
  * @property {string} title
  * @property {number} step of the lesson that asks the question; 0 if the class is at none
  * @property {boolean} reveal
- * @property {string[]} told questions, as lesson/question, of which what is right was shown
+ * @property {string[]} told questions, as lesson/question, with answers that were shown
  */
 
 /** The server refuses; `status` is 0 if it does not answer at all. */

@@ -21,7 +21,7 @@ export function filmType() {
   return can ? (TYPES.find((type) => MediaRecorder.isTypeSupported(type)) ?? "") : "";
 }
 
-/** What can be recorded: it draws what is shown at a time, and says whether it goes on. `isNew`: that
+/** A recordable picture: it draws the display at a time, and returns whether it continues. `isNew`: that
  *  was another picture than the one before.
  *  @typedef {{picture: Picture, at: (now: number) => boolean, part: number, isNew: boolean}} Show */
 
@@ -101,9 +101,9 @@ export class Film {
   }
 
   /**
-   * Draw what is shown at a time; never one before the last that was asked for.
+   * Draw the display at a time; never before the last requested one.
    * @param {number} now in ms, from any origin
-   * @returns {boolean} whether it goes on
+   * @returns {boolean} whether it continues
    */
   at(now) {
     const { clock } = this;

@@ -18,7 +18,7 @@ const KEPT_MS = 60_000;
  * @param {HTMLElement} root
  * @param {Model} model
  * @param {TakeAway} take
- * @param {() => Scene} now what is shown
+ * @param {() => Scene} now the displayed scene
  * @returns {() => void} opens it
  */
 export function createMenu(root, model, take, now) {

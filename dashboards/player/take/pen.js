@@ -23,7 +23,7 @@ const STATE = /** @type {const} */ ([
 
 export class Pen {
   /**
-   * @param {Markup} markup takes what is drawn
+   * @param {Markup} markup receives the drawing
    * @param {Measure} measure widths of texts
    */
   constructor(markup, measure) {
@@ -39,7 +39,7 @@ export class Pen {
     this.globalAlpha = 1;
     this.font = "10px sans-serif";
     this.textAlign = "left";
-    /** @type {string[]} what is drawn */
+    /** @type {string[]} the drawing */
     this.parts = [];
     /** @type {string[]} the path */
     this.path = [];
@@ -175,7 +175,7 @@ export class Pen {
     this.add("rect", { x, y, width, height, ...this.stroked() });
   }
 
-  /** From the corner on it is all of it; anything else is about to be drawn over.
+  /** From the corner, it is the whole picture; any other part is about to be drawn over.
    *  @param {number} x @param {number} y */
   clearRect(x, y) {
     if (x <= 0 && y <= 0) {
@@ -231,7 +231,7 @@ export class Pen {
     const transform = this.matrix.some((one, i) => one !== IDENTITY[i]) ? `matrix(${numbers(...this.matrix)})` : undefined;
     const opacity = globalAlpha < 1 ? globalAlpha : undefined;
     const part = this.markup.element(name, { ...given, opacity, transform }, text);
-    // A clip is in the picture's own coordinates, so it stands outside of what is moved.
+    // A clip is in the picture's own coordinates, so it is outside of the moved group.
     this.parts.push(clipped ? `<g clip-path="url(#${clipped})">${part}</g>` : part);
   }
 

@@ -49,7 +49,7 @@ export class Picture {
     this.pens = new Map();
     this.pen = isVector ? new Pen(this.markup, this.measure) : null;
     this.ctx = this.pen?.context ?? ctx;
-    /** @type {readonly string[]} what else is said in the film that this is a frame of */
+    /** @type {readonly string[]} other texts of the film that has this frame */
     this.beside = [];
     this.legend = figure === "stage" ? legendOf([model]) : () => [];
     this.host = make("div", "");

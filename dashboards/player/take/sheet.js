@@ -1,4 +1,4 @@
-// The words of a picture and where they lie. Pure.
+// The words of a picture and their positions. Pure.
 
 import { formatTime, joinDots } from "#player/format.js";
 import { trafficText } from "#player/explain.js";
@@ -17,7 +17,7 @@ import { say } from "#player/words.js";
  * @typedef {object} Caption
  * @property {string} title of the moment
  * @property {string} what happens
- * @property {string} figure what is drawn, where it is not the stage
+ * @property {string} figure the drawing, if it is not the stage
  * @property {string} run
  * @property {string} where in it
  */

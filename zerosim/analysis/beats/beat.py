@@ -43,8 +43,8 @@ class Sign(StrEnum):
 class Doing:
     """One thing that ranks do.
 
-    unit: unit or bucket; "" if unknown.
-        unit: or bucket; "" if nobody said.
+    Attributes:
+        unit: unit or bucket; "" if unknown.
     """
 
     sign: Sign

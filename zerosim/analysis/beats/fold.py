@@ -1,9 +1,9 @@
 """Reduces the number of beats, if an iteration has more than a lecture would show.
 
-One measure after the other, until there are few enough. Among several micro-steps, the last one, at
-the end of which the ranks agree, is shown as usual; for the equal ones before it, each phase is one
-beat. Copies between tiers in forward and backward are listed in the concurrent beat. The tiles of
-an operator are one beat, and finally the units of a block.
+The measures are applied in order until there are few enough beats. Among several micro-steps, the
+last one, after which the ranks agree, is shown as usual; for the equal ones before it, each phase
+is one beat. Copies between tiers in forward and backward are listed in the concurrent beat. The
+tiles of an operator are one beat, and finally the units of a block.
 """
 
 from __future__ import annotations

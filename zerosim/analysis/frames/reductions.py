@@ -146,7 +146,7 @@ class Reductions:
         """The shards that a rank adds up.
 
         Neighbours: the shards of all ranks at their index in the nodes; ranks at one index of all
-            nodes: each its own.
+        nodes: each its own.
         """
         is_node = group == tuple(range(group[0], group[0] + len(group)))
         for shard in self._ledger.layout.shards:

@@ -1,8 +1,8 @@
-"""The structure of a transformer, as theory needs it: blocks, their matrices, both ends.
+"""The structure of a transformer for theory: blocks, their matrices, both ends.
 
-The built-in models say of themselves what a configuration says of others, so that parameters,
-floating point operations and activations are counted in one way (`theory.transformer`,
-`theory.saved`). What a router does is balanced here: each expert gets as many tokens.
+The built-in models and the configurations of other models have the same description, so that
+parameters, floating point operations and activations are counted in one way (`theory.transformer`,
+`theory.saved`). Routing is assumed balanced: each expert gets equally many tokens.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class BlockShape:
         is_gated: the MLP has a gate (SwiGLU, GeGLU).
         has_rotary: positions are rotations of queries and keys.
         has_fused_norms: norms are LayerNorm, one operator in PyTorch; else RMSNorm.
-        windows: (tokens, layers): in so many of the `layers` layers, attention is limited to a
-            window of so many tokens.
+        windows: pairs (tokens, layers): in `layers` of the layers, attention is limited to a window
+            of `tokens` tokens.
     """
 
     matrices: tuple[Matrix, ...]

@@ -9,7 +9,7 @@ def require(holds: bool, what: str, value: object, expected: str) -> None:
     """Refuse a value in one line.
 
     Raises:
-        ConfigError: `holds` is false; the message says what was given and what was expected.
+        ConfigError: `holds` is false; the message has the given value and the expected one.
     """
     if not holds:
         raise ConfigError(f"{what} is {value}: expected {expected}")

@@ -205,8 +205,8 @@ def shape_of(name: str) -> Transformer:
         name: one of `SHAPES`, a `config.json`, or the folder that has one.
 
     Raises:
-        ConfigError: there is none of this name, the model is no transformer, or its configuration
-            cannot be read.
+        ConfigError: there is none of this name, the model is not a transformer, or its
+            configuration cannot be read.
     """
     return read_architecture(name) if is_path(name) else built_in(name)
 

@@ -41,8 +41,8 @@ class Changes:
 
     Attributes:
         compute: factor of the computing speed of units.
-        batch: factor of the number of sequences in a micro-batch: forward and backward take so many
-            times as long, activations so many times the bytes; the trace keeps its bytes.
+        batch: factor of the number of sequences in a micro-batch: it multiplies the times of
+            forward and backward and the bytes of activations; the trace keeps its bytes.
         bandwidth: factor of the bandwidth between ranks.
         latency: factor of the latency of a message.
         bus, disk: factors of the bandwidth between device and host, and to and from the disk.

@@ -89,7 +89,8 @@ class Machine:
         launch_ns: launch overhead of an operator: a device with less work waits.
         hidden_forward, hidden_backward: the fraction of tensor-parallel sums that overlaps with
             matrix products; hidden_messages: the same for messages between pipeline stages;
-            hidden_share: for gathers of updated parameters, which overlap with the next forward.
+            hidden_share: the same for gathers of updated parameters, which overlap with the next
+                forward.
         gather_bytes, reduce_bytes: device memory traffic per gathered, or reduced, parameter
             besides the collective: copies, and the collective's own reads and writes.
         sum_bytes: the same per element that tensor-parallel ranks sum or gather.

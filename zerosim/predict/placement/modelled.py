@@ -33,7 +33,7 @@ _OF_NCCL = (*_IN_LEVELS, Op.BROADCAST, Op.REDUCE)
 
 
 class Operation(Protocol):
-    """The work of one operator of a computation, so many times."""
+    """The work of one operator of a computation, and its number of calls."""
 
     @property
     def calls(self) -> int:
@@ -130,7 +130,7 @@ def transfer_ns(machine: Machine, payload_bytes: int, link: Link) -> float:
 
 
 def ask_ns(machine: Machine, payload_bytes: Ints) -> Floats:
-    """The program's time for the request of a collective or a copy of so many bytes, ns."""
+    """The program's time, in ns, to issue a collective or a copy of these sizes."""
     if machine.ask is None:
         return np.zeros(len(payload_bytes))
     times: Floats = machine.ask.latency_ns + payload_bytes / machine.ask.bytes_per_second * 1e9

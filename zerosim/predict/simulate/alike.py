@@ -45,7 +45,7 @@ def _differ(run: RunConfig, who: EngineConfig | Implementation) -> bool:
 
 
 def _pieces(rows: list[int], num_ranks: int, rank: int) -> tuple[int, ...]:
-    """Number of rows on a rank for parameters with so many, as split by `torch.chunk`."""
+    """Rows on a rank of parameters with these numbers of rows, as split by `torch.chunk`."""
     found = []
     for num_rows in rows:
         size = -(-num_rows // num_ranks)

@@ -85,7 +85,7 @@ def run_dry(
     """Run one run dry on all ranks, one after another; its times only give an order.
 
     Args:
-        each: up to so many ranks have a file each; above, one represents all equal ones.
+        each: up to this number, every rank has a file; above it, one represents all equal ones.
     """
     num_ranks = job.run.ranks
     if isinstance(who, EngineConfig):

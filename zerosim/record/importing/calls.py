@@ -189,7 +189,7 @@ def _add_dims(call: ImportedCall, operator: C10dOperator, native: ProfileSpan | 
 
 
 def _add_from_parts(call: ImportedCall, span: ProfileSpan, operator: C10dOperator) -> None:
-    """A payload of as many equal parts as there are ranks, of which one is recorded."""
+    """A payload of one equal part per rank; only one part is recorded."""
     place = _FOR_EACH_OUTPUT.get(span.name)
     if operator.is_for_each:
         place = operator.payload

@@ -139,7 +139,7 @@ def read_files(paths: Sequence[Path]) -> list[Dump]:
     """Read dumps, one a rank, in the order of ranks.
 
     Raises:
-        TraceError: a file is no dump, hostile, damaged, or of a rank that has one already.
+        TraceError: a file is not a dump, is hostile or damaged, or its rank has one already.
     """
     files = find_dumps(paths)
     if not files:

@@ -34,7 +34,7 @@ def read_dumps(paths: Sequence[Path]) -> Dumps:
     """Read dumps, one per rank; the rank is the number at the end of the file's name.
 
     Raises:
-        TraceError: a file is no dump, hostile, damaged, or of a rank that has one already.
+        TraceError: a file is not a dump, is hostile or damaged, or its rank has one already.
     """
     return _as_trace(read_files(paths))
 

@@ -136,7 +136,7 @@ def _buffers(strategy: Strategy, num_syncs: int) -> list[Movement]:
 def _reduce(
     strategy: Strategy, scale: Scale, *, is_first: bool, left_to: dict[Purpose, str]
 ) -> tuple[list[Movement], list[Deviation]]:
-    """One reduction of all buckets, and why it exceeds 2 Psi, or is absent."""
+    """One reduction of all buckets, and the causes of its deviation from 2 Psi."""
     parameters = parameters_of(strategy)
     ignored = {one.name for one in parameters} & set(texts(strategy, "ignored"))
     trainable = [one for one in parameters if one.trainable and one.name not in ignored]

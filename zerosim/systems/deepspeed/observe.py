@@ -21,8 +21,8 @@ in its first micro-step and repeats from then on; docs/deepspeed.md explains it.
                          partition_count: among how many ranks parameters are divided;
                          zero_quantized_weights, zero_quantized_nontrainable_weights,
                          zero_quantized_gradients, mics_shard_size;
-                         secondary_ranks: who keeps a secondary partition together (hpZ), [] if
-                         nobody does;
+                         secondary_ranks: ranks that share a secondary partition (hpZ), [] if there
+                             is none;
                          trace: "record" for a micro-step that records, "complete" for one that
                          repeats; module_order: what was recorded, forward and backward, [] if
                          nothing is; recomputed: the places in it of forwards that are computed

@@ -215,7 +215,7 @@ class FullyShardedModules(Observer):
             )
 
     def _ready(self) -> Iterator[tuple[nn.Module, _FlatModel, list[tuple[str, Any]]]]:
-        """Those that know their root: what it keeps after forward is settled in its first."""
+        """Models with a known root: the root decides in its first forward what stays gathered."""
         for thing, model in list(self._models.items()):
             modules = [
                 (name, module)

@@ -245,7 +245,7 @@ class FullyShard(Observer):
             )
 
     def _ready(self) -> Iterator[tuple[nn.Module, _GroupedModel, list[Any]]]:
-        """Those that know their root: what it keeps after forward is settled in its first."""
+        """Models with a known root: the root decides in its first forward what stays gathered."""
         for thing, model in list(self._models.items()):
             groups = model.alive()
             if groups and all(hasattr(group.comm_ctx, "device_handle") for group in groups):

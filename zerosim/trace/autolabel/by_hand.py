@@ -112,7 +112,7 @@ class ByHand:
         self._said.add((reference, call.group.group_name))
 
     def _model_of_this_size(self, call: OperatorCall) -> nn.Module | None:
-        """The model of which a program sends all parameters, or all gradients, from a copy.
+        """The model of a program that sends all parameters, or all gradients, from a copy.
 
         Gradients after backward; after an optimizer's step whole parameters, or a rank's part.
         """

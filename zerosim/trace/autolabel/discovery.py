@@ -166,7 +166,7 @@ class Discovery:
             return True
         sharded = self._sharded.get(module)
         if sharded is None:
-            # a different module computes, of which it is not part
+            # a different module computes, and it is not part of that one
             self._unit = OUTSIDE_THE_MODEL if modules.is_inside() else ""
             whole = {id(one) for inner in module.modules() for one in self._met_shards(inner)}
             for inner in module.modules():

@@ -36,7 +36,7 @@ _PIECE_ELEMENTS = 1 << 18
 """Elements processed at once in scratch memory: 1 MiB. With fewer, Python's overhead per piece is
 noticeable; with more, they leave the cache."""
 _SAMPLE_ELEMENTS = 1 << 15
-"""For a larger matrix, the error is sampled on some blocks with about so many elements."""
+"""For a larger matrix, the error is sampled on some blocks with about this many elements."""
 
 
 class Bits(IntEnum):
@@ -56,7 +56,7 @@ class Bits(IntEnum):
         return int(2 ** (self.value - 1) - 1)
 
     def value_bytes(self, elements: int) -> int:
-        """Bytes of so many consecutive elements."""
+        """Bytes of consecutive elements."""
         return -(-elements * self.value // 8)
 
 

@@ -190,7 +190,7 @@ def open_engine(
 
 
 def _units_ahead(model: nn.Module, group: RankGroup, elements: int) -> int:
-    """The largest k such that any k consecutive units have at most so many elements together."""
+    """The largest k such that any k consecutive units have at most `elements` together."""
     sizes = [unit.columns * group.size for unit in partition(model, group.size)]
     ahead = 0
     while ahead < len(sizes) - 1:

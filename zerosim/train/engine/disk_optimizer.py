@@ -26,7 +26,7 @@ FP32_BYTES = 4
 
 
 def states_bytes(columns: int) -> int:
-    """Size of the states of a row of so many elements."""
+    """Size of the states of a row of `columns` elements."""
     return len(OPTIMIZER_STATES) * FP32_BYTES * columns
 
 

@@ -48,5 +48,5 @@ class RowGathering(Gathering):
             return self.all_gather(flat)
 
     def all_gather(self, flat: FlatUnit) -> Handle:
-        """Gather the rows, of which each rank has its own."""
+        """Gather the rows; each rank has its own."""
         return self.context.collectives.all_gather(flat.rows)

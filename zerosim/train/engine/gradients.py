@@ -1,11 +1,11 @@
 """The treatment of gradients: the first of a stage's two policies.
 
     AllReduce                  in the last micro-step of an accumulation (at the boundary), every
-    rank gets the sum of all rows ReduceScatterAtBoundary    in the last micro-step a rank gets the
-    sum of its own row ReduceAtOnce               in every micro-step a rank gets the sum of its own
-    row, or the unit's
-                               owner that of all rows, and the complete gradient is freed, so it
-                               cannot be accumulated
+                               rank gets the sum of all rows
+    ReduceScatterAtBoundary    in the last micro-step a rank gets the sum of its own row
+    ReduceAtOnce               in every micro-step a rank gets the sum of its own row, or the unit's
+                               owner gets the sum of all rows, and the complete gradient is freed,
+                               so it cannot be accumulated
 
 Source: Rajbhandari et al., "ZeRO" (arXiv 1910.02054), sections 5.1, 5.2 and 7.
 """

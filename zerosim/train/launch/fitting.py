@@ -52,7 +52,7 @@ def find_largest(
     """Try numbers of layers until one fits and the next does not.
 
     Args:
-        attempt: trains a model with so many layers.
+        attempt: trains a model with a given number of layers.
         limit_bytes: the memory of the device.
         most_layers: the largest number of layers to try.
         first: the number of layers to try first: the user's estimate.

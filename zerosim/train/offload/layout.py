@@ -25,20 +25,20 @@ def in_pages(num_bytes: int) -> int:
 
 
 def trailer_bytes(num_bytes: int) -> int:
-    """Size of the trailer of a file with so many bytes, without padding."""
+    """Size of the trailer of a file with `num_bytes` bytes, without padding."""
     return _HEAD.size + CHECKSUM_BYTES * -(-num_bytes // BLOCK_BYTES)
 
 
 def bytes_on_disk(num_bytes: int) -> int:
-    """Size of a file with so many bytes of data, and of one write or read of it.
+    """Size of a file with `num_bytes` bytes of data, and of one write or read of it.
 
-    The bytes, 32 for the trailer's head, 8 for each begun block of 1 MiB, all in pages of 4096.
+    The bytes, 32 for the trailer's head, 8 per block of 1 MiB or part of one, all in pages of 4096.
     """
     return in_pages(num_bytes + trailer_bytes(num_bytes))
 
 
 def staging_bytes(num_bytes: int) -> int:
-    """Memory for the last incomplete page of a file of at most so many bytes, and its trailer."""
+    """Memory for the last incomplete page of a file of at most `num_bytes`, and its trailer."""
     return in_pages(PAGE_BYTES - 1 + trailer_bytes(num_bytes))
 
 

@@ -104,7 +104,7 @@ class FileJob:
 
 
 class Workers:
-    """Threads that run jobs in order of issue. After a failure, all later jobs fail likewise."""
+    """Threads that run jobs in order of issue. After a failure, all later jobs fail, too."""
 
     def __init__(self, staging: Sequence[torch.Tensor]) -> None:
         """Start a thread for each of these pieces of memory."""

@@ -26,7 +26,7 @@ from zerosim.verify.diagnosis.findings import Finding, Place, Wrong
 
 
 def contradiction(run: ObservedRun, found: Disagreement) -> Finding:
-    """What a rank with a different call did."""
+    """The finding on a rank with a different call."""
     expected = found.expected
     if expected is None or not found.culprits:
         return _undecided(found)

@@ -13,12 +13,12 @@ from zerosim.verify.diagnosis.evidence import ObservedRun, advice
 from zerosim.verify.diagnosis.findings import Finding, Place, Wrong
 
 _SLOWER = 2.0
-"""A rank is slow if it takes so many times as long as the slowest of the others."""
+"""A rank is slow if it takes this many times as long as the slowest of the others."""
 _LEAST_MS = 20.0
 _LEAST_LINK_MS = 8.0
 _LINK_SLOWER = 4.0
 _MOST = 0.8
-"""In at least so many of its iterations."""
+"""In at least this fraction of its iterations."""
 _LEAST_ITERATIONS = 3
 _CERTAIN = 10
 """Number of slow iterations from which it is not chance."""

@@ -1,7 +1,7 @@
 """Protocol Buffers' encoding, as far as files of other tools need it.
 
 Source: protobuf.dev, "Encoding": a field is its number and wire type, then a varint, eight bytes,
-or a length and so many bytes.
+or a length and that many bytes.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Quantity:
         return self.num_bytes is not None
 
     def in_psi(self, num_ranks: int) -> Fraction:
-        """Its number of Psi for so many ranks."""
+        """Its value in Psi for `num_ranks` ranks."""
         share = Fraction(1, num_ranks)
         return self.whole + self.per_rank * share + self.ring * (1 - share)
 
