@@ -8,7 +8,8 @@ from fractions import Fraction
 from zerosim.analysis.memory import NOT_MEASURED, Timeline, disagreement, in_training, peak
 from zerosim.base.language import enumerated
 from zerosim.base.quantities import format_bytes, format_decimal, format_exact_bytes
-from zerosim.schema.memory import Moment
+from zerosim.schema.events import Phase
+from zerosim.schema.memory import MemorySample, Moment
 from zerosim.verify.peaks import when
 from zerosim.verify.report import Verdict
 from zerosim.verify.wording import said
@@ -90,8 +91,9 @@ def without_role(lines: Mapping[int, Timeline]) -> str:
 def _borders(line: Timeline) -> list[int]:
     """The borders of phases at which it is known what has no role.
 
-    Of some memory it is found out what it is for when it is used, as of a master copy in the first
-    update: if there are later iterations, the first one does not count.
+    Of some memory it is found out what it is for when it is used: a master copy in the first
+    update, DDP's buckets, which its second forward makes anew, in the backward after it. So of the
+    first iteration the end alone counts, if it is the only one, and of the second the update.
     """
     positions = in_training(line)
     known = [
@@ -100,8 +102,14 @@ def _borders(line: Timeline) -> list[int]:
         if line.samples[position].moment is Moment.PHASE
     ]
     first = min((line.samples[position].iteration for position in known), default=0)
-    later = [position for position in known if line.samples[position].iteration > first]
-    return later or known
+    later = [position for position in known if _is_settled(line.samples[position], first)]
+    over = [position for position in known if line.samples[position].phase is Phase.OUTSIDE]
+    return later or over or known
+
+
+def _is_settled(sample: MemorySample, first: int) -> bool:
+    is_used = sample.phase in (Phase.UPDATE, Phase.OUTSIDE)
+    return sample.iteration > first + 1 or (sample.iteration > first and is_used)
 
 
 def allocated_verdict(lines: dict[int, Timeline], *, is_engine: bool) -> Verdict:
