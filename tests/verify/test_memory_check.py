@@ -19,6 +19,7 @@ from tests.verify.memory_traces import (
     write,
 )
 from zerosim.base.errors import TraceError
+from zerosim.lessons.recordings import COMMITTED
 from zerosim.record import load
 from zerosim.schema.events import Event, Kind, Phase
 from zerosim.schema.memory import Holding, MemorySample, Moment, Role
@@ -267,6 +268,11 @@ def test_much_that_no_role_explains_refutes_nothing_and_is_told(tmp_path):
     assert found["other"].holds is None
     assert "2,000,024 B of 2.01 MB on rank 2" in found["other"].measured
     assert found["allocated"].holds is None
+
+
+@pytest.mark.parametrize("run", ["made-ddp/stage-0", "profiles/ddp", "profiles/ddp-zero"])
+def test_buckets_that_only_the_reducer_holds_until_they_are_reduced_are_no_finding(run):
+    assert verify_memory(load(COMMITTED / run)).headline.endswith(", as the law says.")
 
 
 def test_without_the_allocator_other_is_not_measured(tmp_path):
