@@ -22,5 +22,6 @@ def recorded_on_gpu(name: str, folder: Path) -> Path:
         shutil.copytree(_OF_LESSONS / name, place)
         return place
     with tarfile.open(_DATA / f"{name}.tar.gz") as packed:
-        packed.extractall(place, filter="data")
+        # Debian 12's Python, 3.11.2, has no filters yet; later ones want one
+        packed.extractall(place, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
     return place
