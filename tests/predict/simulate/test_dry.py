@@ -273,6 +273,16 @@ def test_what_a_process_holds_beside_is_none_of_a_rank_that_is_stood_in_for(tmp_
         assert "own" not in {one.unit for sample in rank.memory_samples for one in sample.changes}
 
 
+def test_after_a_group_that_could_not_be_made_all_ranks_still_name_theirs_alike(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(distributed_c10d, "_group_count", 2)
+    options = ("--stage", 1, "--ranks", 2, "--model", "mlp", "--out", tmp_path / "trace")
+    assert command("simulate", *options).code == 0
+    groups = [list(rank.groups) for rank in load(tmp_path / "trace").ranks]
+    assert groups == [["0"]] * 2
+
+
 def test_what_computations_do_is_counted(tmp_path: Path):
     """A linear layer of w inputs and outputs: 2w^2 FLOPs a row forward, twice that backward."""
     config = EngineConfig(stage=3, dtype="fp32", overlap=False)

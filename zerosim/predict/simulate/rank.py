@@ -163,6 +163,9 @@ def prepared(place: SimulatedRank, letters: Letters | None) -> Iterator[DryRank]
     run = DryRank(place, known)
     with _told(place.environment()), dry.installed_as(run), holdings.apart():
         gc.freeze()  # existing objects are not scanned
+        if not dist.is_initialized():
+            # PyTorch counts a group that could not be made, too, and all ranks name theirs alike
+            dist.distributed_c10d._world.group_count = 0
         labels.describe(Description())  # nor is an engine that this process holds
         try:
             with sending_nothing(post), nullcontext() if post is None else _as_with_memory():
