@@ -65,6 +65,8 @@ class AutoLabeler:
         self._recorder = recorder
         self._units = Units()
         self._systems = observers(self._units)
+        # asked at each event of a backward: of the others there is nothing to ask
+        self._keepers = [one for one in self._systems if type(one).kept is not Observer.kept]
         self._discovery = Discovery(holdings, self._shards, self._kept) if memory else None
         self._phases = Phases(self)
         self._entries = Entries(self._phases)
@@ -120,7 +122,7 @@ class AutoLabeler:
             yield from system.shards(module)
 
     def _kept(self, *, wholly: bool) -> Iterator[Content]:
-        for system in self._systems:
+        for system in self._keepers:
             yield from system.kept(wholly=wholly)
 
     # the program's activity
