@@ -33,7 +33,7 @@ from tests.bench.pairs import Around, Step
 from tests.bench.programs import ABSENT, PROGRAMS, cpu_us, events_a_step
 from tests.ranks import run_ranks
 from tests.systems.witness import counting
-from zerosim.trace import ledger, rowfile, trace, writer
+from zerosim.trace import rowfile, trace, writer
 from zerosim.trace.autolabel import modules
 from zerosim.trace.autolabel.labeler import AutoLabeler
 from zerosim.trace.autolabel.phases import Phases
@@ -67,7 +67,7 @@ PARTS: dict[str, tuple[tuple[Any, tuple[str, ...]], ...]] = {
     ),
     "row": (
         (rowfile, ("row_text", "seal")),
-        (ledger, ("row_text",)),
+        (MemoryLedger, ("_row",)),
         (writer, ("_begin_row", "_happened_row", "_close_row")),
     ),
     "write": ((RowFile, ("write", "append")),),

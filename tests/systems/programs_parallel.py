@@ -146,6 +146,19 @@ def tensor(*, micro_steps=1, **options):
     return train(divided(all_ranks(), **options), micro_steps=micro_steps)
 
 
+def exchanged():
+    """Between the matrices of each MLP a rank has all features of some samples."""
+    model = Transformer()
+    exchange = {
+        "mlp.up": ColwiseParallel(output_layouts=Shard(0)),
+        "mlp.down": RowwiseParallel(input_layouts=Shard(0)),
+    }
+    for block in model.blocks:
+        own = {name: kind() for name, kind in MATRICES.items()} | exchange
+        parallelize_module(block, all_ranks(), own)
+    return train(model)
+
+
 def sequence(*, optimizer=AdamW, clip=False):
     """With sequence parallel, embedding and head divided as well."""
     mesh, model = all_ranks(), Transformer()

@@ -23,6 +23,7 @@ ALONE = {
     "shared input": partial(programs.tensor, shares_input=True),
     "checkpointed": partial(programs.tensor, checkpointed=True),
     "accumulated": partial(programs.tensor, micro_steps=2),
+    "exchanged": programs.exchanged,
     "sequence": programs.sequence,
     "sequence, SGD": partial(programs.sequence, optimizer=torch.optim.SGD),
     "sequence, clipped": partial(programs.sequence, clip=True),
@@ -51,6 +52,8 @@ ELEMENTS = {
     # a block is computed again until all is there that its backward needs: not its last sum
     "checkpointed": SEPARATE | {(BACKWARD, REDUCE): (4 + 1) * L * BSH},
     "accumulated": {key: 2 * elements for key, elements in SEPARATE.items()},
+    # twice in an MLP, four times as wide; on a CPU DTensor gathers, and keeps its own part
+    "exchanged": SEPARATE | {(FORWARD, GATHER): 8 * L * BSH, (BACKWARD, GATHER): 8 * L * BSH},
     "sequence": SEQUENCE,
     "sequence, SGD": SEQUENCE,
     "sequence, clipped": SEQUENCE,

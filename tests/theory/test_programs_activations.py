@@ -102,6 +102,23 @@ def test_an_input_that_needs_no_gradient_is_not_summed():
     assert found == {"gradients not reduced": -2 * BSH}
 
 
+@pytest.mark.parametrize(("device", "op"), [("cpu", Op.ALL_GATHER), ("cuda", Op.ALL_TO_ALL)])
+def test_another_sharded_dimension_is_exchanged(device, op):
+    """On a CPU by a gather of all shards."""
+    blocks = [
+        divided("up", "column", H, WIDE, output_layout="shard 0"),
+        divided("down", "row", WIDE, H, input_layout="shard 0"),
+    ]
+    plan = plan_of(2, tensor_parallel(2, *blocks, options={"device": device}))
+    # the output of one and the input of the other, their gradients as well; half is sent
+    assert causes(plan) == {"beside the layers": 4 * (4 * BSH) // 2}
+    exchanged = [call for call in plan.calls if call.op is op]
+    assert [call.phase for call in exchanged] == [Phase.FORWARD, Phase.BACKWARD] * 2
+    assert {call.payload_bytes for call in exchanged} == {4 * BSH}
+    (why,) = plan.deviations(0, Algorithm.RING)
+    assert why.words == "activations of up, down change their sharded dimension: + 8.00 b·s·h"
+
+
 def test_layouts_that_do_not_divide_are_padded():
     odd = (2, 5, 8)
     plan = plan_of(4, tensor_parallel(4, divided("n", "row", odd, odd, output_layout="shard 1")))

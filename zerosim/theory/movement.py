@@ -24,6 +24,8 @@ PASSES = {
     Op.REDUCE: 1,
 }
 """How often a buffer crosses a ring, in the mean over ranks."""
+_SHARES = PASSES | {Op.ALL_TO_ALL: 1}
+"""The same with all-to-all, where each rank sends all parts of its buffer but its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,10 +92,10 @@ class Movement:
         """Bytes that the rank sends, in the mean over a ring's ranks, exact."""
         if self.op is Op.SEND:
             return Fraction(self.payload_bytes)
-        if self.op not in PASSES:
+        if self.op not in _SHARES:
             return Fraction(0)
         num_ranks = len(self.ranks)
-        return Fraction(PASSES[self.op] * self.payload_bytes * (num_ranks - 1), num_ranks)
+        return Fraction(_SHARES[self.op] * self.payload_bytes * (num_ranks - 1), num_ranks)
 
     def cost(self, rank: int, algorithm: Algorithm) -> Cost:
         """Bytes that `rank` sends and receives for all calls, with an algorithm.

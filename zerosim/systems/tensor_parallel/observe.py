@@ -158,7 +158,8 @@ class TensorParallel(Observer):
         for model, found in self._models.items():
             known = [one for one in found if one.options]
             for ranks in dict.fromkeys(one.style.ranks for one in known):
-                bundles = [_bundle(one) for one in known if one.style.ranks == ranks]
+                within = [one for one in known if one.style.ranks == ranks]
+                bundles = [_bundle(one) for one in within]
                 own = {one.name for bundle in bundles for one in bundle.parameters}
                 yield Strategy(
                     system=NAME,
@@ -166,6 +167,7 @@ class TensorParallel(Observer):
                     ranks=ranks,
                     bundles=tuple(bundles),
                     options={
+                        "device": within[0].style.mesh.device_type,
                         "optimizer": self._optimizer,
                         "partial_gradients": [name for name in self._partial if name in own],
                         "whole_gradients": [name for name in self._whole if name in own],

@@ -53,6 +53,13 @@ class _Change:
     is_tensor: bool
     has_gradient: bool
 
+    @property
+    def is_exchange(self) -> bool:
+        """Whether each rank has a shard before and after, along other dimensions."""
+        return self.before != self.after and {self.before, self.after}.isdisjoint(
+            (REPLICATE, PARTIAL)
+        )
+
 
 def plan(asked: StrategyStep) -> Plan:
     """The calls of a rank in one step; each micro-step has one forward and backward.
@@ -82,6 +89,12 @@ def plan(asked: StrategyStep) -> Plan:
             made = [call for bundle in pair.bundles for call in _calls(held, bundle)]
             calls += made
             sent = sum((call.ring_share() for call in made), Fraction(0))
+            exchanges = [call for bundle in pair.bundles for call in _exchanges(held, bundle)]
+            calls += exchanges
+            exchanged = sum((call.ring_share() for call in exchanges), Fraction(0))
+            names = enumerated(dict.fromkeys(call.unit for call in exchanges))
+            words = said("tensor_parallel.exchanged", names=names)
+            causes.append(Deviation(Cause.BESIDE_THE_LAYERS, exchanged, words))
             again = [call for bundle in pair.bundles for call in _again(held, bundle)]
             calls += again
             more = sum((call.ring_share() for call in again), Fraction(0))
@@ -203,26 +216,42 @@ def _elements(shape: tuple[int, ...]) -> int:
 
 
 def _calls(strategy: Strategy, bundle: Bundle) -> Iterator[Movement]:
-    """The calls of a module's forwards and backward in one micro-step."""
-    forwards = number(bundle, "forwards", 1)
+    """The calls of a module's forwards and backward in one micro-step, but for `_exchanges`."""
     for change in _changes(bundle):
         for phase, op in _ops(change):
-            yield Movement(
-                phase=phase,
-                purpose=Purpose.ACTIVATIONS,
-                op=op,
-                ranks=strategy.ranks,
-                elements=_padded(change, op, len(strategy.ranks)),
-                element_bytes=change.element_bytes,
-                times=forwards,
-                unit=bundle.name,
-            )
+            yield _call(strategy, bundle, change, phase, op)
+
+
+def _exchanges(strategy: Strategy, bundle: Bundle) -> Iterator[Movement]:
+    """Those that change the sharded dimension of activations, which no layer needs.
+
+    An all-to-all; on a CPU DTensor gathers all shards, and keeps its own part
+    (`torch.distributed.tensor._collective_utils.shard_dim_alltoall`).
+    """
+    op = Op.ALL_GATHER if text(strategy, "device") == "cpu" else Op.ALL_TO_ALL
+    for change in _changes(bundle):
+        if change.is_exchange:
+            for phase in (Phase.FORWARD, Phase.BACKWARD)[: 1 + change.has_gradient]:
+                yield _call(strategy, bundle, change, phase, op)
+
+
+def _call(strategy: Strategy, bundle: Bundle, change: _Change, phase: Phase, op: Op) -> Movement:
+    return Movement(
+        phase=phase,
+        purpose=Purpose.ACTIVATIONS,
+        op=op,
+        ranks=strategy.ranks,
+        elements=_padded(change, op, len(strategy.ranks)),
+        element_bytes=change.element_bytes,
+        times=number(bundle, "forwards", 1),
+        unit=bundle.name,
+    )
 
 
 def _again(strategy: Strategy, bundle: Bundle) -> Iterator[Movement]:
     """The repeated calls of a recomputation of the module's forward."""
     recomputed = number(bundle, "recomputed")
-    for call in _calls(strategy, bundle):
+    for call in (*_calls(strategy, bundle), *_exchanges(strategy, bundle)):
         if recomputed and call.phase is Phase.FORWARD:
             yield replace(call, phase=Phase.BACKWARD, times=recomputed)
 
@@ -258,6 +287,8 @@ def _changes(bundle: Bundle) -> Iterator[_Change]:
 def _ops(change: _Change) -> Iterator[tuple[Phase, Op]]:
     """The collectives of a redistribution: in forward, and for the gradient in backward."""
     before, after, goes_back = change.before, change.after, change.has_gradient
+    if change.is_exchange:
+        return
     if before == after:
         if before == REPLICATE and change.sums and change.is_tensor and goes_back:
             yield Phase.BACKWARD, Op.ALL_REDUCE
@@ -270,13 +301,8 @@ def _ops(change: _Change) -> Iterator[tuple[Phase, Op]]:
         yield Phase.FORWARD, Op.ALL_GATHER
         if change.sums and goes_back:
             yield Phase.BACKWARD, Op.REDUCE_SCATTER
-    elif before == REPLICATE:
-        if goes_back:
-            yield Phase.BACKWARD, Op.ALL_GATHER
-    else:
-        yield Phase.FORWARD, Op.ALL_TO_ALL
-        if goes_back:
-            yield Phase.BACKWARD, Op.ALL_TO_ALL
+    elif before == REPLICATE and goes_back:
+        yield Phase.BACKWARD, Op.ALL_GATHER
 
 
 def _padded(change: _Change, op: Op, num_ranks: int) -> int:
