@@ -1,13 +1,13 @@
 """The addresses of lessons: their pages, answers to their questions, runs that are recorded here.
 
-GET  /lessons                        the course
-GET  /lessons/notes                  the lecturer's notes
-GET  /lessons/ID?run=TICKET          a lesson, with the committed runs or those of a ticket
-POST /api/lessons/ID/check           {question, answer, run, room, who}: the feedback on it
-GET  /api/lessons/ID/rest            ?settled=&settled=&run=: the parts after these questions
-GET  /api/lessons/ID/explain         ?question=&run=: why the right answer is right
-POST /api/lessons/ID/record          {block, value}: record here; this machine's browser alone
-GET  /api/lessons/ID/record/TICKET   the progress of that
+    GET  /lessons                        the course
+    GET  /lessons/notes                  the lecturer's notes
+    GET  /lessons/ID?run=TICKET          a lesson, with the committed runs or those of a ticket
+    POST /api/lessons/ID/check           {question, answer, run, room, who}: the feedback on it
+    GET  /api/lessons/ID/rest            ?settled=&settled=&run=: the parts after these questions
+    GET  /api/lessons/ID/explain         ?question=&run=: why the right answer is right
+    POST /api/lessons/ID/record          {block, value}: record here; this machine's browser alone
+    GET  /api/lessons/ID/record/TICKET   the progress of that
 """
 
 from __future__ import annotations

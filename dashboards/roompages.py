@@ -1,9 +1,9 @@
 """The pages of rooms: the lecturer's, and the one where students type a code.
 
-GET /room               the lecturer's page; on the machine that serves alone
-GET /join               a field for a code
-GET /join/CODE          to the lesson that the class is at, and into the room
-GET /join/CODE/qr       that address as a QR code
+    GET /room               the lecturer's page; on the machine that serves alone
+    GET /join               a field for a code
+    GET /join/CODE          to the lesson that the class is at, and into the room
+    GET /join/CODE/qr       that address as a QR code
 """
 
 from __future__ import annotations

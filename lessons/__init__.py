@@ -10,8 +10,8 @@ recordings   the runs of the lessons, recorded and committed, or recorded again
 views        figures: bars and tables, printed by a script and drawn by the page
 lab          the functions called by a lesson's own code
 
-runs.toml            how each run is recorded
-misconceptions.toml  common mistakes of students, by name, with a hint for each
-claims.toml          claims about ZeRO on the web, each to be tested
-coverage.md          topics of other courses, and where they are taught here; checked by a test
+    runs.toml            how each run is recorded
+    misconceptions.toml  common mistakes of students, by name, with a hint for each
+    claims.toml          claims about ZeRO on the web, each to be tested
+    coverage.md          topics of other courses, and where they are taught here; checked by a test
 """

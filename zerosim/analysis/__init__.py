@@ -1,11 +1,11 @@
 """Time and memory of a trace: pure functions of it, without torch.
 
-path       the critical path over all ranks, its time by cause, slack
-budget     each rank's time by phase; waits between ranks; hidden communication
-exposed    the collectives behind exposed communication
-bandwidth  algorithm and bus bandwidth
-report     all of these for one iteration
-memory     bytes by role over time
+    path       the critical path over all ranks, its time by cause, slack
+    budget     each rank's time by phase; waits between ranks; hidden communication
+    exposed    the collectives behind exposed communication
+    bandwidth  algorithm and bus bandwidth
+    report     all of these for one iteration
+    memory     bytes by role over time
 """
 
 from zerosim.analysis.answer import choose_iteration, name_piece, report

@@ -1,10 +1,10 @@
 """A puzzle, declared once in a folder of `lessons/puzzles`.
 
-puzzle.toml    its number, title, ranks, promise, hints, wrong programs
-zh/puzzle.toml its texts in another language: title, able, task, hints, problems
-task.py        the student's file: the task, and a body that is not implemented
-reference.py   a solution
-case.py        `run(program, rank, ranks)`: inputs, the call, correct results
+    puzzle.toml    its number, title, ranks, promise, hints, wrong programs
+    zh/puzzle.toml its texts in another language: title, able, task, hints, problems
+    task.py        the student's file: the task, and a body that is not implemented
+    reference.py   a solution
+    case.py        `run(program, rank, ranks)`: inputs, the call, correct results
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class Term:
         happens: False if this step omits it.
         padding: zeros communicated with each unit in one pass.
         movements: the movements of a step for it.
-        rest: why its movements differ from passes and padding; None if they may not.
+        rest: why its movements differ from passes and padding; None if they must not differ.
     """
 
     phase: Phase

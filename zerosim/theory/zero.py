@@ -71,6 +71,8 @@ SUMS_A_PASS = 2
 def step_terms(workload: Workload, rank: int = 0) -> tuple[Term, ...]:
     """The movements of one optimizer step: between ranks first, then between the tiers of a rank.
 
+    Where all ranks communicate alike, the terms are those of rank 0.
+
     Raises:
         ConfigError: there is no such rank.
     """

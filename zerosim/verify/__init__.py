@@ -14,12 +14,12 @@ verdicts   checks that apply to every trace
 report     the result as data
 outcome    the outcome of a verdict: as predicted, explained, unexplained
 
-memory_plan  the memory that each rank should keep, by the law of its system
-memory     its comparison with live tensors
-states     model states: each role and unit, tier, rank and iteration
-temporary, residency  temporary memory of our engine: gathered units, whole gradients
-peaks      the peak of a rank and its parts; tier_report for tiers off the device
-memory_report  the result as data
+    memory_plan  the memory that each rank should keep, by the law of its system
+    memory     its comparison with live tensors
+    states     model states: each role and unit, tier, rank and iteration
+    temporary, residency  temporary memory of our engine: gathered units, whole gradients
+    peaks      the peak of a rank and its parts; tier_report for tiers off the device
+    memory_report  the result as data
 """
 
 from zerosim.verify.memory_check import verify_memory

@@ -81,7 +81,7 @@ class LedgerRow:
 
     @property
     def num_calls(self) -> int:
-        """The cells of the first rank that made any."""
+        """The number of calls of the first rank that made any."""
         return next(filter(None, self.calls), 0)
 
     @property

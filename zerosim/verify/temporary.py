@@ -1,9 +1,9 @@
 """A rank's temporary memory in addition to its model states, checked against its law.
 
-residency      whole gradients and gathered units, during their computation
-secondary      hpZ: a part of every unit, from forward to the update (ZeRO++)
-checkpoints    the inputs of blocks, from forward to backward (ZeRO-R, P_a)
-buffers        buckets use two buffers of a size independent of the model (ZeRO-R, C_B)
+    residency      whole gradients and gathered units, during their computation
+    secondary      hpZ: a part of every unit, from forward to the update (ZeRO++)
+    checkpoints    the inputs of blocks, from forward to backward (ZeRO-R, P_a)
+    buffers        buckets use two buffers of a size independent of the model (ZeRO-R, C_B)
 """
 
 from __future__ import annotations

@@ -57,10 +57,10 @@ from zerosim.verify.wording import said
 
 
 def verify(trace: Trace, iteration: int | None = None) -> Report:
-    """Hold a trace's ledgers against each other.
+    """Compare a trace's ledgers: theory, trace and wire.
 
     Args:
-        iteration: whose ledgers to show; the last complete one by default. The verdicts always
+        iteration: the one whose ledgers are shown; the last complete one by default. The verdicts always
             cover all complete iterations.
 
     Returns:

@@ -122,7 +122,7 @@ class Rules:
         )
 
     def _begin_phase(self, phase: Phase) -> None:
-        """Unused gathered parameters are dropped; after the update gradients are."""
+        """Unused gathered parameters are dropped; gradients are after the update."""
         before = Phase.FORWARD if phase is Phase.BACKWARD else Phase.BACKWARD
         for rank in self.layout.ranks:
             for unit in self.ledger.units:

@@ -1,8 +1,8 @@
 """The memory of one rank over time, tier by tier.
 
-line        bytes by role at each sample, and the allocator's counts
-samples     those of an iteration, of an update's start; their contents
-peaks       the peak, and the difference between roles and allocator
+    line        bytes by role at each sample, and the allocator's counts
+    samples     those of an iteration, of an update's start; their contents
+    peaks       the peak, and the difference between roles and allocator
 """
 
 from zerosim.analysis.memory.line import (

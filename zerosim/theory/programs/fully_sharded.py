@@ -326,7 +326,7 @@ def _forward(
 def _backward(
     step: _FsdpStep, strategy: Strategy, gathered: set[str], *, is_last: bool = True
 ) -> None:
-    """A backward; modules before the first that is trained are not gone back through.
+    """A backward; it stops at the first module that is trained.
 
     Args:
         is_last: last among the forwards of the same backward: gradients are reduced once they are

@@ -203,7 +203,7 @@ class Plan:
 
     @property
     def purposes(self) -> frozenset[Purpose]:
-        """The sum over all planned calls."""
+        """The purposes of all planned calls."""
         return frozenset(call.purpose for call in self.calls)
 
     def merged_causes(self) -> list[Deviation]:

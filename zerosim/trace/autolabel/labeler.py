@@ -65,7 +65,7 @@ class AutoLabeler:
         self._recorder = recorder
         self._units = Units()
         self._systems = observers(self._units)
-        # asked at each event of a backward: of the others there is nothing to ask
+        # asked at each event of a backward, so the systems that keep nothing are left out
         self._keepers = [one for one in self._systems if type(one).kept is not Observer.kept]
         self._discovery = Discovery(holdings, self._shards, self._kept) if memory else None
         self._phases = Phases(self)

@@ -1,10 +1,10 @@
 """The engine: forward, backward and step of a ZeRO stage, with the interface of DeepSpeed's engine.
 
-engine = zerosim.initialize(model, EngineConfig(stage=3))
-for batch in batches:
-loss = engine(batch)
-engine.backward(loss)
-engine.step()
+    engine = zerosim.initialize(model, EngineConfig(stage=3))
+    for batch in batches:
+        loss = engine(batch)
+        engine.backward(loss)
+        engine.step()
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How stage 3 gathers a unit's parameters before its computation.
 
 `RowGathering` is the stage as in the paper. ZeRO++ (`zeropp`) sends less, or between fewer ranks;
-`owners` has the baseline of ZeRO-Infinity.
+Module `owners` has the baseline that ZeRO-Infinity compares with: one rank owns a unit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from zerosim.train.engine.stores import ParameterStore
 
 
 class Gathering:
-    """Fills a unit's flat vector, which has memory with undefined contents; keeps no part of it."""
+    """Fills a unit's flat vector, which has memory with undefined contents."""
 
     def start(self, flat: FlatUnit) -> Handle:
         """Fill `flat.rows`; the phase is that of `labels.position()`."""

@@ -1,10 +1,10 @@
 """Launching a run: the ranks, and the work of each.
 
-forkserver    a process that has imported PyTorch and forks ranks: the owner's side
-forking       the server's side
-rendezvous    where ranks find each other; `reachable` lists the sockets open to others
-ranks         starts ranks, waits for them, ends them
-launcher, worker, job   a run of zerosim's own: from the command line, and on a rank
-calls         a function on ranks, for tests
-command, injected   a user's command, with traced ranks
+    forkserver    a process that has imported PyTorch and forks ranks: the owner's side
+    forking       the server's side
+    rendezvous    where ranks find each other; `reachable` lists the sockets open to others
+    ranks         starts ranks, waits for them, ends them
+    launcher, worker, job   a run of zerosim's own: from the command line, and on a rank
+    calls         a function on ranks, for tests
+    command, injected   a user's command, with traced ranks
 """

@@ -1,21 +1,21 @@
 """Reading a run: the interface through which every reader of a trace goes.
 
-run = zerosim.load("traces/demo/stage-3")
-run.traffic(by=("phase", "purpose"), rank=0)
+    run = zerosim.load("traces/demo/stage-3")
+    run.traffic(by=("phase", "purpose"), rank=0)
 
-run           `Run` and its figures; `load`
-selection     filters by rank, iteration, phase, purpose, operation and unit
-traffic       calls, copies and the wire as tables
-memory        memory of ranks as tables; moments: the points in time
-time          the critical path and the time budget of each rank as tables
-events        single events as a table
-verification  the comparison of a run with theory
-law           a law given by the user, compared with a run; quantity: its syntax
-prediction    a run predicted under changed conditions
-comparison    runs side by side: each is a measured `side`; differences: in words
-profile       a run as a row among implementations; system: a run as a row among the ZeRO family
-player        a replay in a notebook
-summary       a run on one screen
+    run           `Run` and its figures; `load`
+    selection     filters by rank, iteration, phase, purpose, operation and unit
+    traffic       calls, copies and the wire as tables
+    memory        memory of ranks as tables; moments: the points in time
+    time          the critical path and the time budget of each rank as tables
+    events        single events as a table
+    verification  the comparison of a run with theory
+    law           a law given by the user, compared with a run; quantity: its syntax
+    prediction    a run predicted under changed conditions
+    comparison    runs side by side: each is a measured `side`; differences: in words
+    profile       a run as a row among implementations; system: a run as a row among the ZeRO family
+    player        a replay in a notebook
+    summary       a run on one screen
 """
 
 from zerosim.schema.manifest import Source
