@@ -1,5 +1,7 @@
 """The addresses of lessons: their pages, answers to their questions, runs that are recorded here.
 
+Addresses:
+
     GET  /lessons                        the course
     GET  /lessons/notes                  the lecturer's notes
     GET  /lessons/ID?run=TICKET          a lesson, with the committed runs or those of a ticket

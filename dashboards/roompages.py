@@ -1,5 +1,7 @@
 """The pages of rooms: the lecturer's, and the one where students type a code.
 
+Addresses:
+
     GET /room               the lecturer's page; on the machine that serves alone
     GET /join               a field for a code
     GET /join/CODE          to the lesson that the class is at, and into the room

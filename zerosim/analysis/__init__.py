@@ -1,5 +1,7 @@
 """Time and memory of a trace: pure functions of it, without torch.
 
+Modules:
+
     path       the critical path over all ranks, its time by cause, slack
     budget     each rank's time by phase; waits between ranks; hidden communication
     exposed    the collectives behind exposed communication

@@ -1,5 +1,7 @@
 """A puzzle, declared once in a folder of `lessons/puzzles`.
 
+Files of a puzzle:
+
     puzzle.toml    its number, title, ranks, promise, hints, wrong programs
     zh/puzzle.toml its texts in another language: title, able, task, hints, problems
     task.py        the student's file: the task, and a body that is not implemented

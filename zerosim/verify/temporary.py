@@ -1,5 +1,7 @@
 """A rank's temporary memory in addition to its model states, checked against its law.
 
+What is bounded, and by what:
+
     residency      whole gradients and gathered units, during their computation
     secondary      hpZ: a part of every unit, from forward to the update (ZeRO++)
     checkpoints    the inputs of blocks, from forward to backward (ZeRO-R, P_a)

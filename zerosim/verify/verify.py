@@ -60,8 +60,8 @@ def verify(trace: Trace, iteration: int | None = None) -> Report:
     """Compare a trace's ledgers: theory, trace and wire.
 
     Args:
-        iteration: the one whose ledgers are shown; the last complete one by default. The verdicts always
-            cover all complete iterations.
+        iteration: the one whose ledgers are shown; the last complete one by default. The verdicts
+            always cover all complete iterations.
 
     Returns:
         The report; without a law if the partitioning of the training is neither declared nor

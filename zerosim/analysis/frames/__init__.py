@@ -1,5 +1,7 @@
 """An iteration, step by step, with the contents of every rank at each: the data of a replay.
 
+Modules:
+
     step        the records: steps, messages
     order       the order of steps over all ranks
     waiting     the waits during each step

@@ -1,5 +1,7 @@
 """The event graph: one directed graph over all ranks, built and checked in linear time.
 
+Modules:
+
     kinds       kinds of nodes and edges, and words for an edge's reason
     table       the events of all ranks as arrays
     hops        matching of sends and receives, and of receives with the sends that forward them

@@ -1,5 +1,7 @@
 """The memory of one rank over time, tier by tier.
 
+Modules:
+
     line        bytes by role at each sample, and the allocator's counts
     samples     those of an iteration, of an update's start; their contents
     peaks       the peak, and the difference between roles and allocator

@@ -1,5 +1,7 @@
 """Placement in time: the times of all events if durations were different.
 
+Modules:
+
     network     the event graph as dependent moments
     messages    the part of it that is inside of collectives
     costs       the protocol of a cost model, and the recorded times

@@ -1,5 +1,7 @@
 """The engine: forward, backward and step of a ZeRO stage, with the interface of DeepSpeed's engine.
 
+As a program uses it:
+
     engine = zerosim.initialize(model, EngineConfig(stage=3))
     for batch in batches:
         loss = engine(batch)

@@ -1,5 +1,7 @@
 """Launching a run: the ranks, and the work of each.
 
+Modules:
+
     forkserver    a process that has imported PyTorch and forks ranks: the owner's side
     forking       the server's side
     rendezvous    where ranks find each other; `reachable` lists the sockets open to others

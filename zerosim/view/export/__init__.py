@@ -1,5 +1,7 @@
 """Exports of a trace for other programs: one module per format.
 
+Modules:
+
     graphs    the event graph as GraphML or as node-link JSON
     perfetto  a run as Perfetto's tracks
     chakra    an iteration as Chakra's execution traces, for simulators

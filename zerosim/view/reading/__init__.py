@@ -3,6 +3,8 @@
     run = zerosim.load("traces/demo/stage-3")
     run.traffic(by=("phase", "purpose"), rank=0)
 
+Modules:
+
     run           `Run` and its figures; `load`
     selection     filters by rank, iteration, phase, purpose, operation and unit
     traffic       calls, copies and the wire as tables

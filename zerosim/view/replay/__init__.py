@@ -1,5 +1,7 @@
 """A replay: one iteration of a trace as the document of the player.
 
+Modules:
+
     words     the sentences of each step: title, event, reason; the texts are `words.toml`
     ledger    each collective's formula and its three ledgers
     memory    bytes by role over the iteration

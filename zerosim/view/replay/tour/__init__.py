@@ -1,5 +1,7 @@
 """A tour of a run: ten to twelve steps of its replay, in order, with explanations.
 
+Modules:
+
     stops    the choice of steps: a function of the replay document alone
     stop_sentences    the explanation of each; the texts are `tour.toml`
     numbers  the numbers of a beat
