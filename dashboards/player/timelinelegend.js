@@ -21,7 +21,7 @@ const WAIT = 2;
  */
 export function createTimelineLegend(list, { doc }) {
   const phases = PHASES.filter((phase) => phase !== "outside" && doc.steps.some((step) => step.phase === phase));
-  const { bars, path } = doc.timeline;
+  const { bars, launches, path } = doc.timeline;
   const waits = bars.some((kind, i) => i % 7 === 2 && kind === WAIT);
   let shown = "";
 
@@ -35,6 +35,9 @@ export function createTimelineLegend(list, { doc }) {
     const entries = phases.map((phase) => make("li", "", swatch(drawPhase(theme, phase)), named(phase)));
     if (waits) {
       entries.push(make("li", "", swatch(drawWait(theme)), say("timelinelegend.waits")));
+    }
+    if (launches.length > 0) {
+      entries.push(make("li", "", swatch(drawLaunch(palette(theme).phases.forward)), say("timelinelegend.launches")));
     }
     if (path.length > 0) {
       entries.push(make("li", "", swatch(drawLine(palette(theme).path, 1.5)), say("timelinelegend.critical_path")));
@@ -62,6 +65,16 @@ function drawWait(theme) {
   return (ctx, x, y, w, h) => {
     ctx.fillStyle = waitFill(ctx, palette(theme), devicePixelRatio || 1);
     ctx.fillRect(x, y, w, h);
+  };
+}
+
+/** @param {string} colour @returns {Draw} */
+function drawLaunch(colour) {
+  return (ctx, x, y, w, h) => {
+    ctx.fillStyle = colour;
+    for (const part of [0.15, 0.4, 0.75]) {
+      ctx.fillRect(x + w * part, y + h / 2 - 1, 2, 2);
+    }
   };
 }
 

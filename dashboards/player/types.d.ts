@@ -324,6 +324,9 @@ export interface Timeline {
    *  is in lane 2;
    *  phase 0 forward, 1 backward, 2 update, 3 none of these. */
   bars: number[];
+  /** Of a GPU, when the host launched what the device executed; four numbers each: rank, phase, from_ns, to_ns.
+   *  Empty without device times. */
+  launches: number[];
   /** The critical path, four numbers each: rank, cause, start_ns, end_ns.
    *  cause 0 compute, 1 communication, 2 waiting, 3 other, 4 copying. Empty if unknown. */
   path: number[];

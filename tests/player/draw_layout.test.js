@@ -147,6 +147,16 @@ test("lanes fit in any height and the selected rank is among them", () => {
   }
 });
 
+test("the line of the host's launches is above the program, in the row of its rank", () => {
+  const given = { width: 1200, height: 250, numRanks: 4, selected: 0, fonts: fontsFor(false), labelWidth: 60 };
+  const without = layoutLanes(given);
+  const lanes = layoutLanes({ ...given, hasLaunches: true });
+  assert.deepEqual([without.launches, lanes.rowHeight], [0, without.rowHeight]);
+  assert.equal(laneY(lanes, 2, 0) - lanes.launches, laneY(without, 2, 0));
+  assert.ok(laneY(lanes, 2, 1) + lanes.communication <= laneY(lanes, 3, 0) - lanes.launches);
+  assert.equal(layoutLanes({ ...given, numRanks: 64, hasLaunches: true }).launches, 0);
+});
+
 test("zoom keeps the moment under the pointer, and never leaves the iteration", () => {
   const lanes = { left: 100, width: 1000 };
   const shown = new TimeWindow(1e6);

@@ -310,7 +310,7 @@ class Maker {
       collectives: this.collectives,
       cells: cells.join(""),
       num_shards: NUM_RANKS,
-      timeline: { duration_ns: this.now, bars: this.bars, path: [] },
+      timeline: { duration_ns: this.now, bars: this.bars, launches: [], path: [] },
       traffic: {
         law: "3Ψ(N−1)/N",
         law_bytes: 3 * psi * 2 * (2 / 3),

@@ -84,6 +84,27 @@ export function drawBars({ ctx, scale }, { bars }, lanes, shown, colours, fonts)
 }
 
 /**
+ * When the host launched what the device executes: a thin line above the device's program.
+ * @param {Layer} layer
+ * @param {Timeline} timeline
+ * @param {Lanes} lanes
+ * @param {TimeWindow} shown
+ * @param {Palette} colours
+ */
+export function drawLaunches({ ctx }, { launches }, lanes, shown, colours) {
+  const right = lanes.left + lanes.width;
+  for (let i = 0; lanes.launches > 0 && i < launches.length; i += 4) {
+    const rank = launches[i];
+    const x = Math.max(lanes.left, shown.x(launches[i + 2], lanes));
+    const end = Math.min(right, shown.x(launches[i + 3], lanes));
+    if (rank >= lanes.first && rank < lanes.first + lanes.count && end >= lanes.left && x <= right) {
+      ctx.fillStyle = colours.phases[PHASES[launches[i + 1]]];
+      ctx.fillRect(x, laneY(lanes, rank, 0) - lanes.launches, Math.max(1.5, end - x), lanes.launches - 2);
+    }
+  }
+}
+
+/**
  * The critical path: a line in the seam below a rank's computation or above its communication,
  * from rank to rank; dashed where it waits.
  * @param {Layer} layer
@@ -148,7 +169,7 @@ export function drawNames(ctx, doc, lanes, width, selected, colours, fonts) {
     const y = top + (lanes.program + lanes.seam + lanes.communication) / 2;
     if (lanes.rowHeight >= 24) {
       ctx.fillStyle = colours.line;
-      ctx.fillRect(lanes.left, top + lanes.rowHeight - 5, width - lanes.left, 1);
+      ctx.fillRect(lanes.left, top - lanes.launches + lanes.rowHeight - 5, width - lanes.left, 1);
     }
     const near = rank !== selected && Math.abs(rank - selected) * lanes.rowHeight < fonts.size;
     if (rank !== selected && (rank % lanes.labelEvery !== 0 || near)) {

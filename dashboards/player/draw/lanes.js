@@ -5,6 +5,7 @@
 /** A lane must not be thinner than this. */
 const LEAST_ROW = 3;
 const MOST_ROW = 84;
+const LAUNCHES = 4;
 
 /**
  * @typedef {object} Lanes
@@ -15,6 +16,7 @@ const MOST_ROW = 84;
  * @property {number} first rank that is shown
  * @property {number} count of ranks that are shown
  * @property {number} labelEvery
+ * @property {number} launches height of the line of the host's launches, above the program; 0 without it
  * @property {number} program height of the lane of the program
  * @property {number} communication
  * @property {number} seam between the two
@@ -31,9 +33,12 @@ const MOST_ROW = 84;
  * @param {Fonts} given.fonts
  * @param {number} given.labelWidth
  * @param {number} [given.copyLanes] 2 if a disk is among where copies lead
+ * @param {boolean} [given.hasLaunches] whether a device executes what the host launches
  * @returns {Lanes}
  */
-export function layoutLanes({ width, height, numRanks, selected, fonts, labelWidth, copyLanes = 0 }) {
+export function layoutLanes({
+  width, height, numRanks, selected, fonts, labelWidth, copyLanes = 0, hasLaunches = false,
+}) {
   const axisY = Math.max(0, Math.round(height - fonts.size - 9));
   const count = Math.max(1, Math.min(numRanks, Math.floor(axisY / LEAST_ROW)));
   const first = Math.max(0, Math.min(numRanks - count, selected - Math.floor(count / 2)));
@@ -42,7 +47,8 @@ export function layoutLanes({ width, height, numRanks, selected, fonts, labelWid
   const gap = rowHeight >= 24 ? 9 : rowHeight >= 10 ? 3 : rowHeight >= 5 ? 1 : 0;
   const seam = rowHeight >= 24 ? 5 : rowHeight >= 10 ? 2 : 0;
   const copies = copyLanes === 0 ? 0 : Math.max(1, Math.round((rowHeight - gap - seam) * (copyLanes > 1 ? 0.36 : 0.24)));
-  const lane = rowHeight - gap - seam - copies;
+  const launches = hasLaunches && rowHeight >= 10 ? LAUNCHES : 0;
+  const lane = rowHeight - gap - seam - copies - launches;
   const program = rowHeight >= 6 ? Math.round(lane * 0.52) : lane * 0.6;
   const left = Math.ceil(labelWidth) + 14;
   return {
@@ -53,6 +59,7 @@ export function layoutLanes({ width, height, numRanks, selected, fonts, labelWid
     first,
     count,
     labelEvery: [1, 2, 4, 8, 16].find((every) => every * rowHeight >= fonts.size + 2) ?? 32,
+    launches,
     program,
     communication: lane - program,
     seam,
@@ -62,8 +69,8 @@ export function layoutLanes({ width, height, numRanks, selected, fonts, labelWid
 }
 
 /** Top of a lane of a rank. @param {Lanes} lanes @param {number} rank @param {number} lane */
-export function laneY({ first, rowHeight, program, seam, communication, copies, copyLanes }, rank, lane) {
-  const top = (rank - first) * rowHeight;
+export function laneY({ first, rowHeight, launches, program, seam, communication, copies, copyLanes }, rank, lane) {
+  const top = (rank - first) * rowHeight + launches;
   if (lane < 2) {
     return top + (lane === 0 ? 0 : program + seam);
   }

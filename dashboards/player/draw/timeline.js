@@ -2,7 +2,7 @@
 // of it.
 
 import { mix, palette } from "#player/colours.js";
-import { drawAxis, drawBars, drawNames, drawPath } from "#player/draw/bars.js";
+import { drawAxis, drawBars, drawLaunches, drawNames, drawPath } from "#player/draw/bars.js";
 import { CutLine } from "#player/draw/cut.js";
 import { TimeWindow, layoutLanes } from "#player/draw/lanes.js";
 import { barAt, boxOfBar } from "#player/naming/find.js";
@@ -171,12 +171,16 @@ export class TimelineView {
       : this.measure(`▸ ${longest}`, fonts.strong);
     const numRanks = model.numRanks;
     const copyLanes = copyLanesIn(doc.timeline);
-    const lanes = layoutLanes({ width, height, numRanks, selected: rank, fonts, labelWidth, copyLanes });
+    const hasLaunches = doc.timeline.launches.length > 0;
+    const lanes = layoutLanes({
+      width, height, numRanks, selected: rank, fonts, labelWidth, copyLanes, hasLaunches,
+    });
     this.lanes = lanes;
     layer.fit(width, height);
     this.picked.fit(width, lanes.axisY);
     drawNames(layer.ctx, doc, lanes, width, rank, colours, fonts);
     drawBars(layer, doc.timeline, lanes, shown, colours, fonts);
+    drawLaunches(layer, doc.timeline, lanes, shown, colours);
     drawPath(layer, doc.timeline, lanes, shown, colours);
     drawAxis(layer.ctx, lanes, shown, colours, fonts);
   }

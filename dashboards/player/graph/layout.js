@@ -53,6 +53,7 @@ export function layoutGraph({ width, height, numRanks, only, nameWidth, fonts, m
     first: Math.max(0, only),
     count,
     labelEvery: [1, 2, 4, 8, 16].find((every) => every * rowHeight >= fonts.size + 2) ?? 32,
+    launches: 0,
     program,
     communication,
     seam,

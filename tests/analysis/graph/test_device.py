@@ -14,6 +14,8 @@ from zerosim.analysis.path import TimeCause, critical_path
 from zerosim.record import load
 from zerosim.record.eventrows import Events
 from zerosim.schema.events import DeviceClock, Kind
+from zerosim.view.replay.subject import Subject
+from zerosim.view.replay.timeline import launches_of
 
 COMPUTES_NS, MOVES_NS = 200_000, 2_000_000
 
@@ -72,3 +74,19 @@ def test_an_answer_says_whose_times_they_are(host):
     assert "times are the host's: when the device did" in " ".join(report(build_graph(host)).notes)
     notes = report(build_graph(on_a_slow_link(host))).notes
     assert "times are the device's, certain to ± 12.0 µs beside the host's" in notes
+
+
+def test_a_replay_shows_when_the_host_launched_what_the_device_executed(host):
+    trace = on_a_slow_link(host)
+    subject = Subject(trace, 1)
+    zero_ns = subject.steps.zero_ns
+    found = launches_of(trace, subject.graph, 1, zero_ns)
+    launched = [
+        (place, event.issue_ns - zero_ns + subject.graph.clocks.offset_ns(rank.rank))
+        for place, rank in enumerate(host.ranks)
+        for event in rank.events
+        if event.iteration == 1 and event.kind in (Kind.COMPUTE, Kind.COLLECTIVE)
+    ]
+    assert list(zip(found[::4], found[2::4], strict=True)) == launched
+    assert all(begin <= end for begin, end in zip(found[2::4], found[3::4], strict=True))
+    assert launches_of(host, Subject(host, 1).graph, 1, zero_ns) == []

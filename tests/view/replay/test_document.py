@@ -61,6 +61,7 @@ def check(found) -> None:
     assert len(found["timeline"]["bars"]) % 7 == 0
     assert all(number < num_steps for number in found["timeline"]["bars"][6::7])
     assert len(found["timeline"]["path"]) % 4 == 0
+    assert len(found["timeline"]["launches"]) % 4 == 0
 
 
 @given(traces())

@@ -33,7 +33,7 @@ from zerosim.view.replay.names import system_of
 from zerosim.view.replay.plain import Plain, Texts
 from zerosim.view.replay.step_sentences import find
 from zerosim.view.replay.subject import Subject
-from zerosim.view.replay.timeline import bars_of, path_of
+from zerosim.view.replay.timeline import bars_of, launches_of, path_of
 from zerosim.view.replay.tour import tour_of
 
 SCHEMA = 2
@@ -153,6 +153,9 @@ class _DocumentMaker:
                     self.iteration,
                     self.subject.steps.zero_ns,
                     self.subject.steps.steps,
+                ),
+                "launches": launches_of(
+                    self.trace, self.subject.graph, self.iteration, self.subject.steps.zero_ns
                 ),
                 "path": path,
             },

@@ -12,6 +12,7 @@ from zerosim.analysis.graph import EventGraph
 from zerosim.analysis.graph.phases import late_updates
 from zerosim.analysis.graph.table import copy_link
 from zerosim.base.errors import TraceError
+from zerosim.record import Trace
 from zerosim.schema.events import Kind, Phase
 from zerosim.view.replay.step_sentences import find
 
@@ -56,6 +57,28 @@ def bars_of(graph: EventGraph, iteration: int, zero_ns: int, steps: Sequence[Ste
                 lane = _LANES[Kind.COPY]
             bars += [place, lane, kind, PHASES[event.phase], start, end, number]
     return bars
+
+
+def launches_of(trace: Trace, graph: EventGraph, iteration: int, zero_ns: int) -> list[int]:
+    """When the host launched what a device executed; four numbers for each: rank, phase, from, to.
+
+    Empty without device times. Where only the time of issue is known, as in a profile, both are it.
+
+    Args:
+        trace: the trace at the times of the hosts.
+        zero_ns: as in `bars_of`.
+    """
+    found: list[int] = []
+    for place, rank in enumerate(trace.ranks):
+        shift = graph.clocks.offset_ns(rank.rank) - zero_ns
+        for event in rank.events:
+            is_ours = event.iteration == iteration and event.kind in (Kind.COMPUTE, Kind.COLLECTIVE)
+            if not is_ours or event.device_end_ns is None:
+                continue
+            issue, end = event.issue_ns, event.end_ns
+            until = issue if end is None or end == event.device_end_ns else max(issue, end)
+            found += [place, PHASES[event.phase], issue + shift, until + shift]
+    return found
 
 
 def path_of(graph: EventGraph, iteration: int, zero_ns: int) -> tuple[list[int], str]:
