@@ -89,12 +89,16 @@ def _alter_rows(rows: list[Row], chance: random.Random) -> str:
     return what
 
 
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
 def _set(row: Row, among: Any, chance: random.Random) -> str:
     """Give one value of a row another: absurd, strange, near, or what others have there."""
     where, key = chance.choice(list(places(row)))
     old = where[key]
     like = [at[one] for at, one in places(among) if one == key and at[one] != old]
-    match chance.randrange(5):
+    match chance.randrange(6):
         case 0:
             where[key] = chance.choice(ABSURD)
         case 1:
@@ -104,6 +108,8 @@ def _set(row: Row, among: Any, chance: random.Random) -> str:
         case 3 if isinstance(where, dict):
             del where[key]
             return f"without {key}"
+        case 4 if isinstance(old, str):
+            where[key] = chance.choice([at[one] for at, one in places(row) if _is_text(at[one])])
         case _:
             where[key] = chance.choice(like or ABSURD)
     return f"{key} = {str(where[key])[:60]}"

@@ -16,7 +16,11 @@ import pytest
 from tests.cli.command import assert_one_line, command
 from tests.readings import Readers
 from tests.signed import Row, alter, read_rows, signed, signed_manifest
+from zerosim.analysis.frames.cuts import NotShown
+from zerosim.base.errors import ConfigError, TraceError
 from zerosim.schema.rows import MANIFEST_NAME
+from zerosim.schema.strategies import Strategy
+from zerosim.systems.registry import understood
 
 TRACES = Path(__file__).parents[2] / "lessons" / "traces"
 KINDS = (
@@ -168,3 +172,55 @@ def test_strategies_that_are_not_in_force_cut_nothing(tmp_path):
     folder = every(tmp_path, "parallel/tensor-parallel", "strategy", iteration=10**6)
     answer = command("export", folder, "--html", tmp_path / "x.html")
     assert (answer.code, answer.err) == (0, "")
+
+
+def _layout_of_three(strategy):
+    changed = strategy["bundles"][0]["options"]
+    changed["output_layout"], changed["made_layout"] = "shard 2x", "partial"
+
+
+PASSED = [(kind(), kind) for kind in (ConfigError, NotShown, OSError)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "words"),
+    [
+        ("profiles/ddp", lambda one: one.update(ranks=[0, 2]), "a call of rank 1 is one of ranks"),
+        ("parallel/tensor-parallel", _layout_of_three, "invalid literal for int() with base 10"),
+    ],
+    ids=["ddp", "tensor parallel"],
+)
+def test_strategies_that_contradict_themselves_are_refused_by_their_system(
+    tmp_path, kind, change, words
+):
+    folder = _with_strategies(tmp_path, kind, change)
+    assert_one_line(command("verify", folder), "contradicts itself", words)
+
+
+@pytest.mark.parametrize(
+    ("error", "becomes"),
+    [(IndexError("of a list"), TraceError), (ZeroDivisionError(), TraceError), *PASSED],
+)
+def test_what_a_system_does_not_understand_is_an_error_in_the_trace(error, becomes):
+    strategies = [Strategy(system="S", name="model", ranks=(0,))]
+    with pytest.raises(becomes) as caught, understood(strategies):
+        raise error
+    assert (becomes is TraceError) == ("S 'model' contradicts itself" in str(caught.value))
+
+
+def test_a_strategy_has_each_rank_once(tmp_path):
+    folder = _with_strategies(tmp_path, "profiles/fsdp2", lambda one: one.update(ranks=[0, 2, 0]))
+    assert_one_line(command("verify", folder), "strategy 'MLP' has a rank twice")
+
+
+def _with_strategies(tmp_path, kind, change):
+    """A trace whose strategies were changed."""
+    folder = tmp_path / "t"
+    shutil.copytree(TRACES / kind, folder)
+    for path in folder.glob("rank-*.jsonl"):
+        rows = read_rows(path)
+        for row in rows:
+            if row["row"] == "strategy":
+                change(row)
+        path.write_text(signed(rows))
+    return folder

@@ -96,6 +96,16 @@ def test_a_changed_law_flips_the_verdict(tmp_path):
     assert report.headline.startswith("DDP sends nothing a step, where 2Ψ(N-1)/N was planned.")
 
 
+def test_an_iteration_before_a_second_model_is_shown(tmp_path):
+    """The claims are those of the last iteration, which has a law more."""
+    second = replace(ddp(2, parameter("v", 6)), name="second", iteration=1)
+    trace = Program(DDP, second).write(tmp_path)
+    assert [len(verify(trace, iteration).systems) for iteration in (0, 1)] == [1, 2]
+    claims = [one.id for one in verify(trace, 1).verdicts]
+    assert [one.id for one in verify(trace, 0).verdicts] == claims
+    assert {"law-0", "law-1"} <= set(claims)
+
+
 @pytest.mark.parametrize("ranks", [(0,), (0, 1)], ids=["on one rank", "on both"])
 def test_a_planned_call_that_is_missing(tmp_path, ranks):
     program = Program(FSDP2)

@@ -309,6 +309,8 @@ def _allocations(allocations: Allocations, _: int) -> None:
 
 
 def _strategy(strategy: Strategy, _: int) -> None:
+    if len(set(strategy.ranks)) < len(strategy.ranks):
+        raise ValueError(f"strategy {strategy.name!r} has a rank twice")
     _require_plain("an option", strategy.options)
     for bundle in strategy.bundles:
         _require_plain("an option", bundle.options)

@@ -14,7 +14,8 @@ Other packages bring systems as entry points of the group `zerosim.systems` (doc
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -23,8 +24,9 @@ from importlib.metadata import entry_points
 from importlib.util import find_spec
 from types import ModuleType
 
-from zerosim.base.errors import EnvironmentFault
+from zerosim.base.errors import EnvironmentFault, TraceError, ZerosimError, first_line
 from zerosim.schema.memory import Role
+from zerosim.schema.strategies import Strategy
 
 GROUP = "zerosim.systems"
 """The group of entry points."""
@@ -131,3 +133,25 @@ def reader_of(names: Collection[str], part: str) -> ModuleType | None:
         if module is not None and frozenset(names) - {name} in module.BESIDE:
             return module
     return None
+
+
+@contextmanager
+def understood(strategies: Iterable[Strategy]) -> Iterator[None]:
+    """Ask a system about its strategies inside.
+
+    Their options are plain values that only the system understands, so no check at loading can
+    know which of them contradict each other: the system's own part finds out.
+
+    Raises:
+        TraceError: it does not understand them.
+    """
+    try:
+        yield
+    except ZerosimError:
+        raise
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        names = " and ".join(f"{one.system} {one.name!r}" for one in strategies)
+        raise TraceError(
+            f"what the trace says of {names} contradicts itself ({first_line(error)}): expected "
+            "rows `strategy` as `zerosim trace` writes them; record it again"
+        ) from error

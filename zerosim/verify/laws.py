@@ -30,6 +30,13 @@ step.
 """
 
 
+def laws_of(one: Checked) -> tuple[SystemLaw, ...]:
+    """The law of each strategy of the first rank in a step."""
+    first = one.step.ranks[0]
+    overhead = overhead_of(first)
+    return tuple(law_of(one, place, overhead) for place in range(len(first.plans)))
+
+
 def law_of(one: Checked, place: int, overhead: Sequence[CauseBytes]) -> SystemLaw:
     """One strategy's law.
 

@@ -38,7 +38,7 @@ from zerosim.verify.claims import (
     wire_verdict,
 )
 from zerosim.verify.interfaces import interface_rows
-from zerosim.verify.laws import causes_to_wire, law_of, overhead_of
+from zerosim.verify.laws import causes_to_wire, laws_of, overhead_of
 from zerosim.verify.link_verdicts import Rows, between_nodes_verdict, interface_verdict
 from zerosim.verify.links import link_rows, measure_links
 from zerosim.verify.measure import algorithm_of, backend_of
@@ -92,11 +92,11 @@ def report_on(trace: Trace, checked: Sequence[Checked], shown: int) -> Report:
     one = next(one for one in checked if one.step.iteration == shown)
     first = one.step.ranks[0]
     overhead = overhead_of(first)
-    systems = tuple(law_of(one, place, overhead) for place in range(len(first.plans)))
+    systems = laws_of(one)
     algorithm = algorithm_of(trace)
     links = _links(trace, checked)
     interfaces = interface_rows(trace)
-    verdicts = tuple(_verdicts(trace, checked, shown, systems, links, interfaces))
+    verdicts = tuple(_verdicts(trace, checked, shown, links, interfaces))
     holds, answer = _answer(trace, one, systems, overhead, verdicts)
     if _zero(first) is None and one.step.is_told and first.plans:
         answer = headline.with_others(answer, *_most_beside(checked, one))
@@ -202,13 +202,13 @@ def _verdicts(
     trace: Trace,
     checked: Sequence[Checked],
     shown: int,
-    systems: Sequence[SystemLaw],
     links: Rows,
     interfaces: Sequence[InterfaceBytes],
 ) -> Iterator[Verdict]:
     one = next(one for one in checked if one.step.iteration == shown)
     first = one.step.ranks[0]
-    zero, claimed = _zero(first), list(claim_verdicts(checked, systems))
+    # what is claimed of all iterations is of the strategies in force in the last one
+    zero, claimed = _zero(first), list(claim_verdicts(checked, laws_of(checked[-1])))
     if not one.step.is_told:
         yield from operator_verdicts(trace)
     else:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 
 from zerosim.analysis.frames.layout import FROZEN, Calls, Division
+from zerosim.base.errors import ZerosimError
 from zerosim.schema.manifest import BucketLayout, Segment, UnitLayout
 from zerosim.schema.strategies import Bundle, Parameter, Strategy
 from zerosim.systems.registry import Axis, axis_of
@@ -31,7 +32,7 @@ CUT, WHOLE, SUMMED_LATE, WHOLE_GRADIENT = "cut", "whole", "whole, summed late", 
 """Sorts of parameters if ranks compute layers together."""
 
 
-class NotShown(ValueError):
+class NotShown(ZerosimError):
     """The contents of a program's ranks are not known well enough to be shown; with the reason."""
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from zerosim.analysis.frames.cuts import Cutting, NotShown, ProgramUnits, along
 from zerosim.analysis.frames.stages import read_stages, require_stages
 from zerosim.schema.strategies import Strategy
-from zerosim.systems.registry import Axis, reader_of
+from zerosim.systems.registry import Axis, reader_of, understood
 
 
 def program_of(
@@ -23,6 +23,7 @@ def program_of(
 
     Raises:
         NotShown: the contents of the ranks are unknown.
+        TraceError: what the trace says of a system contradicts itself.
     """
     by_rank = {rank: {one.system: one for one in of_rank} for rank, of_rank in held.items()}
     systems = next(iter(by_rank.values()))
@@ -45,7 +46,8 @@ def _read(
     if part is None:
         names = " and ".join(str(one) for one in made.systems)
         raise NotShown(f"what each rank holds of a unit is not shown for {names}")
-    found: ProgramUnits = part.read(made)
+    with understood(made.systems.values()):
+        found: ProgramUnits = part.read(made)
     return found
 
 

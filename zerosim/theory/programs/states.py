@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from zerosim.base.quantities import format_exact
 from zerosim.schema.memory import MOMENTS, OPTIMIZER_STATES, Role
 from zerosim.schema.strategies import Parameter, Strategy
-from zerosim.systems.registry import reader_of
+from zerosim.systems.registry import reader_of, understood
 from zerosim.theory.causes import Cause
 from zerosim.theory.model_states import FP32_BYTES, Kept, ModelStates
 from zerosim.theory.programs.options import (
@@ -172,7 +172,10 @@ def _kept_by(asked: AskedStates) -> KeptParts | None:
     """From the system that handles itself beside the others; None if none does."""
     part = reader_of(asked.own, "states")
     keeps: Callable[[AskedStates], KeptParts | None] | None = None if part is None else part.keeps
-    return None if keeps is None else keeps(asked)
+    if keeps is None:
+        return None
+    with understood(asked.own.values()):
+        return keeps(asked)
 
 
 def with_gradients(strategy: Strategy, name: str, part: Divided) -> Divided:

@@ -13,7 +13,7 @@ from zerosim.base.errors import UnplannedError
 from zerosim.base.quantities import PSI
 from zerosim.schema.events import Phase
 from zerosim.schema.strategies import HAND_WRITTEN, Strategy
-from zerosim.systems.registry import Axis, System, axis_of, find
+from zerosim.systems.registry import Axis, System, axis_of, find, understood
 from zerosim.theory.programs.parts import local_parameters
 from zerosim.theory.programs.plan import Plan
 from zerosim.theory.wording import said
@@ -118,6 +118,7 @@ def plan_step(
 
     Raises:
         ConfigError: an option or a dtype is not known.
+        TraceError: what the trace says of a system contradicts itself.
         UnplannedError: a system is not installed here.
     """
     mine = [steps for steps in held[rank] if any(len(one.ranks) > 1 for one in steps)]
@@ -162,7 +163,14 @@ def _system(strategy: Strategy) -> System | None:
 def _plan(system: System, asked: StrategyStep) -> Plan | None:
     part = system.part("plan")
     plan: Callable[[StrategyStep], Plan] | None = None if part is None else part.plan
-    return None if plan is None else plan(asked)
+    if plan is None:
+        return None
+    with understood(asked.steps):
+        made = plan(asked)
+        for call in made.calls if made is not None else ():
+            if call.ranks and asked.rank not in call.ranks:
+                raise ValueError(f"a call of rank {asked.rank} is one of ranks {call.ranks}")
+    return made
 
 
 def _of_what_is_left(plan: Plan) -> Plan:

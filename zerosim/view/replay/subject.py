@@ -23,7 +23,7 @@ from zerosim.analysis.frames.stages import stages_of
 from zerosim.analysis.graph import EventGraph, build_graph
 from zerosim.analysis.graph.phases import late_updates
 from zerosim.base.config import EngineConfig
-from zerosim.base.errors import ConfigError
+from zerosim.base.errors import ConfigError, TraceError
 from zerosim.base.language import fill
 from zerosim.record import MatchedCollective, Trace, left_out
 from zerosim.record.judged import read_judged
@@ -200,7 +200,7 @@ class Subject:
                 )
                 for number in range(num_micro_steps)
             )
-        except (NotShown, ConfigError) as error:
+        except (NotShown, ConfigError, TraceError) as error:
             self.notes.append(str(error))
             return None
 
