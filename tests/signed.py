@@ -6,6 +6,7 @@ import json
 import random
 import zlib
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -111,5 +112,5 @@ def _set(row: Row, among: Any, chance: random.Random) -> str:
         case 4 if isinstance(old, str):
             where[key] = chance.choice([at[one] for at, one in places(row) if _is_text(at[one])])
         case _:
-            where[key] = chance.choice(like or ABSURD)
+            where[key] = deepcopy(chance.choice(like or ABSURD))  # it may hold the place itself
     return f"{key} = {str(where[key])[:60]}"

@@ -224,3 +224,8 @@ def _with_strategies(tmp_path, kind, change):
                 change(row)
         path.write_text(signed(rows))
     return folder
+
+
+def test_a_group_of_more_ranks_than_were_recorded(tmp_path):
+    folder = every(tmp_path, "inside/stage-1", "group", ranks=[*range(8)])
+    assert command("verify", folder).code in (0, 1)

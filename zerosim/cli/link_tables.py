@@ -80,16 +80,17 @@ def _links_table(report: Report) -> Table:
             before = link.value
             call = {"purpose": term(row.purpose), "op": term(row.op or "")}
             what = said("places.call", phase=term(row.phase), **call)
-            table.add_row(name, what, *_ranges([row], report.num_ranks))
-        table.add_row("", said("common.total"), *_ranges(rows, report.num_ranks), style="bold")
+            table.add_row(name, what, *_ranges([row]))
+        table.add_row("", said("common.total"), *_ranges(rows), style="bold")
         unit = report.num_parameters * report.element_bytes
         table.add_row("", said("places.of_all", psi=PSI), *_sums(rows, unit))
     return table
 
 
-def _ranges(rows: Sequence[LedgerRow], num_ranks: int) -> list[str]:
+def _ranges(rows: Sequence[LedgerRow]) -> list[str]:
+    cells = list(zip(*(row.sent for row in rows), strict=True))  # of each rank that was recorded
     return [
-        number_range([total((row.sent[rank] for row in rows), ledger) for rank in range(num_ranks)])
+        number_range([total(mine, ledger) for mine in cells])
         for ledger in ("theory", "trace", "kernel")
     ]
 

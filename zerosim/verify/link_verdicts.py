@@ -39,10 +39,11 @@ def between_nodes_verdict(checked: Sequence[Checked], rows: Rows) -> Verdict:
     law = node_law(workload)
     of_node = ranks_of_node(workload, 0)
     sent = sum(
-        row.sent[rank].trace
+        cell.trace
         for row in rows[last.iteration]
         if row.link is Link.NETWORK
-        for rank in of_node
+        for cell in row.sent
+        if cell.rank in of_node
     )
     unit = workload.num_parameters * workload.element_bytes
     measured = f"{format_exact_bytes(sent)} = {format_decimal(Fraction(sent, unit), 3)} {PSI}"
