@@ -50,7 +50,7 @@ def _copies_table(report: Report) -> Table:
             number_range([cell.kernel for cell in row.sent]),
         )
     table.add_section()
-    ranks = range(report.num_ranks)
+    ranks = range(len(report.wires))
     for link in counters(report):
         totals = [
             number_range([report.total(ledger, rank, link) for rank in ranks])
