@@ -49,6 +49,7 @@ from zerosim.theory.transformer import (
     Computing,
     LayerCut,
 )
+from zerosim.theory.wording import said
 from zerosim.theory.workload import Workload
 from zerosim.theory.zero_states import zero_states
 
@@ -57,28 +58,55 @@ _KORTHIKANTI = "Korthikanti et al., arXiv 2205.05198, section 4"
 _RESIDENT = "ZeRO, arXiv 1910.02054, sections 5.2 and 5.3"
 _BUFFERS = "ZeRO, arXiv 1910.02054, section 6.2"
 _PLUS = "ZeRO++, arXiv 2306.10209, section 3.2"
-_ASSUMED = "an assumption: nothing measured it"
 _OWN = "zerosim.train.models, next_byte_loss"
 LOG_PROBABILITIES, MADE_AGAIN = "log-probabilities", "a block made again"
 """Parts of a moment, by name."""
-_ENGINE = "zerosim's update: a unit's gradient in fp32"
+
+
+@dataclass(frozen=True, slots=True)
+class _InWords:
+    """What is said when somebody reads it, in the language of then: parts are kept for long."""
+
+    key: str
+    fields: tuple[tuple[str, object], ...] = ()
+
+    def __str__(self) -> str:
+        return said(self.key, **dict(self.fields))
+
+
+def _words(key: str, **fields: object) -> _InWords:
+    return _InWords(key, tuple(fields.items()))
+
+
+_ASSUMED = _words("footprint.assumed")
+_ENGINE = _words("footprint.engine")
 
 
 @dataclass(frozen=True, slots=True)
 class FootprintPart:
-    """A part of the memory.
+    """A part of a rank's memory at one moment.
 
     Attributes:
+        law: in symbols, or words that have some.
+        cited: source of the law.
         role: its role in a run's memory; None if no run attributes it to a role.
-        formula: in symbols.
-        source: source of the formula.
     """
 
     name: str
     bytes: int
-    formula: str
-    source: str
+    law: str | _InWords
+    cited: str | _InWords
     role: Role | None = None
+
+    @property
+    def formula(self) -> str:
+        """The law, as it is read."""
+        return str(self.law)
+
+    @property
+    def source(self) -> str:
+        """Its source, as it is read."""
+        return str(self.cited)
 
 
 @dataclass(frozen=True)
@@ -118,7 +146,7 @@ def peak(layout: Layout, margin: Fraction = Fraction(0)) -> Footprint:
     assert most is not None, "a rank has moments"
     if not margin:
         return most.footprint()
-    words = f"{float(100 * margin):g} % of the rest"
+    words = _words("footprint.of_the_rest", percent=f"{float(100 * margin):g}")
     left_out = size * margin.numerator // margin.denominator
     return most.footprint(FootprintPart("margin for what no law counts", left_out, words, _ASSUMED))
 
@@ -187,9 +215,7 @@ def _together(one: _States, other: _States) -> _States:
     """Of two groups of units."""
 
     def both(mine: FootprintPart, theirs: FootprintPart) -> FootprintPart:
-        return FootprintPart(
-            mine.name, mine.bytes + theirs.bytes, mine.formula, mine.source, mine.role
-        )
+        return FootprintPart(mine.name, mine.bytes + theirs.bytes, mine.law, mine.cited, mine.role)
 
     return _States(
         tuple(both(*pair) for pair in zip(one.kept, other.kept, strict=True)),
@@ -224,7 +250,8 @@ def _activations(
     shape, cut = computing.shape, computing.cut
     is_full = keeping.recompute is Recompute.FULL
     sequence = f"/{cut.between}" if cut.between > 1 else ""
-    words = formula(shape, keeping, sequence if is_full else _cut_words(cut))
+    inside = "" if is_full else _inside(cut)
+    symbols = formula(shape, keeping, sequence if is_full else _cut_symbols(cut))
     total: Fraction | int = 0
     blocks: Fraction | int = 0
     for kind, count in kinds:
@@ -235,14 +262,16 @@ def _activations(
     name, role = "activations", Role.ACTIVATIONS
     if is_full:
         name, role = "activation checkpoints", Role.CHECKPOINTS
-    kept = FootprintPart(name, int(total), f"{words} of {_blocks(blocks)}", _KORTHIKANTI, role)
+    law = _of_blocks(symbols, inside, blocks)
+    kept = FootprintPart(name, int(total), law, _KORTHIKANTI, role)
     if not made_again or keeping.recompute not in (Recompute.FULL, Recompute.OPERATORS):
         return (kept,)
     again = KeptActivations(Recompute.NONE, keeping.has_scores, keeping.has_dropout)
     largest = max(block_bytes(computing, again, kind) for kind, _ in kinds)
     size = largest + statistics_bytes(computing)
-    words = f"{formula(shape, again, _cut_words(cut))} of one block"
-    return (kept, FootprintPart(MADE_AGAIN, size, words, _KORTHIKANTI, Role.ACTIVATIONS))
+    symbols = formula(shape, again, _cut_symbols(cut))
+    law = _words("footprint.of_one_block", symbols=symbols, inside=_inside(cut))
+    return (kept, FootprintPart(MADE_AGAIN, size, law, _KORTHIKANTI, Role.ACTIVATIONS))
 
 
 @lru_cache(maxsize=1024)
@@ -262,14 +291,22 @@ def _scores(computing: Computing) -> tuple[FootprintPart, ...]:
     )
 
 
-def _blocks(count: Fraction | int) -> str:
-    return "1 block" if count == 1 else f"{float(count):g} blocks"
+def _of_blocks(symbols: str, inside: str | _InWords, count: Fraction | int) -> _InWords:
+    if count == 1:
+        return _words("footprint.of_1_block", symbols=symbols, inside=inside)
+    blocks = f"{float(count):g}"
+    return _words("footprint.of_blocks", symbols=symbols, inside=inside, count=blocks)
 
 
-def _cut_words(cut: LayerCut) -> str:
-    if cut.tensor == 1:
+def _cut_symbols(cut: LayerCut) -> str:
+    return f"/{cut.tensor}" if cut.tensor > 1 and cut.sequence else ""
+
+
+def _inside(cut: LayerCut) -> str | _InWords:
+    """What is left whole between blocks."""
+    if cut.tensor == 1 or cut.sequence:
         return ""
-    return f"/{cut.tensor}" if cut.sequence else f", inside of blocks /{cut.tensor}"
+    return _words("footprint.inside", parts=cut.tensor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +349,7 @@ def _stage_units(
 def _units_gathered(workload: Workload, pieces: tuple[AlikeUnits, ...]) -> Iterable[FootprintPart]:
     if workload.config.stage == 3:
         size = _most_gathered(few_blocks(workload, pieces))
-        words = f"2 bytes a parameter of a unit and {workload.config.prefetch} ahead"
+        words = _words("footprint.ahead", ahead=workload.config.prefetch)
         yield FootprintPart("gathered parameters", size, words, _RESIDENT, Role.GATHERED)
 
 
@@ -378,8 +415,10 @@ class _StageRank:
         found += [*self._activations(kept), *_scores(self._computing), *units.secondary]
         root = units.whole.get(ROOT, 0)
         if root and self._config.stage == 3:
-            words = ("gathered parameters", root, "of the root", _RESIDENT, Role.GATHERED)
-            found.append(FootprintPart(*words))
+            words = _words("footprint.of_the_root")
+            found.append(
+                FootprintPart("gathered parameters", root, words, _RESIDENT, Role.GATHERED)
+            )
         return found
 
     def _at_last_block(self, kept: Fraction | int) -> list[FootprintPart]:
@@ -389,7 +428,7 @@ class _StageRank:
             found.append(units.states.gradients)
         if self._config.stage > 1:
             last = max(units.whole[HEAD], block) if HEAD in self._names else block
-            found.append(self._whole_gradients(last + block, "of two units"))
+            found.append(self._whole_gradients(last + block))
         found += self._activations(kept, made_again=True)
         return [*found, *units.gathered, *self._on_their_way(), *units.secondary]
 
@@ -399,7 +438,7 @@ class _StageRank:
         if self._config.stage > 1:
             first = units.whole[EMBEDDING] if EMBEDDING in self._names else block
             first += units.whole.get(ROOT, 0)
-            found.append(self._whole_gradients(first + block, "of two units"))
+            found.append(self._whole_gradients(first + block))
         found += self._activations(None, made_again=True)
         return [*found, *units.gathered, *self._on_their_way(), *units.secondary]
 
@@ -409,7 +448,7 @@ class _StageRank:
         if self._config.offloads_optimizer:
             return found
         part = shard_elements(units.largest, self._layout.shards if self._config.stage else 1)
-        words = "4 bytes of the largest unit" + ("/N" if self._config.stage else "")
+        words = _words("footprint.of_the_largest", part="/N" if self._config.stage else "")
         return [
             *found,
             FootprintPart("gradients in fp32", FP32_BYTES * part, words, _ENGINE),
@@ -423,12 +462,11 @@ class _StageRank:
         """Whether a micro-batch begins with gradients: of earlier ones, or in persistent memory."""
         return self._config.accumulate > 1 or self._config.stage < 2
 
-    def _whole_gradients(self, size: int, of: str) -> FootprintPart:
-        bucket = self._config.bucket_elements
-        words = f"2 bytes a parameter {of}"
+    def _whole_gradients(self, size: int) -> FootprintPart:
+        bucket, words = self._config.bucket_elements, _words("footprint.of_two_units")
         if bucket:
             size += NUM_BUFFERS * bucket * self._config.dtype.element_bytes
-            words += " and of 2 buckets"
+            words = _words("footprint.of_two_units_and_buckets")
         return FootprintPart("whole gradients", size, words, _RESIDENT, Role.GRADIENTS)
 
     def _on_their_way(self) -> tuple[FootprintPart, ...]:
@@ -436,7 +474,8 @@ class _StageRank:
         if bucket is None or self._layout.data == 1:
             return ()
         size = NUM_BUFFERS * bucket * self._config.dtype.element_bytes
-        return (FootprintPart("buckets on their way", size, "2 buckets", _BUFFERS, Role.BUFFERS),)
+        words = _words("footprint.two_buckets")
+        return (FootprintPart("buckets on their way", size, words, _BUFFERS, Role.BUFFERS),)
 
     def _activations(
         self, micro_batches: Fraction | int | None, *, made_again: bool = False
