@@ -24,7 +24,7 @@ from typing import NamedTuple
 from zerosim.base.tiers import Tier
 from zerosim.schema.memory import MODEL_STATES, Role
 from zerosim.theory.layout import FIRST, LAST, Layout, few_blocks
-from zerosim.theory.model_states import FP32_BYTES
+from zerosim.theory.model_states import FP32_BYTES, ModelStates
 from zerosim.theory.partition import shard_elements
 from zerosim.theory.residency import NUM_BUFFERS, most_gathered_bytes, secondary_bytes, whole_bytes
 from zerosim.theory.saved import (
@@ -74,6 +74,18 @@ class _InWords:
         return said(self.key, **dict(self.fields))
 
 
+@dataclass(frozen=True, slots=True)
+class _LawOfRole:
+    """What model states keep of a role, worked out when somebody reads it."""
+
+    states: ModelStates
+    role: Role
+
+    def __str__(self) -> str:
+        laws = self.states.role_laws(Tier.DEVICE)
+        return next((law.words for law in laws if law.role is self.role), "")
+
+
 def _words(key: str, **fields: object) -> _InWords:
     return _InWords(key, tuple(fields.items()))
 
@@ -94,7 +106,7 @@ class FootprintPart:
 
     name: str
     bytes: int
-    law: str | _InWords
+    law: str | _InWords | _LawOfRole
     cited: str | _InWords
     role: Role | None = None
 
@@ -201,10 +213,9 @@ def _states(workload: Workload, times: tuple[int, ...]) -> _States:
     for tier in states.tiers:
         for (role, unit), size in states.bytes(tier).items():
             found[tier][role] = found[tier].get(role, 0) + size * count[unit]
-    laws = {law.role: law.words for law in states.role_laws(Tier.DEVICE)}
     device, host, disk = found[Tier.DEVICE], found[Tier.HOST], found[Tier.DISK]
     parts = {
-        role: FootprintPart(role, device.get(role, 0), laws.get(role, ""), _ZERO, role)
+        role: FootprintPart(role, device.get(role, 0), _LawOfRole(states, role), _ZERO, role)
         for role in MODEL_STATES
     }
     gradients = parts.pop(Role.GRADIENTS)
