@@ -134,7 +134,7 @@ class Prices:
         self._units: dict[object, tuple[UnitPrices, ...]] = {}
         self._each: dict[object, UnitPrices] = {}
         self.moved: dict[object, _MovedPrices] = {}
-        self._once: dict[tuple[object, ...], tuple[object, ...]] = {}
+        self._numbers: dict[object, int] = {}
         self._made_again: dict[object, float] = {}
         self._planned: dict[Workload, dict[_Why, list[Movement]]] = {}
         self.algorithm = Algorithm.NCCL if machine.generation else Algorithm.GLOO
@@ -179,11 +179,11 @@ class Prices:
             layout.replicas,
             layout.ranks_per_node or layout.num_ranks,
         )
-        of_states = self._once.setdefault(of_states, of_states)
-        asked = (id(of_states), layout.computing, layout.recompute)
+        number = self._numbers.setdefault(of_states, len(self._numbers))
+        asked = (number, layout.computing, layout.recompute)
         found = self._units.get((asked, workload))
         if found is None:
-            pricing, units = _Pricing(self, layout, place, id(of_states)), []
+            pricing, units = _Pricing(self, layout, place, number), []
             for one in workload.units:  # a block is the same on each stage
                 unit = self._each.get((asked, one))
                 if unit is None:
@@ -257,6 +257,7 @@ class _Pricing:
     """Of one layout."""
 
     def __init__(self, prices: Prices, layout: Layout, place: str, of_states: int) -> None:
+        """`of_states`: a number that layouts have in common whose states move alike."""
         self._prices, self._layout, self._of_states = prices, layout, of_states
         self._place, self._size = place, layout.ranks_per_node or layout.num_ranks
         experts = layout.experts(place)
