@@ -59,8 +59,8 @@ def make_plan_api(workbench: Workbench) -> Blueprint:
         if not can_record():
             raise ConfigError(SITE("plan.no_torch"))
         asked = MultiDict(parse_qsl(query.removeprefix("?"), keep_blank_values=True))
-        words = plan.command_at(asked)
-        return _plain(workbench, workbench.simulate(_RUN, words)), HTTPStatus.ACCEPTED
+        words, model = plan.command_at(asked)
+        return _plain(workbench, workbench.simulate(_RUN, words, model)), HTTPStatus.ACCEPTED
 
     @api.get(f"{_SIMULATE}/<ticket>")
     @_answered

@@ -26,6 +26,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from zerosim.base.config.huggingface import FILE
 from zerosim.base.errors import ConfigError, RunError, ZerosimError, first_line
 from zerosim.dashboards import trial
 from zerosim.dashboards.shelf import Shelf
@@ -63,6 +64,7 @@ class WorkbenchJob:
         runs: by name; a puzzle's is that of the puzzle.
         changes: options besides those of the runs' settings; for a layout all words of the command.
         program: the program to check; None for others.
+        model: a configuration that the words of a command call `FILE`; "" if they name a model.
         tried: the outcome of the program; None before that.
         problem: why it failed, in one line.
         seconds: time since its start, or its duration.
@@ -74,6 +76,7 @@ class WorkbenchJob:
     runs: tuple[str, ...]
     changes: tuple[str, ...] = ()
     program: str | None = None
+    model: str = ""
     tried: TrialResult | None = None
     state: State = State.WAITING
     problem: str = ""
@@ -137,16 +140,24 @@ class Workbench:
         """
         return self._submit(f"puzzles/{puzzle}", [puzzle], (), program)
 
-    def simulate(self, run: str, words: Sequence[str]) -> WorkbenchJob:
+    def simulate(self, run: str, words: Sequence[str], model: str = "") -> WorkbenchJob:
         """Simulate a layout as soon as it is its turn; `words` are those of the command.
+
+        Args:
+            model: a configuration that they call `FILE`.
 
         Raises:
             ConfigError: too many wait already.
         """
-        return self._submit(PLAN, [run], words, None)
+        return self._submit(PLAN, [run], words, None, model)
 
     def _submit(
-        self, page: str, runs: Sequence[str], changes: Sequence[str], program: str | None
+        self,
+        page: str,
+        runs: Sequence[str],
+        changes: Sequence[str],
+        program: str | None,
+        model: str = "",
     ) -> WorkbenchJob:
         """Let it wait for its turn.
 
@@ -166,6 +177,7 @@ class Workbench:
                 runs=tuple(runs),
                 changes=tuple(changes),
                 program=program,
+                model=model,
                 folders=folders,
             )
             try:
@@ -251,6 +263,9 @@ class Workbench:
         if job.program is not None:
             trial.put(own, job.program)
             plain, deadline_s = {"puzzle": job.runs[0]}, max(deadline_s, trial.LONGEST_S)
+        if job.model:
+            own.mkdir(parents=True, exist_ok=True)
+            (own / FILE).write_text(job.model, encoding="utf-8")
         with tempfile.TemporaryFile() as said:
             with self._lock:
                 if self._is_closed:
@@ -318,12 +333,15 @@ def simulate(runs: Sequence[str], folder: Path, words: Sequence[str]) -> None:
     """Do a layout dry.
 
     Args:
+        folder: it may have the configuration of a model, as `FILE`.
         words: the command's arguments, without `zerosim` and its output folder.
 
     Raises:
         RunError: it failed; with its output.
     """
     (run,) = runs
+    model = folder / FILE
+    words = [str(model) if word == FILE and model.is_file() else word for word in words]
     done = subprocess.run(  # noqa: S603 - our own program
         [sys.executable, "-m", "zerosim", *words, "--out", str(folder / run)],
         capture_output=True,

@@ -145,8 +145,11 @@ def _beside(asked: PlanAddress, plan: LayoutSearch) -> LayoutSearch:
         return narrowed(_plan(_question(asked), fixed.recompute, spoken()), fixed)
 
 
-def command_at(query: Mapping[str, str]) -> tuple[str, ...]:
+def command_at(query: Mapping[str, str]) -> tuple[tuple[str, ...], str]:
     """The words of the command that simulates the layout at an address, without `zerosim`.
+
+    Returns:
+        The words, and the configuration that they call `FILE`; "" if they name a model.
 
     Raises:
         ConfigError: there is no plan, no such command, or it is too large for a server.
@@ -156,7 +159,7 @@ def command_at(query: Mapping[str, str]) -> tuple[str, ...]:
         raise ConfigError(found.problem)
     if problem := found.shown.no_command or found.shown.too_large:
         raise ConfigError(SITE("plan.it_is_not_simulated_here", why=problem))
-    return tuple(found.shown.command.split()[1:])
+    return tuple(found.shown.command.split()[1:]), asked_at(query).own
 
 
 def typed(query: Mapping[str, str], gpus: str, tokens: str) -> str:

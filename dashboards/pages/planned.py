@@ -190,7 +190,7 @@ def shown_of(
         grid=grid,
         command=command,
         no_command=reason,
-        too_large=SITE("plan.own_model_here") if asked.own else _too_large(layout),
+        too_large=_too_large(layout),
         dry=dry_of(one) if command else "",
         deepspeed="" if keys is None else json.dumps(keys, indent=2),
         calls=torch_calls(layout) or "",

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from zerosim.base.config.huggingface import architecture, essential
+from zerosim.base.config.model import trained_shape
 from zerosim.base.config.shapes import LlamaConfig, parameters_of, shape_of
 from zerosim.base.errors import ConfigError
 from zerosim.theory.saved import KeptActivations, Recompute, block_bytes
@@ -38,11 +39,16 @@ def test_parameters_are_those_of_transformers_here(name):
 
 
 def test_active_parameters_are_what_cards_say():
-    """12.9 B (Mixtral), 3.3 B (Qwen3-30B-A3B), 37 B (DeepSeek-V3), as their cards round them."""
+    """12.9 B (Mixtral), 3.3 B (Qwen3-30B-A3B), 37 B (DeepSeek-V3), 6.6 B (Phi-3.5-MoE), 1.3 B
+    (OLMoE), 3.6 B (gpt-oss-20b, which leaves its embedding out), as their cards round them.
+    """
     for name, billions in (
         ("mistralai/Mixtral-8x7B-v0.1", 12.9),
         ("Qwen/Qwen3-30B-A3B", 3.35),
         ("deepseek-ai/DeepSeek-V3", 37.55),
+        ("microsoft/Phi-3.5-MoE-instruct", 6.64),
+        ("allenai/OLMoE-1B-7B-0924", 1.28),
+        ("openai/gpt-oss-20b", 3.61 + 0.579),
     ):
         shape = architecture(MODELS[name]["config"])
         active = parameters_of(shape, active=True)
@@ -105,6 +111,35 @@ def test_windows_are_in_the_operations():
 def test_what_is_wrong_is_said(values, said):
     with pytest.raises(ConfigError, match=said):
         architecture(values)
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value", "said"),
+    [
+        ("microsoft/phi-2", "qk_layernorm", True, "expected false"),
+        ("CohereForAI/c4ai-command-r7b-12-2024", "use_parallel_block", False, "expected true"),
+        ("stabilityai/stablelm-2-1_6b", "use_parallel_residual", True, "expected false"),
+    ],
+)
+def test_a_design_that_is_not_the_familys_is_refused(name, key, value, said):
+    with pytest.raises(ConfigError, match=f"{key} is .*: {said}"):
+        architecture({**MODELS[name]["config"], key: value})
+
+
+def test_layers_without_rotary_positions_are_a_kind_of_their_own():
+    """A quarter of SmolLM3's layers; those of Command-R7B that read all tokens. Neither trains."""
+    for name, window in (
+        ("HuggingFaceTB/SmolLM3-3B", ()),
+        ("CohereForAI/c4ai-command-r7b-12-2024", (4096,)),
+    ):
+        shape = architecture(MODELS[name]["config"])
+        rotary, without = shape.blocks
+        assert rotary.layers == 3 * without.layers
+        assert (rotary.has_rotary, without.has_rotary) == (True, False)
+        assert tuple(tokens for tokens, _ in rotary.windows) == window
+        assert without.windows == ()
+        with pytest.raises(ConfigError, match="2 kinds of blocks"):
+            trained_shape(shape, name)
 
 
 def test_heads_that_do_not_divide_are_refused():

@@ -13,6 +13,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from math import inf, log
 from pathlib import Path
 from statistics import median
@@ -38,6 +39,15 @@ _ROUNDED = 0.01
 """What the constants in files are rounded by."""
 _FIRST, _CLOSE = 0.2, 0.001
 """How far a constant is moved at first, and at last."""
+
+
+class RowKind(StrEnum):
+    """How a run divided its training; each row is of one kind."""
+
+    SHARDED = "FSDP, ZeRO, DDP"
+    MEGATRON = "Megatron's tensor and pipeline parallel ranks"
+    SHARDED_TENSOR = "FSDP with tensor parallel ranks, with a pipeline or without"
+    CONTEXT = "ranks that share a sequence"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +81,16 @@ class Row:
     overlap: bool = True
     float8: bool = False
     has_scores: bool = False
+
+    @property
+    def kind(self) -> RowKind:
+        """How it was divided."""
+        if "megatron" in load_machine(self.generation).software:
+            return RowKind.MEGATRON
+        if self.context > 1:
+            return RowKind.CONTEXT
+        is_divided = self.tensor > 1 or self.pipeline > 1
+        return RowKind.SHARDED_TENSOR if is_divided else RowKind.SHARDED
 
     @property
     def shape(self) -> Transformer:
@@ -328,6 +348,8 @@ def report(judged: _Judged) -> list[str]:
         f"**{_median(offs)} in the median**, {within} of them by at most {100 * _GOAL:.0f} %,",
         f"{len(misses)} by more than {100 * _MISS:.0f} %.",
         "",
+        *kinds_table(offs),
+        "",
         *_constants(judged),
         "",
         *_rows(judged),
@@ -344,6 +366,16 @@ def report(judged: _Judged) -> list[str]:
 
 def _median(some: Sequence[Judged]) -> str:
     return f"{100 * median(abs(one.off) for one in some):.1f} %"
+
+
+def kinds_table(offs: Sequence[Judged]) -> Iterator[str]:
+    """How far off runs of each kind are, of those that nothing was fitted to."""
+    yield "| divided by | predicted | off, median | at most |"
+    yield "| --- | ---: | ---: | ---: |"
+    for kind in RowKind:
+        own = [one for one in offs if one.row.kind is kind]
+        most = max(abs(one.off) for one in own)
+        yield f"| {kind} | {len(own)} | {_median(own)} | {100 * most:.1f} % |"
 
 
 def _constants(judged: _Judged) -> Iterator[str]:

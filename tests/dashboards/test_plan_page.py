@@ -16,7 +16,8 @@ from dash.exceptions import PreventUpdate
 
 from tests.dashboards.samples import HOSTILE
 from tests.deadlines import RANKS_S
-from zerosim.base.errors import RunError
+from zerosim.base.config.huggingface import architecture
+from zerosim.base.errors import ConfigError, RunError
 from zerosim.base.quantities import format_bytes
 from zerosim.dashboards import workbench
 from zerosim.dashboards.app import make_app
@@ -239,7 +240,7 @@ def test_a_model_of_somebody_s_own_is_in_the_address(client, tmp_path):
     assert 'method="GET"' in page
     assert "--model config.json" in page
     assert 'id="simulate"' not in page
-    assert "copy the command" in page
+    assert "this page simulates at most" in page
 
 
 @pytest.mark.parametrize(
@@ -438,12 +439,49 @@ def test_others_only_see_the_command(client):
 
 @pytest.mark.ranks
 def test_a_layout_is_done_dry_in_a_process_of_its_own(tmp_path):
-    words = plan.command_at({"model": "gpt-tiny", "gpus": "8", "tokens": "8k", "stage": "3"})
+    words, model = plan.command_at({"model": "gpt-tiny", "gpus": "8", "tokens": "8k", "stage": "3"})
+    assert model == ""
     workbench.simulate(("run",), tmp_path, (*words[:-1], "1"))
     trace = load(tmp_path / "run", strict=True)
     assert (trace.manifest.source, len(trace.ranks)) == (Source.SIMULATED, 8)
     with pytest.raises(RunError, match="ranks is 0"):
         workbench.simulate(("run",), tmp_path, ("simulate", "--ranks", "0"))
+
+
+OWN = {"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "vocab_size": 512}
+OWN |= {"num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 64}
+OF_OWN = {"config": json.dumps(OWN), "gpus": "2", "tokens": "1k", "stage": "3", "batch": "1"}
+
+KEEPS = """
+    import json, shutil, sys
+    from pathlib import Path
+    from zerosim.lessons.recordings import COMMITTED
+    folder, job = Path(sys.argv[1]), json.loads(sys.argv[2])
+    assert "config.json" in job["changes"], job
+    given = json.loads((folder / "config.json").read_text())
+    assert given["hidden_size"] == 64, given
+    shutil.copytree(COMMITTED / "ring" / "stage-3", folder / job["runs"][0])
+"""
+
+
+@pytest.mark.parametrize("serving", [KEEPS], indirect=True)
+def test_a_model_of_ones_own_is_simulated_with_its_configuration(serving):
+    query = f"?{urlencode(OF_OWN)}"
+    assert serving.simulate(query)["said"] == "Simulated: Replay opens."
+    assert 'id="simulate"' in serving.client.get(f"/plan{query}").text
+
+
+@pytest.mark.ranks
+def test_a_model_of_ones_own_is_done_dry(tmp_path):
+    words, model = plan.command_at(OF_OWN)
+    (tmp_path / "config.json").write_text(model, encoding="utf-8")
+    workbench.simulate(("run",), tmp_path, words)
+    trace = load(tmp_path / "run", strict=True)
+    elements = sum(unit.elements for unit in trace.manifest.units)
+    assert elements == architecture(OWN).num_parameters
+    mixtral = {**OWN, "model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 2}
+    with pytest.raises(ConfigError, match="mixtral with 4 experts"):
+        plan.command_at({**OF_OWN, "config": json.dumps(mixtral)})
 
 
 def test_every_number_s_title_says_predicted(client):

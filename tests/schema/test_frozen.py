@@ -41,7 +41,10 @@ COMMANDS = {
     "verify": "FOLDER --iteration --received --verbose/-v --json --help",
     "show": "FOLDER --rank --iteration --phase --unit --hops --raw --tour --json --help",
     "graph": "FOLDER --iteration --rank --top --graphml --nodelink --json --help",
-    "calibrate": "FOLDERS --out --check --cores --json --help",
+    "calibrate": """
+        FOLDERS --out --check --cores --gpu --model --batch --sequence --stage --tensor-parallel
+        --recompute --json --help
+    """,
     "whatif": """
         FOLDER --bandwidth --latency --compute --batch --bus --disk --no-straggler
         --overlap/--serial --slow --jitter --seed --iteration --out --json --help

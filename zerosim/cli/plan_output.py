@@ -204,6 +204,9 @@ def plan_to_plain(found: LayoutSearch, given: PredictedLayout | None, top: int) 
     }
 
 
+_OF_PART = ("name", "bytes", "formula", "source", "role")
+
+
 def _layout(one: PredictedLayout) -> dict[str, Any]:
     layout = one.layout
     command, reason = simulate_command(one.question, layout)
@@ -220,7 +223,9 @@ def _layout(one: PredictedLayout) -> dict[str, Any]:
             "moment": one.footprint.moment,
             "bytes": one.footprint.bytes,
             "host_bytes": one.footprint.host_bytes,
-            "parts": [asdict(part) for part in one.footprint.parts],
+            "parts": [
+                {name: getattr(part, name) for name in _OF_PART} for part in one.footprint.parts
+            ],
         },
         "predicted_step_s": one.step_s,
         "predicted_bound_s": one.bound_s,

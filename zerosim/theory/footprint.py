@@ -15,15 +15,16 @@ libraries) is a margin, which is declared as an assumption.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 from zerosim.base.tiers import Tier
 from zerosim.schema.memory import MODEL_STATES, Role
-from zerosim.theory.layout import FIRST, LAST, Layout
-from zerosim.theory.model_states import FP32_BYTES
+from zerosim.theory.layout import FIRST, LAST, Layout, few_blocks
+from zerosim.theory.model_states import FP32_BYTES, ModelStates
 from zerosim.theory.partition import shard_elements
 from zerosim.theory.residency import NUM_BUFFERS, most_gathered_bytes, secondary_bytes, whole_bytes
 from zerosim.theory.saved import (
@@ -38,7 +39,17 @@ from zerosim.theory.saved import (
     loss_elements,
     statistics_bytes,
 )
-from zerosim.theory.transformer import BLOCK, BLOCKS, EMBEDDING, HEAD, ROOT, Computing, LayerCut
+from zerosim.theory.transformer import (
+    BLOCK,
+    BLOCKS,
+    EMBEDDING,
+    HEAD,
+    ROOT,
+    AlikeUnits,
+    Computing,
+    LayerCut,
+)
+from zerosim.theory.wording import said
 from zerosim.theory.workload import Workload
 from zerosim.theory.zero_states import zero_states
 
@@ -47,28 +58,67 @@ _KORTHIKANTI = "Korthikanti et al., arXiv 2205.05198, section 4"
 _RESIDENT = "ZeRO, arXiv 1910.02054, sections 5.2 and 5.3"
 _BUFFERS = "ZeRO, arXiv 1910.02054, section 6.2"
 _PLUS = "ZeRO++, arXiv 2306.10209, section 3.2"
-_ASSUMED = "an assumption: nothing measured it"
 _OWN = "zerosim.train.models, next_byte_loss"
 LOG_PROBABILITIES, MADE_AGAIN = "log-probabilities", "a block made again"
 """Parts of a moment, by name."""
-_ENGINE = "zerosim's update: a unit's gradient in fp32"
+
+
+@dataclass(frozen=True, slots=True)
+class _InWords:
+    """What is said when somebody reads it, in the language of then: parts are kept for long."""
+
+    key: str
+    fields: tuple[tuple[str, object], ...] = ()
+
+    def __str__(self) -> str:
+        return said(self.key, **dict(self.fields))
+
+
+@dataclass(frozen=True, slots=True)
+class _LawOfRole:
+    """What model states keep of a role, worked out when somebody reads it."""
+
+    states: ModelStates
+    role: Role
+
+    def __str__(self) -> str:
+        laws = self.states.role_laws(Tier.DEVICE)
+        return next((law.words for law in laws if law.role is self.role), "")
+
+
+def _words(key: str, **fields: object) -> _InWords:
+    return _InWords(key, tuple(fields.items()))
+
+
+_ASSUMED = _words("footprint.assumed")
+_ENGINE = _words("footprint.engine")
 
 
 @dataclass(frozen=True, slots=True)
 class FootprintPart:
-    """A part of the memory.
+    """A part of a rank's memory at one moment.
 
     Attributes:
+        law: in symbols, or words that have some.
+        cited: source of the law.
         role: its role in a run's memory; None if no run attributes it to a role.
-        formula: in symbols.
-        source: source of the formula.
     """
 
     name: str
     bytes: int
-    formula: str
-    source: str
+    law: str | _InWords | _LawOfRole
+    cited: str | _InWords
     role: Role | None = None
+
+    @property
+    def formula(self) -> str:
+        """The law, as it is read."""
+        return str(self.law)
+
+    @property
+    def source(self) -> str:
+        """Its source, as it is read."""
+        return str(self.cited)
 
 
 @dataclass(frozen=True)
@@ -100,22 +150,43 @@ def peak(layout: Layout, margin: Fraction = Fraction(0)) -> Footprint:
     Args:
         margin: for memory outside of all laws, as a fraction of the rest.
     """
-    most = max(footprints(layout), key=lambda one: one.bytes)
+    size, most = -1, None
+    for moment in _moments(layout):
+        found = sum([part.bytes for part in moment.parts])
+        if found > size:
+            size, most = found, moment
+    assert most is not None, "a rank has moments"
     if not margin:
-        return most
-    words = f"{float(100 * margin):g} % of the rest"
-    extra = FootprintPart(
-        "margin for what no law counts", int(most.bytes * margin), words, _ASSUMED
-    )
-    return Footprint(
-        most.moment, most.place, (*most.parts, extra), most.host_bytes, most.disk_bytes
-    )
+        return most.footprint()
+    words = _words("footprint.of_the_rest", percent=f"{float(100 * margin):g}")
+    left_out = size * margin.numerator // margin.denominator
+    return most.footprint(FootprintPart("margin for what no law counts", left_out, words, _ASSUMED))
 
 
 def footprints(layout: Layout) -> tuple[Footprint, ...]:
     """The memory at each of the moments, on the first and last stage of a pipeline."""
+    return tuple(moment.footprint() for moment in _moments(layout))
+
+
+def _moments(layout: Layout) -> list[_Moment]:
     places = (LAST,) if layout.pipeline == 1 else (FIRST, LAST)
-    return tuple(one for place in places for one in _StageRank(layout, place).footprints())
+    return [moment for place in places for moment in _StageRank(layout, place).moments()]
+
+
+class _Moment(NamedTuple):
+    """A moment of a rank, before anybody asks for its words."""
+
+    name: str
+    rank: _StageRank
+    parts: Sequence[FootprintPart]
+
+    def footprint(self, *more: FootprintPart) -> Footprint:
+        """With all nonempty parts, and others."""
+        parts, rank = tuple(part for part in self.parts if part.bytes), self.rank
+        states = rank.units.states
+        return Footprint(
+            self.name, rank.place, (*parts, *more), states.host_bytes, states.disk_bytes
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +213,9 @@ def _states(workload: Workload, times: tuple[int, ...]) -> _States:
     for tier in states.tiers:
         for (role, unit), size in states.bytes(tier).items():
             found[tier][role] = found[tier].get(role, 0) + size * count[unit]
-    laws = {law.role: law.words for law in states.role_laws(Tier.DEVICE)}
     device, host, disk = found[Tier.DEVICE], found[Tier.HOST], found[Tier.DISK]
     parts = {
-        role: FootprintPart(role, device.get(role, 0), laws.get(role, ""), _ZERO, role)
+        role: FootprintPart(role, device.get(role, 0), _LawOfRole(states, role), _ZERO, role)
         for role in MODEL_STATES
     }
     gradients = parts.pop(Role.GRADIENTS)
@@ -156,9 +226,7 @@ def _together(one: _States, other: _States) -> _States:
     """Of two groups of units."""
 
     def both(mine: FootprintPart, theirs: FootprintPart) -> FootprintPart:
-        return FootprintPart(
-            mine.name, mine.bytes + theirs.bytes, mine.formula, mine.source, mine.role
-        )
+        return FootprintPart(mine.name, mine.bytes + theirs.bytes, mine.law, mine.cited, mine.role)
 
     return _States(
         tuple(both(*pair) for pair in zip(one.kept, other.kept, strict=True)),
@@ -193,7 +261,8 @@ def _activations(
     shape, cut = computing.shape, computing.cut
     is_full = keeping.recompute is Recompute.FULL
     sequence = f"/{cut.between}" if cut.between > 1 else ""
-    words = formula(shape, keeping, sequence if is_full else _cut_words(cut))
+    inside = "" if is_full else _inside(cut)
+    symbols = formula(shape, keeping, sequence if is_full else _cut_symbols(cut))
     total: Fraction | int = 0
     blocks: Fraction | int = 0
     for kind, count in kinds:
@@ -204,14 +273,16 @@ def _activations(
     name, role = "activations", Role.ACTIVATIONS
     if is_full:
         name, role = "activation checkpoints", Role.CHECKPOINTS
-    kept = FootprintPart(name, int(total), f"{words} of {_blocks(blocks)}", _KORTHIKANTI, role)
+    law = _of_blocks(symbols, inside, blocks)
+    kept = FootprintPart(name, int(total), law, _KORTHIKANTI, role)
     if not made_again or keeping.recompute not in (Recompute.FULL, Recompute.OPERATORS):
         return (kept,)
     again = KeptActivations(Recompute.NONE, keeping.has_scores, keeping.has_dropout)
     largest = max(block_bytes(computing, again, kind) for kind, _ in kinds)
     size = largest + statistics_bytes(computing)
-    words = f"{formula(shape, again, _cut_words(cut))} of one block"
-    return (kept, FootprintPart(MADE_AGAIN, size, words, _KORTHIKANTI, Role.ACTIVATIONS))
+    symbols = formula(shape, again, _cut_symbols(cut))
+    law = _words("footprint.of_one_block", symbols=symbols, inside=_inside(cut))
+    return (kept, FootprintPart(MADE_AGAIN, size, law, _KORTHIKANTI, Role.ACTIVATIONS))
 
 
 @lru_cache(maxsize=1024)
@@ -231,162 +302,199 @@ def _scores(computing: Computing) -> tuple[FootprintPart, ...]:
     )
 
 
-def _blocks(count: Fraction | int) -> str:
-    return "1 block" if count == 1 else f"{float(count):g} blocks"
+def _of_blocks(symbols: str, inside: str | _InWords, count: Fraction | int) -> _InWords:
+    if count == 1:
+        return _words("footprint.of_1_block", symbols=symbols, inside=inside)
+    blocks = f"{float(count):g}"
+    return _words("footprint.of_blocks", symbols=symbols, inside=inside, count=blocks)
 
 
-def _cut_words(cut: LayerCut) -> str:
-    if cut.tensor == 1:
+def _cut_symbols(cut: LayerCut) -> str:
+    return f"/{cut.tensor}" if cut.tensor > 1 and cut.sequence else ""
+
+
+def _inside(cut: LayerCut) -> str | _InWords:
+    """What is left whole between blocks."""
+    if cut.tensor == 1 or cut.sequence:
         return ""
-    return f"/{cut.tensor}" if cut.sequence else f", inside of blocks /{cut.tensor}"
+    return _words("footprint.inside", parts=cut.tensor)
+
+
+@dataclass(frozen=True, slots=True)
+class _StageUnits:
+    """What a rank holds of a stage's units, whatever a micro-batch is and keeps.
+
+    Attributes:
+        whole: bytes of each complete unit.
+        largest: elements of the largest.
+        gathered, secondary: parts of stage 3 and of hpZ; () of others.
+    """
+
+    states: _States
+    whole: Mapping[str, int]
+    largest: int
+    gathered: tuple[FootprintPart, ...]
+    secondary: tuple[FootprintPart, ...]
+
+
+@lru_cache(maxsize=4096)
+def _stage_units(
+    workload: Workload, experts: Workload | None, pieces: tuple[AlikeUnits, ...]
+) -> _StageUnits:
+    states = _states(workload, tuple(one.times for one in pieces))
+    whole = whole_bytes(workload)
+    if experts is not None:
+        times = tuple(one.times for one in pieces if one.experts)
+        states = _together(states, _states(experts, times))
+        for name, size in whole_bytes(experts).items():
+            whole = {**whole, name: whole[name] + size}
+    return _StageUnits(
+        states=states,
+        whole=whole,
+        largest=max(one.elements for one in pieces),
+        gathered=tuple(_units_gathered(workload, pieces)),
+        secondary=tuple(_copies(workload, pieces)),
+    )
+
+
+def _units_gathered(workload: Workload, pieces: tuple[AlikeUnits, ...]) -> Iterable[FootprintPart]:
+    if workload.config.stage == 3:
+        size = _most_gathered(few_blocks(workload, pieces))
+        words = _words("footprint.ahead", ahead=workload.config.prefetch)
+        yield FootprintPart("gathered parameters", size, words, _RESIDENT, Role.GATHERED)
+
+
+def _copies(workload: Workload, pieces: tuple[AlikeUnits, ...]) -> Iterable[FootprintPart]:
+    if workload.config.has_secondary:
+        parts = secondary_bytes(workload)
+        size = sum(parts[one.name] * one.times for one in pieces)
+        yield FootprintPart("secondary parameters", size, "2Ψ/S", _PLUS, Role.SECONDARY)
+
+
+@lru_cache(maxsize=4096)
+def _kept_at_once(pipeline: int, chunks: int, micro_batches: int, place: str) -> Fraction | int:
+    """Number of micro-batches with live activations on a stage.
+
+    The first of p stages has p; with interleaved chunks a few more (`saved.in_flight`).
+    """
+    if pipeline == 1 or (place == LAST and chunks == 1):
+        return 1
+    if chunks == 1:
+        return min(pipeline, micro_batches)
+    most = pipeline * in_flight(pipeline, chunks)
+    if place == LAST:
+        most -= pipeline - 1
+    return min(max(most, Fraction(1)), Fraction(micro_batches))
 
 
 class _StageRank:
     """One rank of one stage of the pipeline."""
 
     def __init__(self, layout: Layout, place: str) -> None:
-        self._layout, self._place = layout, place
+        self._layout, self._at = layout, place
         self._config, self._computing = layout.config, layout.computing
-        self._workload = layout.workload(place)
-        self._pieces = layout.pieces(place)
-        self._kinds = tuple((one.name, one.times) for one in self._pieces if one.name in BLOCKS)
-        # parts that are live at several moments are computed once
-        self._states = _states(self._workload, tuple(one.times for one in self._pieces))
-        self._whole = whole_bytes(self._workload)
-        experts = layout.experts(place)
-        if experts is not None:
-            times = tuple(one.times for one in self._pieces if one.experts)
-            self._states = _together(self._states, _states(experts, times))
-            for name, size in whole_bytes(experts).items():
-                self._whole = {**self._whole, name: self._whole[name] + size}
-        self._gathered, self._secondary = tuple(self._units_gathered()), tuple(self._copies())
+        pieces = layout.pieces(place)
+        self._names = [one.name for one in pieces]
+        self._kinds = tuple([(one.name, one.times) for one in pieces if one.name in BLOCKS])
+        self.units = _stage_units(layout.workload(place), layout.experts(place), pieces)
 
-    def footprints(self) -> Iterator[Footprint]:
-        """All moments of the rank."""
-        names = {one.name for one in self._pieces}
-        if HEAD in names:
-            yield self._footprint("the loss is computed", self._at_loss())
-        yield self._footprint("the last block's backward", self._at_last_block(names))
-        yield self._footprint("the first block's backward", self._at_first_block(names))
-        yield self._footprint("the update", self._at_update())
+    @property
+    def place(self) -> str:
+        """Its stage in words; "" if there is one."""
+        return "" if self._layout.pipeline == 1 else f"the {self._at} stage"
 
-    def _footprint(self, moment: str, parts: Iterator[FootprintPart]) -> Footprint:
-        states = self._states
-        found = tuple(part for part in parts if part.bytes)
-        place = "" if self._layout.pipeline == 1 else f"the {self._place} stage"
-        return Footprint(moment, place, found, states.host_bytes, states.disk_bytes)
+    def moments(self) -> list[_Moment]:
+        """All of the rank."""
+        layout = self._layout
+        of = (layout.pipeline, layout.chunks, layout.micro_batches, self._at)
+        kept = _kept_at_once(*of)
+        found = [("the loss is computed", self._at_loss(kept))] if HEAD in self._names else []
+        found += [
+            ("the last block's backward", self._at_last_block(kept)),
+            ("the first block's backward", self._at_first_block()),
+            ("the update", self._at_update()),
+        ]
+        return [_Moment(name, self, parts) for name, parts in found]
 
     # ------------------------------------------------------------------- the moments
 
-    def _at_loss(self) -> Iterator[FootprintPart]:
-        yield from self._states.kept
+    def _at_loss(self, kept: Fraction | int) -> list[FootprintPart]:
+        units = self.units
+        found = [*units.states.kept]
         if self._keeps_gradients:
-            yield self._states.gradients
-        yield from self._activations(self._micro_batches_kept())
-        yield from _scores(self._computing)
-        yield from self._secondary
-        root = self._whole.get(ROOT, 0)
+            found.append(units.states.gradients)
+        found += [*self._activations(kept), *_scores(self._computing), *units.secondary]
+        root = units.whole.get(ROOT, 0)
         if root and self._config.stage == 3:
-            yield FootprintPart(
-                "gathered parameters", root, "of the root", _RESIDENT, Role.GATHERED
+            words = _words("footprint.of_the_root")
+            found.append(
+                FootprintPart("gathered parameters", root, words, _RESIDENT, Role.GATHERED)
             )
+        return found
 
-    def _at_last_block(self, names: set[str]) -> Iterator[FootprintPart]:
-        yield from self._states.kept
-        last = max(self._whole[HEAD if HEAD in names else BLOCK], self._whole[BLOCK])
+    def _at_last_block(self, kept: Fraction | int) -> list[FootprintPart]:
+        units, block = self.units, self.units.whole[BLOCK]
+        found = [*units.states.kept]
         if self._keeps_gradients:
-            yield self._states.gradients
+            found.append(units.states.gradients)
         if self._config.stage > 1:
-            yield self._whole_gradients(last + self._whole[BLOCK], "of two units")
-        yield from self._activations(self._micro_batches_kept(), made_again=True)
-        yield from self._gathered
-        yield from self._on_their_way()
-        yield from self._secondary
+            last = max(units.whole[HEAD], block) if HEAD in self._names else block
+            found.append(self._whole_gradients(last + block))
+        found += self._activations(kept, made_again=True)
+        return [*found, *units.gathered, *self._on_their_way(), *units.secondary]
 
-    def _at_first_block(self, names: set[str]) -> Iterator[FootprintPart]:
-        yield from self._states.kept
-        yield self._states.gradients
+    def _at_first_block(self) -> list[FootprintPart]:
+        units, block = self.units, self.units.whole[BLOCK]
+        found = [*units.states.kept, units.states.gradients]
         if self._config.stage > 1:
-            first = self._whole[EMBEDDING if EMBEDDING in names else BLOCK]
-            first += self._whole.get(ROOT, 0)
-            yield self._whole_gradients(first + self._whole[BLOCK], "of two units")
-        yield from self._activations(None, made_again=True)
-        yield from self._gathered
-        yield from self._on_their_way()
-        yield from self._secondary
+            first = units.whole[EMBEDDING] if EMBEDDING in self._names else block
+            first += units.whole.get(ROOT, 0)
+            found.append(self._whole_gradients(first + block))
+        found += self._activations(None, made_again=True)
+        return [*found, *units.gathered, *self._on_their_way(), *units.secondary]
 
-    def _at_update(self) -> Iterator[FootprintPart]:
-        yield from self._states.kept
-        yield self._states.gradients
+    def _at_update(self) -> list[FootprintPart]:
+        units = self.units
+        found = [*units.states.kept, units.states.gradients]
         if self._config.offloads_optimizer:
-            return
-        largest = max(one.elements for one in self._pieces)
-        part = shard_elements(largest, self._layout.shards if self._config.stage else 1)
-        words = "4 bytes of the largest unit" + ("/N" if self._config.stage else "")
-        yield FootprintPart("gradients in fp32", FP32_BYTES * part, words, _ENGINE)
-        yield from self._secondary
+            return found
+        part = shard_elements(units.largest, self._layout.shards if self._config.stage else 1)
+        words = _words("footprint.of_the_largest", part="/N" if self._config.stage else "")
+        return [
+            *found,
+            FootprintPart("gradients in fp32", FP32_BYTES * part, words, _ENGINE),
+            *units.secondary,
+        ]
 
     # ------------------------------------------------------------------- their parts
-
-    def _micro_batches_kept(self) -> Fraction | int:
-        """Number of micro-batches with live activations on a stage.
-
-        The first of p stages has p; with interleaved chunks a few more (`saved.in_flight`).
-        """
-        layout = self._layout
-        if layout.pipeline == 1 or (self._place == LAST and layout.chunks == 1):
-            return 1
-        if layout.chunks == 1:
-            return min(layout.pipeline, layout.micro_batches)
-        most = layout.pipeline * in_flight(layout.pipeline, layout.chunks)
-        if self._place == LAST:
-            most -= layout.pipeline - 1
-        at_least: Fraction = max(most, Fraction(1))
-        return min(at_least, Fraction(layout.micro_batches))
 
     @property
     def _keeps_gradients(self) -> bool:
         """Whether a micro-batch begins with gradients: of earlier ones, or in persistent memory."""
         return self._config.accumulate > 1 or self._config.stage < 2
 
-    def _whole_gradients(self, size: int, of: str) -> FootprintPart:
-        bucket = self._config.bucket_elements
-        words = f"2 bytes a parameter {of}"
+    def _whole_gradients(self, size: int) -> FootprintPart:
+        bucket, words = self._config.bucket_elements, _words("footprint.of_two_units")
         if bucket:
             size += NUM_BUFFERS * bucket * self._config.dtype.element_bytes
-            words += " and of 2 buckets"
+            words = _words("footprint.of_two_units_and_buckets")
         return FootprintPart("whole gradients", size, words, _RESIDENT, Role.GRADIENTS)
 
-    def _units_gathered(self) -> Iterator[FootprintPart]:
-        if self._config.stage < 3:
-            return
-        size = _most_gathered(self._layout.few_blocks(self._place))
-        ahead = self._config.prefetch
-        words = f"2 bytes a parameter of a unit and {ahead} ahead"
-        yield FootprintPart("gathered parameters", size, words, _RESIDENT, Role.GATHERED)
-
-    def _on_their_way(self) -> Iterator[FootprintPart]:
+    def _on_their_way(self) -> tuple[FootprintPart, ...]:
         bucket = self._config.bucket_elements
         if bucket is None or self._layout.data == 1:
-            return
+            return ()
         size = NUM_BUFFERS * bucket * self._config.dtype.element_bytes
-        yield FootprintPart("buckets on their way", size, "2 buckets", _BUFFERS, Role.BUFFERS)
-
-    def _copies(self) -> Iterator[FootprintPart]:
-        if not self._config.has_secondary:
-            return
-        parts, size = secondary_bytes(self._workload), 0
-        for one in self._pieces:
-            size += parts[one.name] * one.times
-        yield FootprintPart("secondary parameters", size, "2Ψ/S", _PLUS, Role.SECONDARY)
+        words = _words("footprint.two_buckets")
+        return (FootprintPart("buckets on their way", size, words, _BUFFERS, Role.BUFFERS),)
 
     def _activations(
         self, micro_batches: Fraction | int | None, *, made_again: bool = False
     ) -> tuple[FootprintPart, ...]:
         """For `micro_batches` micro-batches in all blocks; None: for the first block alone."""
-        keeping, kinds = self._layout.keeping, self._kinds
-        several = micro_batches or 1
-        counts = tuple((name, several * times) for name, times in kinds)
+        kinds = self._kinds
         if micro_batches is None:
-            counts = ((kinds[0][0], 1),)
-        return _activations(self._computing, keeping, counts, made_again=made_again)
+            counts: tuple[tuple[str, Fraction | int], ...] = ((kinds[0][0], 1),)
+        else:
+            counts = tuple([(name, micro_batches * times) for name, times in kinds])
+        return _activations(self._computing, self._layout.keeping, counts, made_again=made_again)

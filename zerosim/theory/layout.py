@@ -9,7 +9,7 @@ section 3).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from zerosim.base.config import CollectivesKind, EngineConfig
 from zerosim.base.config.shapes import Transformer
@@ -35,7 +35,7 @@ FIRST, MIDDLE, LAST = "first", "middle", "last"
 """Stages of a pipeline; for one stage, all are the same."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Layout:
     """One way to divide a training.
 
@@ -162,7 +162,7 @@ class Layout:
         """The part that backward recomputes."""
         return self.keeping.recompute
 
-    @property
+    @cached_property
     def computing(self) -> Computing:
         """The operators of one micro-batch."""
         return _computing(
@@ -178,12 +178,28 @@ class Layout:
 
     def pieces(self, place: str = LAST) -> tuple[AlikeUnits, ...]:
         """The units of one stage of the pipeline, on one rank."""
-        return _pieces(self.shape, self.cut, self.pipeline, place, self.blocks_of(place))
+        found = self._pieces.get(place)
+        if found is None:
+            found = _pieces(self.shape, self.cut, self.pipeline, place, self.blocks_of(place))
+            self._pieces[place] = found
+        return found
+
+    @cached_property
+    def _pieces(self) -> dict[str, tuple[AlikeUnits, ...]]:
+        return {}
 
     def workload(self, place: str = LAST) -> Workload:
         """The same with one unit of each kind: for theory that treats units one at a time."""
-        units = _one_of_each(self.pieces(place))
-        return _workload(self._engine(), self.shards, self.cut.tensor, self._node(), units)
+        found = self._workloads.get(place)
+        if found is None:
+            units = _one_of_each(self.pieces(place))
+            found = _workload(self._engine, self.shards, self.cut.tensor, self._node(), units)
+            self._workloads[place] = found
+        return found
+
+    @cached_property
+    def _workloads(self) -> dict[str, Workload]:
+        return {}
 
     def experts(self, place: str = LAST) -> Workload | None:
         """The same for experts that ranks share; fewer ranks have the same ones."""
@@ -191,7 +207,7 @@ class Layout:
         if not units:
             return None
         data = self.data // self.cut.experts
-        config = replace(self._engine(), secondary_partition=1)
+        config = replace(self._engine, secondary_partition=1)
         # those that have the same ones lie as far apart as many share the others
         together = self.cut.tensor * self.cut.experts
         node = min(self.ranks_per_node or self.num_ranks, data * together)
@@ -199,28 +215,26 @@ class Layout:
             node = together
         return _workload(config, data, together, max(node, together), units)
 
-    def few_blocks(self, place: str = LAST) -> Workload:
-        """The same with as many blocks as can be live at once."""
-        most = self.config.prefetch + 2
-        units = tuple(
-            UnitSize(
-                f"{one.name}.{number}" if one.name in BLOCKS else one.name,
-                one.elements + one.experts,
-            )
-            for one in self.pieces(place)
-            for number in range(min(one.times, most))
-        )
-        return _workload(self._engine(), self.shards, self.cut.tensor, self._node(), units)
-
     def _node(self) -> int:
         return min(self.ranks_per_node or self.num_ranks, self.shards * self.cut.tensor)
 
+    @cached_property
     def _engine(self) -> EngineConfig:
         """The parts of it that determine memory and traffic of one unit."""
         return _engine(self.config)
 
 
-_computing = lru_cache(maxsize=4096)(Computing)
+class _MadeOnce(Computing):
+    """Operators that are made once, so they are the same as no others: like `_OneOfEach`."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+_computing = lru_cache(maxsize=4096)(_MadeOnce)
 
 
 @lru_cache(maxsize=4096)
@@ -282,6 +296,20 @@ def _pieces(
         for one in found
         if one.name in own or times.get(one.name)
     )
+
+
+def few_blocks(workload: Workload, found: tuple[AlikeUnits, ...]) -> Workload:
+    """A workload with as many blocks, of all of these units, as can be live at once."""
+    most = workload.config.prefetch + 2
+    units = tuple(
+        UnitSize(
+            f"{one.name}.{number}" if one.name in BLOCKS else one.name, one.elements + one.experts
+        )
+        for one in found
+        for number in range(min(one.times, most))
+    )
+    of = (workload.config, workload.num_ranks, workload.tensor_parallel, workload.ranks_per_node)
+    return _workload(*of, units)
 
 
 def native(config: EngineConfig) -> EngineConfig:

@@ -1,7 +1,10 @@
 """Layouts beyond zerosim's engine: what each adds to a step and to memory, by its formula."""
 
 import json
+import re
 from dataclasses import replace
+from fractions import Fraction
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -10,13 +13,14 @@ from zerosim.base.config import EngineConfig
 from zerosim.base.config.huggingface import architecture
 from zerosim.base.config.shapes import shape_of
 from zerosim.base.errors import ConfigError
+from zerosim.base.language import Language, speaking
 from zerosim.predict.placement.machine import load_machine
 from zerosim.predict.plan import ask
 from zerosim.predict.plan.prices import Prices
 from zerosim.predict.plan.schedule import TimeCategory, step_times
 from zerosim.predict.plan.search import layouts
 from zerosim.schema.events import Op
-from zerosim.theory.footprint import footprints
+from zerosim.theory.footprint import footprints, peak
 from zerosim.theory.layout import FIRST, LAST, MIDDLE, Layout, native
 from zerosim.theory.model_states import Role
 from zerosim.theory.saved import KeptActivations, Recompute
@@ -167,3 +171,43 @@ def test_experts_are_planned_for_on_any_number_of_nodes(name, gpus):
     assert not any(one.replicas > 1 and one.cut.experts > 1 for one in found)
     assert (gpus > 8) == any(one.replicas > 1 for one in found)
     assert any(one.cut.experts > 1 for one in found)
+
+
+def test_what_is_moved_is_priced_once_for_all_micro_batches(prices):
+    """Only computing is another thing with another micro-batch, or where it is done again."""
+    own = Prices(prices.machine)
+    first = own.units(layout_of(stage=3), LAST)
+    for recompute in (Recompute.NONE, Recompute.FULL):
+        for batch in (1, 2, 4):
+            layout = layout_of(stage=3, batch=batch, keeping=KeptActivations(recompute))
+            again = own.units(layout, LAST)
+            assert [one.reduce for one in again] == [one.reduce for one in first]
+    assert len(own.moved) == len(first)
+    assert own.units(layout_of(stage=3, data=16), LAST) != first
+    assert len(own.moved) == 2 * len(first)
+
+
+def test_formulas_are_said_in_the_language_that_is_spoken():
+    """Parts are kept beyond one answer, and so are not kept in the words of the first."""
+    cuts = (LayerCut(1), LayerCut(2), LayerCut(2, sequence=True))
+    keepings = [KeptActivations(one) for one in (Recompute.NONE, Recompute.FULL)]
+
+    def parts():
+        for cut, keeping in product(cuts, keepings):
+            for stage, bucket in ((1, 10**6), (3, None)):
+                layout = layout_of(stage=stage, cut=cut, keeping=keeping)
+                config = replace(layout.config, bucket_elements=bucket)
+                for moment in footprints(replace(layout, config=config)):
+                    yield from moment.parts
+        yield from peak(layout_of(), Fraction(1, 20)).parts
+
+    english, assumed = re.compile(r"[a-z]{4,}|\bof\b"), "an assumption: nothing measured it"
+    said = {part.formula for part in parts()}
+    assert any("inside of blocks" in one for one in said)
+    assert any(english.search(one) for one in said)
+    with speaking(Language.CHINESE):
+        found = list(parts())
+        assert not [one for one in {part.formula for part in found} if english.search(one)]
+        assert assumed not in {part.source for part in found}
+    assert {part.formula for part in found} == said
+    assert assumed in {part.source for part in found}

@@ -6,11 +6,20 @@ their reasons, `python -m tests.bench --only published` writes into docs/simulat
 
 from collections import defaultdict
 from dataclasses import replace
+from pathlib import Path
 from statistics import median
 
 import pytest
 
-from tests.bench.published import DATA, generations, predict, reason_of
+from tests.bench.published import (
+    DATA,
+    Judged,
+    RowKind,
+    generations,
+    kinds_table,
+    predict,
+    reason_of,
+)
 from zerosim.base.config import EngineConfig
 from zerosim.base.config.shapes import GPTConfig
 from zerosim.predict.placement.belief import (
@@ -26,6 +35,7 @@ from zerosim.predict.plan.schedule import step_times
 from zerosim.theory.layout import Layout
 from zerosim.theory.transformer import Operator
 
+DOCS = Path(__file__).parents[3] / "docs"
 NEAR = 0.02
 """A constant in a file is rounded."""
 
@@ -118,15 +128,31 @@ def test_what_was_not_measured_is_the_answer_where_it_is_far_faster():
     assert all(not one.is_measured and one.step_s < near.best.step_s for one in beyond)
 
 
-def test_goals(offs):
-    """Three-dimensional layouts within 5 % in the median, ZeRO and FSDP within 7 %."""
-    rows = [pair for found in offs.values() for pair in found]
-    megatron = [
-        abs(off) for row, off in rows if "megatron" in load_machine(row.generation).software
+GOALS = {
+    RowKind.MEGATRON: 0.05,
+    RowKind.SHARDED: 0.07,
+    RowKind.SHARDED_TENSOR: 0.1,
+    RowKind.CONTEXT: 0.25,
+}
+"""Three-dimensional layouts within 5 % in the median, ZeRO and FSDP within 7 %; the others are
+further off, as docs/plan.md says of them, and shall not be more so."""
+
+
+@pytest.mark.parametrize("kind", RowKind)
+def test_goals_of_each_kind(offs, kind):
+    """Each row has a kind, so that none is without a goal."""
+    rows = [abs(off) for found in offs.values() for row, off in found if row.kind is kind]
+    assert rows
+    assert median(rows) <= GOALS[kind]
+
+
+def test_the_documents_say_what_comes_out_of_each_kind(offs):
+    rows = [
+        Judged(row, False, (1 + off) * row.seconds) for one in offs.values() for row, off in one
     ]
-    sharded = [abs(off) for row, off in rows if row.tensor == row.pipeline == row.context == 1]
-    assert median(megatron) <= 0.05
-    assert median(sharded) <= 0.07
+    said = (DOCS / "simulate.md").read_text(encoding="utf-8")
+    for line in kinds_table(rows):
+        assert line in said
 
 
 def test_what_is_off_by_more_than_15_percent_has_a_reason(offs):

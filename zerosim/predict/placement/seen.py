@@ -135,7 +135,13 @@ def _typical(tasks: Tasks) -> Mask:
 
 
 def _is_typical(graph: EventGraph, nodes: Ints) -> Mask:
-    """Whether they are of a typical iteration.
+    """Whether they are of a typical iteration."""
+    typical: Mask = np.isin(graph.iteration[nodes], typical_iterations(graph))
+    return typical
+
+
+def typical_iterations(graph: EventGraph) -> Ints:
+    """The iterations that a prediction is for.
 
     A step is a sum, so constants are means; but the prediction is for a typical iteration. The
     means are therefore taken over the middle half of the iterations by duration, without those with
@@ -146,7 +152,7 @@ def _is_typical(graph: EventGraph, nodes: Ints) -> Mask:
     took = np.array([np.ptp(_times_of(graph, one)) for one in warm])
     order = warm[np.argsort(took, kind="stable")]
     out = len(order) // 4
-    typical: Mask = np.isin(graph.iteration[nodes], order[out : len(order) - out])
+    typical: Ints = order[out : len(order) - out]
     return typical
 
 

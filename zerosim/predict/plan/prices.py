@@ -93,8 +93,35 @@ class UnitPrices:
     share: LinkTime | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _MovedPrices:
+    """Of a unit what no micro-batch changes: as `UnitPrices`.
+
+    Attributes:
+        bits: quantizing it, or reading it so.
+        copied_forward, copied_backward: what is copied beside its gathers and its reduction.
+    """
+
+    bits: float
+    copied_forward: float
+    copied_backward: float
+    fetch: tuple[LinkTime, ...]
+    gather_forward: LinkTime | None
+    gather_backward: LinkTime | None
+    reduce: tuple[LinkTime, ...]
+    offload: tuple[LinkTime, ...]
+    update: float
+    states: tuple[LinkTime, ...]
+    returned: tuple[LinkTime, ...]
+    share: LinkTime | None
+
+
 class Prices:
-    """The costs of a machine, each asked once."""
+    """The costs of a machine, each asked once.
+
+    Attributes:
+        moved: of units, by their states and sizes.
+    """
 
     def __init__(self, machine: Machine, software: Software | None = None) -> None:
         """`machine` is what the ranks run on; `software`: whose constants it has beside its own."""
@@ -106,6 +133,8 @@ class Prices:
         self._on_nodes: dict[tuple[tuple[int, ...], int], RanksOnNodes] = {}
         self._units: dict[object, tuple[UnitPrices, ...]] = {}
         self._each: dict[object, UnitPrices] = {}
+        self.moved: dict[object, _MovedPrices] = {}
+        self._numbers: dict[object, int] = {}
         self._made_again: dict[object, float] = {}
         self._planned: dict[Workload, dict[_Why, list[Movement]]] = {}
         self.algorithm = Algorithm.NCCL if machine.generation else Algorithm.GLOO
@@ -140,26 +169,27 @@ class Prices:
     def units(self, layout: Layout, place: str) -> tuple[UnitPrices, ...]:
         """The kinds of units of one stage of a layout's pipeline, in forward order."""
         workload = layout.workload(place)
-        asked = (
+        of_states = (
             workload.config,
             workload.num_ranks,
             workload.ranks_per_node,
-            layout.computing,
-            layout.recompute,
+            layout.cut,
             layout.config.bucket_elements,
             layout.data,
             layout.replicas,
             layout.ranks_per_node or layout.num_ranks,
         )
-        found = self._units.get((asked, workload.units))
+        number = self._numbers.setdefault(of_states, len(self._numbers))
+        asked = (number, layout.computing, layout.recompute)
+        found = self._units.get((asked, workload))
         if found is None:
-            pricing, units = _Pricing(self, layout, place), []
+            pricing, units = _Pricing(self, layout, place, number), []
             for one in workload.units:  # a block is the same on each stage
                 unit = self._each.get((asked, one))
                 if unit is None:
                     unit = self._each[asked, one] = pricing.unit(one.name, one.elements)
                 units.append(unit)
-            found = self._units[asked, workload.units] = tuple(units)
+            found = self._units[asked, workload] = tuple(units)
         return found
 
     def planned(self, workload: Workload) -> dict[_Why, list[Movement]]:
@@ -226,8 +256,9 @@ def system_of(layout: Layout) -> SoftwareSystem:
 class _Pricing:
     """Of one layout."""
 
-    def __init__(self, prices: Prices, layout: Layout, place: str) -> None:
-        self._prices, self._layout = prices, layout
+    def __init__(self, prices: Prices, layout: Layout, place: str, of_states: int) -> None:
+        """`of_states`: a number that layouts have in common whose states move alike."""
+        self._prices, self._layout, self._of_states = prices, layout, of_states
         self._place, self._size = place, layout.ranks_per_node or layout.num_ranks
         experts = layout.experts(place)
         self._of_experts = {} if experts is None else prices.planned(experts)
@@ -240,38 +271,71 @@ class _Pricing:
     def unit(self, name: str, elements: int) -> UnitPrices:
         """One of them."""
         layout, prices, config = self._layout, self._prices, self._layout.config
-        bits = prices.computing(quantized_operators(elements)) if config.quantizes else 0.0
+        moved = self._moved(name, elements)
         forward, backward = prices.computed(layout, name)
         again = self._again(name, forward)
         # of a pair of collectives, what is kept saves the reduce-scatter
         passes = {Recompute.FULL: 2.0, Recompute.OPERATORS: 1.5}.get(layout.recompute, 1.0)
         passes = passes if again else 1.0
-        sums, size, machine = self._sums(name), config.dtype.element_bytes, prices.machine
+        sums, machine = self._sums(name), prices.machine
+        bits = moved.bits
+        return UnitPrices(
+            name=name,
+            elements=elements,
+            forward=forward + moved.copied_forward + bits * config.quantize_weights,
+            backward=backward
+            + moved.copied_backward
+            + again
+            + bits * (config.quantize_weights and not config.has_secondary)
+            + bits * config.quantize_gradients,
+            again=again,
+            sums_forward=tuple([one.times(1 - machine.hidden_forward) for one in sums]),
+            # what is made again waits as forward does
+            sums_backward=tuple(
+                [
+                    one.times(
+                        (passes - 1) * (1 - machine.hidden_forward) + 1 - machine.hidden_backward
+                    )
+                    for one in sums
+                ]
+            ),
+            fetch=moved.fetch,
+            gather_forward=moved.gather_forward,
+            gather_backward=moved.gather_backward,
+            reduce=moved.reduce,
+            offload=moved.offload,
+            update=moved.update,
+            states=moved.states,
+            returned=moved.returned,
+            share=moved.share,
+        )
+
+    def _moved(self, name: str, elements: int) -> _MovedPrices:
+        """What is the same of all micro-batches, whatever is computed again of them."""
+        of = (self._of_states, name, elements)
+        found = self._prices.moved.get(of)
+        if found is None:
+            found = self._prices.moved[of] = self._priced_moves(name, elements)
+        return found
+
+    def _priced_moves(self, name: str, elements: int) -> _MovedPrices:
+        layout, prices, config = self._layout, self._prices, self._layout.config
+        machine, size = prices.machine, config.dtype.element_bytes
         gather_forward = self._one(name, Phase.FORWARD, Purpose.GATHER_PARAMETERS)
         gather_backward = self._one(name, Phase.BACKWARD, Purpose.GATHER_PARAMETERS)
         reduced = self._reduced(name, elements)
         share = self._one(name, Phase.UPDATE, Purpose.GATHER_PARAMETERS)
         # what is gathered and reduced is copied beside
         whole = elements + self._experts.get(name, 0)
-        forward += self._copied(whole * machine.gather_bytes * (gather_forward is not None))
-        backward += self._copied(whole * machine.gather_bytes * (gather_backward is not None))
+        backward = self._copied(whole * machine.gather_bytes * (gather_backward is not None))
         if config.stage > 1 and reduced:
             backward += self._copied(whole * machine.reduce_bytes)
-        return UnitPrices(
-            name=name,
-            elements=elements,
-            forward=forward + bits * config.quantize_weights,
-            backward=backward
-            + again
-            + bits * (config.quantize_weights and not config.has_secondary)
-            + bits * config.quantize_gradients,
-            again=again,
-            sums_forward=tuple(one.times(1 - machine.hidden_forward) for one in sums),
-            # what is made again waits as forward does
-            sums_backward=tuple(
-                one.times((passes - 1) * (1 - machine.hidden_forward) + 1 - machine.hidden_backward)
-                for one in sums
+        return _MovedPrices(
+            bits=prices.computing(quantized_operators(elements)) if config.quantizes else 0.0,
+            copied_forward=self._copied(
+                whole * machine.gather_bytes * (gather_forward is not None)
             ),
+            copied_backward=backward,
             fetch=self._all(name, Phase.FORWARD, Purpose.FETCH_PARAMETERS),
             gather_forward=gather_forward,
             gather_backward=gather_backward,

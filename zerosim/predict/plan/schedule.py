@@ -125,6 +125,9 @@ class _StageStep:
             if name != ROOT:
                 self._units += [unit] * (self._shown if name == BLOCK else times[name])
         self._block = units[BLOCK]
+        self._each = [(unit, times[name]) for name, unit in units.items() if name != ROOT]
+        self._gathers = any(one.gather_forward or one.gather_backward for one, _ in self._each)
+        self._moves = any(one.reduce or one.offload for one, _ in self._each)
         self._each_reduces = self._config.stage >= 2
         self._message = None
         if layout.pipeline > 1:  # once for each chunk of layers
@@ -166,6 +169,9 @@ class _StageStep:
     # ------------------------------------------------------------------- forward and backward
 
     def _forward(self, clock: _StepClock) -> None:
+        if not self._gathers and not (self._root and self._root.gather_forward):
+            self._alone(clock, is_forward=True)
+            return
         units, ask = self._units, partial(self._gather, clock)
         gathers = _Gathers(clock, units, [one.gather_forward for one in units], ask)
         if self._root and self._root.gather_forward:
@@ -174,16 +180,33 @@ class _StageStep:
             clock.wait(until, self._root.gather_forward.link)
         self._through(clock, gathers, is_forward=True)
 
+    def _alone(self, clock: _StepClock, *, is_forward: bool) -> None:
+        """All units where nothing goes on beside them, so that each takes as long as its likes."""
+        for unit, times in self._each:
+            for moved in unit.sums_forward if is_forward else unit.sums_backward:
+                clock.wait(clock.now + times * moved.ns, moved.link)
+            if is_forward:
+                clock.compute(times * unit.forward)
+                continue
+            if unit.again:
+                clock.compute(times * unit.again, TimeCategory.AGAIN)
+            clock.compute(times * (unit.backward - unit.again))
+
     def _backward(self, clock: _StepClock, *, reduces: bool) -> _Ends:
+        root = self._root
+        gathers = self._gathers or bool(root and root.gather_backward)
+        moves = self._moves or bool(root and (root.reduce or root.offload))
+        if not gathers and not (reduces and moves):
+            self._alone(clock, is_forward=False)
+            return _Ends()
         units, ask = self._units[::-1], partial(self._gather, clock)
-        gathers = _Gathers(clock, units, [one.gather_backward for one in units], ask)
-        if self._root and self._root.gather_backward:
-            until = ask(self._root, self._root.gather_backward)
-            clock.wait(until, self._root.gather_backward.link)
+        turns = _Gathers(clock, units, [one.gather_backward for one in units], ask)
+        if root and root.gather_backward:
+            clock.wait(ask(root, root.gather_backward), root.gather_backward.link)
         ends = _Ends()
-        self._through(clock, gathers, is_forward=False, ends=ends if reduces else None)
-        if reduces and self._root:
-            self._reduce(clock, self._root, ends)
+        self._through(clock, turns, is_forward=False, ends=ends if reduces else None)
+        if reduces and root:
+            self._reduce(clock, root, ends)
         self._rest(clock, ends)
         return ends
 

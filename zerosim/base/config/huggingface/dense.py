@@ -97,8 +97,7 @@ def _phi3(given: GivenConfig) -> Architecture:
 def _phi(given: GivenConfig) -> Architecture:
     """AttentionShape and MLP read the same norm (Phi-1, Phi-2)."""
     h, inner = given.size("hidden_size"), given.size("intermediate_size")
-    if given.flag("qk_layernorm", default=False):
-        raise ConfigError(f"{given.where}: qk_layernorm is true: expected false")
+    given.must("qk_layernorm", value=False)
     attention = grouped(given, bias=True)
     block = block_of(
         given,
@@ -220,9 +219,7 @@ def _mpt(given: GivenConfig) -> Architecture:
     """Neither biases nor a table of positions (ALiBi); its norms have weights alone."""
     h, heads = given.size("d_model"), given.size("n_heads")
     inner = given.size("expansion_ratio", default=4) * h
-    bias = not given.flag("no_bias", default=True)
-    if bias:
-        raise ConfigError(f"{given.where}: no_bias is false: expected true")
+    given.must("no_bias", value=True)
     attention = _fused(h, heads, heads, head_size(given, h, heads), bias=False)
     block = replace(
         block_of(
@@ -245,8 +242,7 @@ def _opt(given: GivenConfig) -> Architecture:
     h, inner = given.size("hidden_size"), given.size("ffn_dim")
     if given.size("word_embed_proj_dim", default=h) != h:
         raise ConfigError(f"{given.where}: word_embed_proj_dim: expected hidden_size")
-    if not given.flag("do_layer_norm_before", default=True):
-        raise ConfigError(f"{given.where}: do_layer_norm_before is false: expected true")
+    given.must("do_layer_norm_before", value=True)
     bias = given.flag("enable_bias", default=True)
     attention = grouped(given, bias=bias)
     block = block_of(
@@ -289,6 +285,128 @@ def _olmo2(given: GivenConfig) -> Architecture:
     return _llama_like(given, replace(found, norm_elements=found.queries + found.keys))
 
 
+def _smollm3(given: GivenConfig) -> Architecture:
+    """One in a few layers has no rotary positions."""
+    every = given.size("no_rope_layer_interval", default=4)
+    layers, listed = layers_of(given), given.many("no_rope_layers")
+    without = sum(not one for one in listed) if listed else layers // every
+    bias = given.flag("attention_bias", default=False)
+    found = _llama_like(
+        given,
+        grouped(given, bias=bias),
+        mlp_bias=given.flag("mlp_bias", default=False),
+        tied=True,
+        windows=windows_if_used(given),
+    )
+    return _without_rotary(found, min(layers, without))
+
+
+def _without_rotary(found: Architecture, layers: int) -> Architecture:
+    """So many of the layers have no rotary positions, and no windows."""
+    (block,) = found.blocks
+    kinds = [
+        replace(block, layers=block.layers - layers),
+        replace(block, layers=layers, has_rotary=False, windows=()),
+    ]
+    kinds.sort(key=lambda one: -one.layers)
+    return replace(found, blocks=tuple(one for one in kinds if one.layers))
+
+
+def _glm(given: GivenConfig) -> Architecture:
+    return _llama_like(given, _biased_inputs(given))
+
+
+def _glm4(given: GivenConfig) -> Architecture:
+    return _llama_like(given, _biased_inputs(given), norms=4, between=6)
+
+
+def _biased_inputs(given: GivenConfig) -> AttentionShape:
+    """Queries, keys and values have biases, and what is mixed none."""
+    bias = given.flag("attention_bias", default=True)
+    return grouped(given, bias=bias, output_bias=False)
+
+
+def _cohere(given: GivenConfig) -> Architecture:
+    """Attention and MLP read the same norm, which has weights alone (Command-R)."""
+    bias = given.flag("attention_bias", default=False)
+    return _beside_each_other(
+        given, grouped(given, bias=bias), has_qk_norm=given.flag("use_qk_norm", default=False)
+    )
+
+
+def _cohere2(given: GivenConfig) -> Architecture:
+    """Command-R7B: one in a few layers reads all tokens, without rotary positions."""
+    for name in ("use_parallel_block", "use_gated_activation", "use_embedding_sharing"):
+        given.must(name, value=True)
+    given.must("use_parallel_embedding", value=False)
+    given.text("order_of_interleaved_layers", "")
+    names = ("sliding_window_pattern", "_sliding_window_pattern", "layer_switch")
+    every, bias = given.size(*names, default=4), given.flag("attention_bias", default=False)
+    windows = windows_of(given, every=every)
+    found = _beside_each_other(given, grouped(given, bias=bias), windows=windows)
+    sliding = sum(count for _, count in windows)
+    return _without_rotary(found, found.layers - sliding) if windows else found
+
+
+def _beside_each_other(
+    given: GivenConfig,
+    attention: AttentionShape,
+    *,
+    has_qk_norm: bool = False,
+    windows: tuple[tuple[int, int], ...] = (),
+) -> Architecture:
+    h, inner = given.size("hidden_size"), given.size("intermediate_size")
+    of_heads = attention.queries + attention.keys if has_qk_norm else 0
+    block = replace(
+        block_of(
+            given,
+            attention,
+            mlp_of(h, inner, gated=True),
+            inner,
+            layers=layers_of(given),
+            norms=1,
+            between=2,
+            layer_norm=True,
+            windows=windows,
+        ),
+        norm_elements=h + of_heads,
+    )
+    tied = given.flag("tie_word_embeddings", default=True)
+    return model_of(given, attention, (block,), Ends(tied=tied, last=h))
+
+
+def _layer_norms(given: GivenConfig, attention: AttentionShape, *, elements: int) -> Architecture:
+    """A Llama with LayerNorm of so many elements each."""
+    h, inner = given.size("hidden_size"), given.size("intermediate_size")
+    block = replace(
+        block_of(
+            given,
+            attention,
+            mlp_of(h, inner, gated=True),
+            inner,
+            layers=layers_of(given),
+            layer_norm=True,
+        ),
+        norm_elements=2 * elements,
+    )
+    tied = given.flag("tie_word_embeddings", default=False)
+    return model_of(given, attention, (block,), Ends(tied=tied, last=elements))
+
+
+def _olmo(given: GivenConfig) -> Architecture:
+    """Its norms have no parameters."""
+    bias = given.flag("attention_bias", default=False)
+    return _layer_norms(given, grouped(given, bias=bias), elements=0)
+
+
+def _stablelm(given: GivenConfig) -> Architecture:
+    for name in ("qk_layernorm", "use_parallel_residual"):
+        given.must(name, value=False)
+    bias = given.flag("use_qkv_bias", default=False)
+    attention = grouped(given, bias=bias, output_bias=False)
+    return _layer_norms(given, attention, elements=2 * given.size("hidden_size"))
+
+
 FAMILIES = {
     "llama": _llama,
     "mistral": _mistral,
@@ -303,10 +421,17 @@ FAMILIES = {
     "gpt_neox": _gpt_neox,
     "bloom": _bloom,
     "falcon": _falcon,
+    "glm": _glm,
+    "glm4": _glm4,
     "granite": _llama,
+    "cohere": _cohere,
+    "cohere2": _cohere2,
     "mpt": _mpt,
+    "olmo": _olmo,
     "olmo2": _olmo2,
     "opt": _opt,
+    "smollm3": _smollm3,
+    "stablelm": _stablelm,
     "starcoder2": _starcoder2,
 }
 """Families by `model_type`."""

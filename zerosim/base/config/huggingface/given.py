@@ -51,6 +51,12 @@ class GivenConfig:
             raise ConfigError(f"{self.where}: {name} is {found!r}: expected true or false")
         return found
 
+    def must(self, name: str, *, value: bool) -> None:
+        """See that a flag, if there is one, says what the family's code here stands for."""
+        if self.flag(name, default=value) is not value:
+            found, wanted = json.dumps(not value), json.dumps(value)
+            raise ConfigError(f"{self.where}: {name} is {found}: expected {wanted}")
+
     def many(self, name: str) -> list[Any]:
         """A list; empty if the key is absent."""
         found = self._found(name, [])
@@ -116,6 +122,8 @@ _CHANGES_NOTHING = frozenset(
         "hidden_activation",
         "hidden_dropout",
         "hidden_dropout_prob",
+        "initial_context_length",
+        "input_jitter_noise",
         "id2label",
         "initializer_factor",
         "initializer_range",
@@ -161,11 +169,13 @@ _CHANGES_NOTHING = frozenset(
         "scoring_func",
         "seq_aux",
         "seq_length",
+        "position_embedding_type",
         "skip_bias_add",
         "skip_bias_add_qkv",
         "sliding_window_size",
         "slow_but_exact",
         "summary_activation",
+        "swiglu_limit",
         "summary_first_dropout",
         "summary_proj_to_labels",
         "summary_type",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from zerosim.base.config.blocks import Architecture, Ends, Experts, Matrix, MatrixCut
 from zerosim.base.config.huggingface.given import GivenConfig
 from zerosim.base.config.huggingface.parts import (
@@ -17,27 +19,66 @@ from zerosim.base.config.huggingface.parts import (
 )
 
 
-def _experts(width: int, inner: int, count: int, active: int) -> Experts:
-    return Experts(
-        count=count, active=active, matrices=mlp_of(width, inner, gated=True), inner=inner
-    )
+def _experts(width: int, inner: int, count: int, active: int, *, bias: bool = False) -> Experts:
+    matrices = mlp_of(width, inner, gated=True, bias=bias)
+    return Experts(count=count, active=active, matrices=matrices, inner=inner)
 
 
 def _mixtral(given: GivenConfig) -> Architecture:
-    h, inner, attention = given.size("hidden_size"), given.size("intermediate_size"), grouped(given)
+    """GraniteMoE is made alike."""
+    bias = given.flag("attention_bias", default=False)
+    return _experts_alone(given, grouped(given, bias=bias))
+
+
+def _experts_alone(
+    given: GivenConfig,
+    attention: AttentionShape,
+    *,
+    bias: bool = False,
+    layer_norm: bool = False,
+    of_head: int = 0,
+) -> Architecture:
+    """Every block has experts and nothing beside them.
+
+    Args:
+        bias: of experts and router.
+        of_head: elements of the head's bias.
+    """
+    h, inner = given.size("hidden_size"), given.size("intermediate_size")
     count = given.size("num_local_experts", "num_experts", default=8)
-    active = given.size("num_experts_per_tok", default=2)
+    active = given.size("num_experts_per_tok", "experts_per_token", default=2)
     block = block_of(
         given,
         attention,
-        (Matrix(h, count, MatrixCut.WHOLE),),
+        (Matrix(h, count, MatrixCut.WHOLE, has_bias=bias),),
         0,
         layers=layers_of(given),
-        experts=_experts(h, inner, count, active),
+        layer_norm=layer_norm,
+        experts=_experts(h, inner, count, active, bias=bias),
         windows=windows_of(given),
     )
     tied = given.flag("tie_word_embeddings", default=False)
-    return model_of(given, attention, (block,), Ends(tied=tied, last=h))
+    last = h * (2 if layer_norm else 1) + of_head
+    return model_of(given, attention, (block,), Ends(tied=tied, last=last))
+
+
+def _phimoe(given: GivenConfig) -> Architecture:
+    attention = grouped(given, bias=given.flag("attention_bias", default=False))
+    has_bias = given.flag("lm_head_bias", default=False)
+    of_head = given.size("vocab_size") if has_bias else 0
+    return _experts_alone(given, attention, layer_norm=True, of_head=of_head)
+
+
+def _olmoe(given: GivenConfig) -> Architecture:
+    """All queries and all keys have a norm, as in OLMo 2."""
+    found = grouped(given, bias=given.flag("attention_bias", default=False))
+    return _experts_alone(given, replace(found, norm_elements=found.queries + found.keys))
+
+
+def _gpt_oss(given: GivenConfig) -> Architecture:
+    """Each head has a sink: a score that no token has."""
+    found = grouped(given, bias=given.flag("attention_bias", default=True))
+    return _experts_alone(given, replace(found, norm_elements=found.heads), bias=True)
 
 
 def _qwen2_moe(given: GivenConfig) -> Architecture:
@@ -115,6 +156,10 @@ def _deepseek(given: GivenConfig) -> Architecture:
 
 FAMILIES = {
     "mixtral": _mixtral,
+    "gpt_oss": _gpt_oss,
+    "granitemoe": _mixtral,
+    "olmoe": _olmoe,
+    "phimoe": _phimoe,
     "qwen2_moe": _qwen2_moe,
     "qwen3_moe": _qwen3_moe,
     "deepseek_v2": _deepseek,
