@@ -440,8 +440,8 @@ async () => {
   for (let beat = 0; beat < window.__player.model.doc.beats.length; beat += 1) {
     await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
     for (const place of document.querySelectorAll("#title, #what, #because, #lane .said")) {
-      const line = parseFloat(getComputedStyle(place).lineHeight);
-      if (place.scrollWidth > place.clientWidth + 1 || place.scrollHeight > place.clientHeight + line / 2) {
+      const most = place.clientHeight + parseFloat(getComputedStyle(place).lineHeight) / 2;
+      if (place.scrollWidth > place.clientWidth + 1 || place.scrollHeight > most) {
         cut.add(place.textContent);
       }
     }
