@@ -83,6 +83,12 @@
       found.add(`off the screen: ${nameOf(control, control.textContent.trim())}`);
     }
   }
+  for (const picture of document.querySelectorAll(".host")) {
+    const { bottom } = picture.getBoundingClientRect();
+    if (boxOf(picture).isShown && bottom > picture.closest(".card").getBoundingClientRect().bottom + 1) {
+      found.add(`reaches out of its card: ${nameOf(picture, "")}`);
+    }
+  }
   if (document.documentElement.scrollWidth > innerWidth + 1) {
     found.add(`the page is ${document.documentElement.scrollWidth} px wide in a window of ${innerWidth}`);
   }
