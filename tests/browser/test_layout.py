@@ -65,3 +65,6 @@ def test_a_room_on_the_wall(watch, empty):
     wall.press("a", "c")
     wall.expect("#solved").to_be_visible()
     assert faults(wall) == {}
+    for _ in wall.sized((1280, 720), (1920, 1080)):  # all of the reason is on the wall
+        bottom = "document.querySelector('#explain').getBoundingClientRect().bottom + scrollY"
+        wall.wait(f"{bottom} <= innerHeight")
