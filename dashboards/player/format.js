@@ -26,6 +26,15 @@ export function formatDecimal(value, places) {
   return decimal(value, 1, places);
 }
 
+/** A number of parameters: `3.31 M`. @param {number} count */
+export function formatCount(count) {
+  return count < 1e6
+    ? formatExact(count)
+    : count < 1e9
+      ? `${formatDecimal(count / 1e6, 2)} M`
+      : `${formatDecimal(count / 1e9, 2)} B`;
+}
+
 /**
  * Bytes with three significant digits: `9.57 MB`, `12 B`.
  * @param {number} value

@@ -10,9 +10,10 @@ import { say } from "#player/words.js";
 /** More units than these have no room. */
 const MOST_UNITS = 16;
 
-/** A unit's label in a strip: the end of its name. @param {string} name */
-function shortName(name) {
-  return name.split(".").at(-1) ?? name;
+/** A unit's label: that of its beats; without any, the end of its name. @param {Model} model @param {number} unit */
+function labelOf({ doc: { beats, units } }, unit) {
+  const own = beats.find((beat) => beat.label && beat.units.length === 1 && beat.units[0] === unit);
+  return own?.label ?? units[unit].name.split(".").at(-1) ?? "";
 }
 
 /**
@@ -26,7 +27,7 @@ export function createModelStrip(host, model) {
   if (host.hidden) {
     return () => {};
   }
-  const units = doc.units.map(({ name }) => make("span", "unit", shortName(name)));
+  const units = doc.units.map((_, unit) => make("span", "unit", labelOf(model, unit)));
   const way = make("span", "way");
   host.replaceChildren(make("span", "", say("modelstrip.batch")), way, ...units);
   let shown = -1;

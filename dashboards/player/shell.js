@@ -2,7 +2,7 @@
 
 import { iterationSearch } from "#player/address.js";
 import { fillSelect, find, make, write } from "#player/dom.js";
-import { formatDecimal, formatExact, joinDots } from "#player/format.js";
+import { formatCount, formatDecimal, formatExact, joinDots } from "#player/format.js";
 import { fillMark } from "#player/outcome.js";
 import { named, say } from "#player/words.js";
 
@@ -41,7 +41,7 @@ export function summary({ run, ranks }) {
     named(run.stage_name),
     say(ranks.length === run.num_ranks ? "shell.num_ranks" : "shell.some_ranks", { some: ranks.length, num: run.num_ranks }),
     run.algorithm === run.backend ? run.backend : say("shell.on", { algorithm: run.algorithm, backend: run.backend }),
-    run.num_parameters > 0 && say("shell.parameters", { num_parameters: millions(run.num_parameters) }),
+    run.num_parameters > 0 && say("shell.parameters", { num_parameters: formatCount(run.num_parameters) }),
   ]);
 }
 
@@ -87,13 +87,4 @@ function show(root, selector, text) {
   element.hidden = !text;
   write(element, text ?? "");
   element.title = text ?? "";
-}
-
-/** @param {number} count */
-function millions(count) {
-  return count < 1e6
-    ? formatExact(count)
-    : count < 1e9
-      ? `${formatDecimal(count / 1e6, 2)} M`
-      : `${formatDecimal(count / 1e9, 2)} B`;
 }

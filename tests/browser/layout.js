@@ -1,7 +1,8 @@
 /* global document, getComputedStyle, innerWidth, NodeFilter */
 // What is wrong with where things stand on a page: texts on each other, off the screen, cut off, or a
-// letter a line. What scrolls, and what ends in dots, may be cut. Pictures on a canvas are not seen here.
+// letter a line. What scrolls, and what is long and ends in dots, may be cut. Pictures on a canvas are not seen.
 () => {
+  const SHORT = 12; // letters: nothing is left of such a text that ends in dots
   const found = new Set();
   const boxes = new Map();
   const everywhere = { left: -1e6, top: -1e6, right: 1e6, bottom: 1e6, isShown: true, scrolls: false, dots: false, layer: null };
@@ -38,6 +39,9 @@
     const box = boxOf(element);
     if (!words || !box.isShown || element.closest("script, style, option, textarea")) {
       continue;
+    }
+    if (words.length < SHORT && getComputedStyle(element).textOverflow === "ellipsis" && element.scrollWidth > element.clientWidth + 1) {
+      found.add(`a short text ends in dots: ${nameOf(element, words)}`);
     }
     const range = document.createRange();
     range.selectNodeContents(node);
@@ -77,6 +81,12 @@
     const { left, right, width } = control.getBoundingClientRect();
     if (box.isShown && width > 0 && !box.scrolls && (left < -1 || right > innerWidth + 1)) {
       found.add(`off the screen: ${nameOf(control, control.textContent.trim())}`);
+    }
+  }
+  for (const picture of document.querySelectorAll(".host")) {
+    const { bottom } = picture.getBoundingClientRect();
+    if (boxOf(picture).isShown && bottom > picture.closest(".card").getBoundingClientRect().bottom + 1) {
+      found.add(`reaches out of its card: ${nameOf(picture, "")}`);
     }
   }
   if (document.documentElement.scrollWidth > innerWidth + 1) {

@@ -87,6 +87,7 @@ def test_replay_grows_while_the_ranks_stand(browser, opened):
     replay = page.frame_locator("#held-replay")
     shown = replay.locator("#title")
     shown.get_by_text(re.compile("parameters of embedding")).wait_for()
+    eventually(lambda: replay.locator("#stage").bounding_box()["height"] > 250)  # with letters
     take("phase")
     shown.get_by_text(re.compile("head")).wait_for()
     replay.locator("[data-action=back]").click()  # what happened is taken back; the ranks stand

@@ -12,13 +12,14 @@ from tests.browser.test_room import answer, ask, empty, follow, join, open_room
 pytestmark = pytest.mark.browser
 __all__ = ["empty"]
 
-SIZES = ((1280, 720), (1920, 1080), (1024, 768), (390, 844))
+SIZES = ((1280, 720), (1920, 1080), (1024, 768), (390, 844), (818, 614))
+"""The last is the frame of a replay beside a lesson's text, in a window of 1280 px."""
 FAULTS = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
 FAULTS = FAULTS[FAULTS.index("() =>") :]
 PAGES = (
     "/", "/#mode=present", "/compare", "/compare#mode=present", "/verify", "/graph", "/plan",
     "/lessons", "/lessons/zero3#step=2", "/lessons/zero3#step=4", "/puzzles",
-    "/puzzles/ring_all_gather", "/join",
+    "/puzzles/ring_all_gather", "/join", "/replay?embed=1",
 )  # fmt: skip
 
 
@@ -40,7 +41,8 @@ def faults(one) -> dict[tuple[int, int], list[str]]:
 def test_every_page(watch, server, path, language):
     one = watch(more=False)
     before, mark, after = path.partition("#")
-    one.page.goto(f"{server}{before}?lang={language}{mark}{after}")
+    before += f"{'&' if '?' in before else '?'}lang={language}"
+    one.page.goto(f"{server}{before}{mark}{after}")
     assert faults(one) == {}
 
 
@@ -63,3 +65,6 @@ def test_a_room_on_the_wall(watch, empty):
     wall.press("a", "c")
     wall.expect("#solved").to_be_visible()
     assert faults(wall) == {}
+    for _ in wall.sized((1280, 720), (1920, 1080)):  # all of the reason is on the wall
+        bottom = "document.querySelector('#explain').getBoundingClientRect().bottom + scrollY"
+        wall.wait(f"{bottom} <= innerHeight")

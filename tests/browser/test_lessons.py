@@ -281,13 +281,15 @@ FIRST_IS_SEEN = """() => {
 
 
 @pytest.mark.parametrize("mode", ["work", "present"])
-def test_the_question_of_a_step_is_seen_first(watch, school, mode):
-    one = visit(watch, school, f"/lessons/zero3#mode={mode}")
-    for step, each in enumerate(find_lesson("zero3").steps, 1):
+@pytest.mark.parametrize("lesson", ["rings", "data-parallel", "zero3", "prove-it"])
+def test_the_question_of_a_step_is_seen_first(watch, school, lesson, mode):
+    one = visit(watch, school, f"/lessons/{lesson}#mode={mode}")
+    for step, each in enumerate(find_lesson(lesson).steps, 1):
         if any(isinstance(block, LabCall) and block.name == "ask" for block in each.blocks):
             one.ask(f"() => {{ location.hash = 'step={step}' }}")
             one.expect("#where").to_have_text(re.compile(f"^Step {step} "))
-            assert eventually(lambda: one.ask(FIRST_IS_SEEN))
+            for _ in one.sized((1920, 1080), (1024, 768), (1280, 720)):
+                assert eventually(lambda: one.ask(FIRST_IS_SEEN))
 
 
 def test_two_wrong_answers_and_then_show_me(watch, school, names):

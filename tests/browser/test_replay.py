@@ -434,6 +434,33 @@ def test_everything_fits_on_a_beamer(watch, size, mode):
     )
 
 
+CUT = """
+async () => {
+  const cut = new Set();
+  for (let beat = 0; beat < window.__player.model.doc.beats.length; beat += 1) {
+    await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+    for (const place of document.querySelectorAll("#title, #what, #because, #lane .said")) {
+      const most = place.clientHeight + parseFloat(getComputedStyle(place).lineHeight) / 2;
+      if (place.scrollWidth > place.clientWidth + 1 || place.scrollHeight > most) {
+        cut.add(place.textContent);
+      }
+    }
+    document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
+  }
+  return [...cut];
+}
+"""
+
+
+@pytest.mark.parametrize("mode", ["work", "present"])
+def test_the_words_of_each_beat_are_whole(watch, mode):
+    one = watch(more=False, **STILL)
+    one.open("/replay?trace=stage-3")
+    for size in one.sized((1280, 720), (1920, 1080), (1024, 768), (390, 844)):
+        one.open(f"/replay?trace=stage-3#beat=1&mode={mode}")
+        assert (size, one.ask(CUT)) == (size, [])
+
+
 def test_at_first_there_is_the_picture_and_one_line_of_why(watch):
     one = watch(more=False)
     one.open("/#beat=3")

@@ -222,6 +222,8 @@ test("packets do not cover each other: where ranks are close they say less", () 
   assert.equal(written(300), "0→1 a 41.0 kB");
   assert.equal(written(100), "a 41.0 kB");
   assert.equal(written(70), "a");
+  const sum = { text: "a(0+1) 41.0 kB", letters: "a(0+1)" };
+  assert.deepEqual([90, 40].map((pitch) => label(sum, "", pitch - 8, pitch, measure)), ["a(0+1)", "a"]);
   assert.equal(label({ text: "12 B", letters: "" }, "", 20, 30, measure), "12 B");
 });
 

@@ -45,10 +45,10 @@ test("at a hop of a gather, tiles are the frame's cells of that unit", () => {
 test("a sum names the ranks that are in it, before and after a message", () => {
   const first = at(({ op, hop }) => op === "reduce-scatter" && hop === 0);
   const begun = magnify(model, cells.seek(first), first);
-  assert.deepEqual(begun.packets.map(({ text }) => text.split(" ")[1]), ["0", "1", "2"]);
+  assert.deepEqual(begun.packets.map(({ text }) => text.split(" ")[0]), ["c(0)", "a(1)", "b(2)"]);
   assert.deepEqual(begun.tiles[0][0].map(({ sum }) => sum), ["0", "0", "0"]);
   const next = magnify(model, cells.seek(first + 1), first + 1);
-  assert.deepEqual(next.packets.map(({ text }) => text.slice(3, 6)), ["0+2", "0+1", "1+2"]);
+  assert.deepEqual(next.packets.map(({ text }) => text.slice(1, 6)), ["(0+2)", "(0+1)", "(1+2)"]);
   assert.equal(next.words[0], `sends b · adds a`);
   assert.equal(sumText([0, 1, 2], [0, 1, 2], 3), "all");
   assert.equal(sumText([0, 1, 2, 3, 4], [...Array(9).keys()], 9), "5 ranks");

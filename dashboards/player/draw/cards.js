@@ -7,12 +7,11 @@ import { nameCell, nameRank, nameThatFits } from "#player/naming/names.js";
 import { Layer, watch } from "#player/draw/layer.js";
 import { hit, layoutCards } from "#player/draw/layout.js";
 import { crossUnit, drawGutter, drawStateNames, drawTierLines, drawTierNames, drawTightGutter, drawUnitNames, outlineUnit, paintGroup, placeLabels } from "#player/draw/map.js";
-import { activeStates, doing, eachChanged, heldBytes } from "#player/draw/moment.js";
+import { activeStates, computes, eachChanged, heldBytes } from "#player/draw/moment.js";
 import { isPipeline, turnIn } from "#player/lens/flight.js";
 import { unitsOf } from "#player/lens/subject.js";
 import { drawRoles } from "#player/draw/roles.js";
 import { fontsFor, measurer } from "#player/draw/text.js";
-import { waitFill } from "#player/draw/textures.js";
 import { formatBytes } from "#player/format.js";
 import { say } from "#player/words.js";
 
@@ -224,7 +223,7 @@ function drawNodes(ctx, { nodes, nodeY, cards }, colours, fonts) {
  * @param {Measure} measure
  */
 function drawMarks(layer, layout, scene, colours, fonts, measure) {
-  const { ctx, scale } = layer;
+  const { ctx } = layer;
   const { cards, bands, columns, pad, gutter, bytesY, twoLines, isNarrow } = layout;
   const { model, document: doc, cells, position, hops } = scene;
   const step = doc.steps[position];
@@ -248,7 +247,9 @@ function drawMarks(layer, layout, scene, colours, fonts, measure) {
     const turn = inTurns ? turnIn(model, position, r) : null;
     const phase = turn?.phase ?? step.phase;
     const active = turn?.unit ?? (one && (!inTurns || step.ranks.includes(r)) ? step.unit : -1);
-    markCard(ctx, colours, scale, card, turn ? "computes" : doing(step, r), colours.phases[phase]);
+    if (turn || computes(step, r)) {
+      markCard(ctx, card, colours.phases[phase]);
+    }
     if (r === scene.rank && cards.length > 1) {
       ctx.strokeStyle = colours.select;
       ctx.lineWidth = 2;
@@ -306,23 +307,17 @@ function stageUnits(units, stage) {
 }
 
 /**
- * The upper border of a rank that computes: its phase. One that waits has rules there.
+ * The upper border of a rank that computes: its phase. How long one waits, the magnifier says.
  * @param {CanvasRenderingContext2D} ctx
- * @param {Palette} colours
- * @param {number} scale
  * @param {import("#player/draw/layout.js").Box} card
- * @param {string} word
  * @param {string} phase its colour
  */
-function markCard(ctx, colours, scale, card, word, phase) {
-  if (word === "") {
-    return;
-  }
+function markCard(ctx, card, phase) {
   ctx.save();
   ctx.beginPath();
   ctx.roundRect(card.x, card.y, card.w, card.h, RADIUS);
   ctx.clip();
-  ctx.fillStyle = word === "waits" ? waitFill(ctx, colours, scale) : phase;
+  ctx.fillStyle = phase;
   ctx.fillRect(card.x, card.y, card.w, 6);
   ctx.restore();
 }

@@ -22,16 +22,32 @@ import { nameThatFits } from "#player/naming/names.js";
 /** @typedef {{tile: Tile, box: Box, packet: Moving | null}} Coming a tile that is on its way */
 
 /**
+ * The first line of a rank: its name and what it does beside, and whether there is room for both.
+ * @param {Scene} scene
+ * @param {Lens} lens
+ * @param {Fonts} fonts
+ * @param {Measure} measure
+ */
+export function headOf({ model, document: doc, position, hops, isFreed }, { rank, x, w }, fonts, measure) {
+  const left = x + fonts.size * 0.84 + 6;
+  const name = nameThatFits(doc, rank, x + w - left, (text) => measure(text, fonts.strong));
+  const after = left + measure(name, fonts.strong);
+  const says = isFreed ? "" : besides(model, position, rank, hops);
+  return { name, says, left, after, fits: measure(says, fonts.text) <= x + w - after - 6 };
+}
+
+/**
  * @param {Layer} layer
  * @param {Scene} scene
  * @param {Lens} lens
- * @param {{magnified: Magnified, layout: MagnifierLayout, packets: readonly Moving[]}} shown
+ * @param {{magnified: Magnified, layout: MagnifierLayout, packets: readonly Moving[], isBrief: boolean}} shown
  * @param {Palette} colours
  * @param {Fonts} fonts
  * @param {Measure} measure
  * @returns {Coming[]} the tiles that move
  */
-export function drawLens({ ctx, scale }, { model, document: doc, position, hops, rank: selected, isFreed }, lens, shown, colours, fonts, measure) {
+export function drawLens({ ctx, scale }, scene, lens, shown, colours, fonts, measure) {
+  const { model, document: doc, rank: selected } = scene;
   const { packets } = shown;
   const { tiles, words, rows: shownRows } = shown.magnified;
   const { rank, x, w, nameY, rows, wordsY } = lens;
@@ -45,14 +61,13 @@ export function drawLens({ ctx, scale }, { model, document: doc, position, hops,
   ctx.fill();
   ctx.fillStyle = colours.text;
   ctx.font = fonts.strong;
-  const name = nameThatFits(doc, rank, w - 2 * radius - 6, (text) => measure(text, fonts.strong));
-  ctx.fillText(name, x + 2 * radius + 6, nameY);
-  const after = x + 2 * radius + 6 + measure(name, fonts.strong);
+  const { name, says, left, after } = headOf(scene, lens, fonts, measure);
+  ctx.fillText(name, left, nameY);
   if (rank === selected && model.numRanks > 1) {
-    ctx.fillRect(x + 2 * radius + 6, nameY + 4, after - x - 2 * radius - 6, 2);
+    ctx.fillRect(left, nameY + 4, after - left, 2);
   }
-  const says = isFreed ? "" : besides(model, position, rank, hops);
-  const word = [says, says.split(" ")[0]].find((text) => measure(text, fonts.text) <= x + w - after - 6) ?? "";
+  const brief = says.split(" ")[0];
+  const word = shown.isBrief ? (measure(brief, fonts.text) <= x + w - after - 6 ? brief : "") : says;
   ctx.font = fonts.text;
   ctx.fillStyle = colours.muted;
   ctx.fillText(word, after + 10, nameY);

@@ -5,7 +5,7 @@ import { palette } from "#player/colours.js";
 import { drawCall } from "#player/draw/calls.js";
 import { Layer, watch } from "#player/draw/layer.js";
 import { hit } from "#player/draw/layout.js";
-import { drawLens, drawRowNames } from "#player/draw/lens.js";
+import { drawLens, drawRowNames, headOf } from "#player/draw/lens.js";
 import { layoutMagnifier, shownRanks, tileBox, wayOf } from "#player/draw/magnifierlayout.js";
 import { MOST_LABELS, drawPacket, drawWays, label, signWidth } from "#player/draw/packets.js";
 import { pointOn, progress } from "#player/draw/ring.js";
@@ -132,8 +132,9 @@ export class Magnifier {
       ctx.fillText(shorten(magnified.caption, width - 24, (text) => measure(text, fonts.text)), 12, captionY);
     }
     this.coming = [];
+    const isBrief = lenses.some((lens) => !headOf(scene, lens, fonts, measure).fits); // all alike
     for (const lens of lenses) {
-      this.coming.push(...drawLens(this.still, scene, lens, { magnified, layout, packets: this.packets }, colours, fonts, measure));
+      this.coming.push(...drawLens(this.still, scene, lens, { magnified, layout, packets: this.packets, isBrief }, colours, fonts, measure));
     }
     if (layout.gutter > 0) {
       drawRowNames(ctx, magnified, layout, colours, fonts);

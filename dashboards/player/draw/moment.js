@@ -42,6 +42,11 @@ function roleOfCopy({ purpose }) {
   return (role) => (purpose.includes("gradients") ? role === "gradients" : purpose.includes("parameters") && role === "parameters");
 }
 
+/** @param {Step} step @param {number} rank */
+export function computes(step, rank) {
+  return step.kind === "compute" && step.ranks.includes(rank);
+}
+
 /**
  * The action of a rank in a step; "" for none. A computing rank may wait as well: that is shown beside it.
  * @param {Step} step
@@ -49,7 +54,7 @@ function roleOfCopy({ purpose }) {
  * @returns {"" | "computes" | "updates" | "waits"}
  */
 export function doing(step, rank) {
-  if (step.kind !== "compute" || !step.ranks.includes(rank)) {
+  if (!computes(step, rank)) {
     return waitedIn(step, rank) > 0 ? "waits" : "";
   }
   return step.phase === "update" ? "updates" : "computes";

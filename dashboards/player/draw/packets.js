@@ -56,7 +56,7 @@ const MOST_SIGNS = 4;
 
 /**
  * What is written on a packet: its sender and receiver where that leaves its way to be seen, its size
- * where that leaves its neighbours to be seen, and the letters of its shards in any case.
+ * and sum where they leave its neighbours to be seen, and the letters of its shards in any case.
  * @param {{text: string, letters: string}} packet
  * @param {string} ends
  * @param {number} rank how wide a rank is
@@ -67,7 +67,7 @@ export function label({ text, letters }, ends, rank, pitch, widthOf) {
   if (widthOf(ends + text) <= 0.75 * rank) {
     return ends + text;
   }
-  return letters && widthOf(text) > pitch - 6 ? letters : text;
+  return [text, letters].find((one) => one && widthOf(one) <= pitch - 6) ?? (letters.split("(")[0] || text);
 }
 
 /**

@@ -4,7 +4,7 @@ import { PHASES, inkOn, palette } from "#player/colours.js";
 import { letterOfPhase } from "#player/draw/bars.js";
 import { Layer, watch } from "#player/draw/layer.js";
 import { fontsFor, measurer, niceStep } from "#player/draw/text.js";
-import { formatBytes } from "#player/format.js";
+import { formatBytes, formatCount } from "#player/format.js";
 import { nameSent } from "#player/naming/names.js";
 import { say } from "#player/words.js";
 
@@ -159,7 +159,7 @@ export class TrafficView {
     }
     drawAxis(ctx, traffic, layout, colours, fonts);
     if (hasLaw) {
-      drawLaw(this.line.ctx, traffic, layout, colours, fonts, this.measure(traffic.law, fonts.strong));
+      drawLaw(this.line.ctx, doc, layout, colours, fonts, this.measure);
     }
     if (links > 0) {
       drawLinks(this.layer.ctx, this.line.ctx, doc, selected, layout, width, colours, fonts);
@@ -344,14 +344,16 @@ function drawAxis(ctx, { psi_bytes, law }, { left, width, top, bottom, most }, c
 }
 
 /**
+ * The law, and left of it what its Psi is.
  * @param {CanvasRenderingContext2D} ctx
- * @param {Traffic} traffic
+ * @param {ReplayDocument} doc
  * @param {TrafficLayout} layout
  * @param {Palette} colours
  * @param {Fonts} fonts
- * @param {number} textWidth
+ * @param {Measure} measure
  */
-function drawLaw(ctx, { law, law_bytes }, { left, width, top, bottom, most }, colours, fonts, textWidth) {
+function drawLaw(ctx, { traffic: { law, law_bytes }, run }, { left, width, top, bottom, most }, colours, fonts, measure) {
+  const textWidth = measure(law, fonts.strong);
   const x = Math.round(left + ((law_bytes ?? 0) / most) * width);
   ctx.strokeStyle = colours.strong;
   ctx.lineWidth = 2;
@@ -367,4 +369,12 @@ function drawLaw(ctx, { law, law_bytes }, { left, width, top, bottom, most }, co
   const centre = Math.max(left + textWidth / 2, Math.min(left + width + fonts.size - textWidth / 2, x));
   ctx.fillText(law, centre, top - 8);
   ctx.textAlign = "left";
+  const room = centre - textWidth / 2 - fonts.size;
+  const num_parameters = formatCount(run.num_parameters);
+  const psi = [say("draw.traffic.psi", { num_parameters }), `Ψ: ${num_parameters}`].find((text) => measure(text, fonts.text) < room);
+  if (run.num_parameters > 0 && psi) {
+    ctx.font = fonts.text;
+    ctx.fillStyle = colours.muted;
+    ctx.fillText(psi, 0, top - 8);
+  }
 }

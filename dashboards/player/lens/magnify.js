@@ -90,7 +90,7 @@ export function magnify(model, cells, position, hops = true) {
   const arriving = (rank) => [...new Set(tiles[rank].flatMap((row) => row.filter(({ code }) => code === ARRIVING).map(({ shard }) => shard)))].sort((a, b) => a - b);
   const packets = carriedIn(step, doc.collectives[step.collective], arriving).map((edge) => {
     const inIt = sums && edge.from >= 0 && edge.shards.length === 1 ? sums.text(edge.from, edge.shards[0]) : "";
-    const letters = lettersOf(edge.shards) + (inIt ? `: ${inIt}` : "");
+    const letters = lettersOf(edge.shards) + (inIt ? `(${inIt})` : "");
     return { ...edge, letters, text: joinWords(letters, formatBytes(edge.bytes)) };
   });
   const magnified = {

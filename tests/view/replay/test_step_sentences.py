@@ -177,6 +177,7 @@ def test_the_reason_depends_on_stage_phase_and_purpose():
     assert "3Ψ instead of 2Ψ" in told[1]
     assert "half of an all-reduce" in told[4]
     assert "2Ψ/N bytes are kept instead of 2Ψ" in told[5]
+    assert ["Ψ is the number of parameters" in one for one in told] == ["Ψ" in one for one in told]
 
 
 @pytest.mark.parametrize(
@@ -287,6 +288,7 @@ def test_no_text_is_without_a_use():
             seen.add(describe(one, of_run, num_hops=num_hops).why)
     for path, text in _leaves(texts()["why"]):
         pattern = re.sub(r"\\\{\w+\\\}", r"[^ ]+( units)?", re.escape(text))
+        pattern += f"({re.escape(texts()['psi'])})?"
         assert path == ("other",) or any(re.fullmatch(pattern, told) for told in seen), path
 
 

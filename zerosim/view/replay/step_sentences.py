@@ -146,6 +146,8 @@ def describe(step: Step, setting: Setting, *, num_hops: int) -> StepText:
     title, what, why = (fill(find(*key), fields) for key in _keys(step, setting, num_hops))
     if step.kind is Kind.TRANSFER and event is not None and event.dtype in BITS:
         what += fill(find("what", "quantized"), fields)
+    if "Ψ" in why:
+        why += find("psi")
     return StepText(title, what, why)
 
 
