@@ -107,6 +107,7 @@ ENUMS = {
         "average parameters",
         "compute the update",
         "broadcast initial state",
+        "broadcast parameters",
         "broadcast buffers",
         "activations",
         "send activations",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 from zerosim.analysis.memory import Timeline, updates_begin
@@ -12,6 +12,7 @@ from zerosim.record import Trace
 from zerosim.schema.memory import OPTIMIZER_STATES, Role
 from zerosim.schema.strategies import HAND_WRITTEN, Strategy
 from zerosim.theory import ModelStates, Workload, zero_states
+from zerosim.theory.model_states import Kept
 from zerosim.theory.programs import in_force, program_states
 from zerosim.verify.configured import workload_of
 from zerosim.verify.strategies import strategies_of
@@ -92,13 +93,40 @@ def _program_plan(
     if known is None:
         return None
     earlier: dict[int, Mapping[int, ModelStates]] = {}
-    law = next(iter(known.values())).law()
     for iteration in complete[:-1]:
         then = {rank: _last(of_rank, iteration) for rank, of_rank in strategies_of(trace).items()}
         states = None if then == now else _states(then, lines, seen, complete[0])
-        if states is not None and all(one.law() == law for one in states.values()):
-            earlier[iteration] = states
+        as_then = {
+            rank: _as_then(known[rank], then_kept, iteration)
+            for rank, then_kept in (states or {}).items()
+        }
+        if as_then and None not in as_then.values():
+            earlier[iteration] = {rank: one for rank, one in as_then.items() if one is not None}
     return MemoryPlan(of_ranks=known, earlier=earlier)
+
+
+def _as_then(now: ModelStates, then: ModelStates, iteration: int) -> ModelStates | None:
+    """What a rank keeps in an earlier iteration, by the law of the last; None if models are others.
+
+    An optimizer that had not stepped yet had no states.
+    """
+    if [_kind(part) for part in now.parts] != [_kind(part) for part in then.parts]:
+        return None
+    parts = []
+    for part, before in zip(now.parts, then.parts, strict=True):
+        if part.role not in OPTIMIZER_STATES:
+            parts.append(before)
+        elif before.kept or not part.kept:
+            parts.append(replace(part, kept=before.kept))
+        else:
+            parts.append(replace(part, since=max(part.since, iteration + 1)))
+    return replace(then, parts=tuple(parts))
+
+
+def _kind(part: Kept) -> tuple[object, ...]:
+    """What is the same of a part in all iterations."""
+    of_states = part.role in OPTIMIZER_STATES
+    return part.role, part.element_bytes, part.among, None if of_states else part.elements
 
 
 def _states(

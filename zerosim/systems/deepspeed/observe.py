@@ -5,6 +5,7 @@ depends on its configuration, on its padding, and in stage 3 on the order of mod
 in its first micro-step and repeats from then on; docs/deepspeed.md explains it. Options of its
 `Strategy`:
 
+    label                in front of its model's units
     stage                0 to 3
     optimizer            the class that carries the stage out ("DeepSpeedZeroOptimizer")
     dtype                of the parameters that compute
@@ -99,7 +100,8 @@ _STAGE_3_OPTIONS = (
 class DeepSpeed(Observer):
     """Every engine of `deepspeed.initialize` that computes."""
 
-    def __init__(self) -> None:
+    def __init__(self, units: Units) -> None:
+        self._units = units
         self._engines: list[Any] = []
         self._modules: dict[nn.Module, str] = {}
         self._buckets: dict[int, str] = {}
@@ -142,6 +144,7 @@ class DeepSpeed(Observer):
             stage = int(engine.zero_optimization_stage())
             zero = engine._config.zero_config
             options: dict[str, object] = {
+                "label": self._units.label(engine),
                 "stage": stage,
                 "optimizer": type(engine.optimizer).__name__,
                 "dtype": dtype_name(engine.get_data_types()[0]),
@@ -214,7 +217,7 @@ class DeepSpeed(Observer):
             Rule(_STAGE_3, f"{stage_3}._post_step", gather, _persistent, update),
             Rule(_STAGE_3, f"{stage_3}.create_reduce_and_remove_grad_hooks", gather),
             Rule(_PARAMETERS, f"{_ASKED_FOR}.__enter__", gather, _asked_for),
-            Rule(_PARAMETERS, f"{_ASKED_FOR}._exit", Purpose.BROADCAST_STATE, _asked_for),
+            Rule(_PARAMETERS, f"{_ASKED_FOR}._exit", Purpose.BROADCAST_PARAMETERS, _asked_for),
             Rule(_PARAMETERS, "Init._all_gather", gather, is_weak=True),
             Rule(_UTILS, "all_gather_dp_groups", gather, phase=update, is_weak=True),
             Rule(_UTILS, "all_gather_into_tensor_dp_groups", gather, _gathered_group, update),
@@ -282,6 +285,6 @@ def _gathered_group(frame: FrameType) -> str:
     return f"group {frame.f_locals.get('group_id', 0)}"
 
 
-def observer(_: Units) -> Observer:
+def observer(units: Units) -> Observer:
     """The observer of this system."""
-    return DeepSpeed()
+    return DeepSpeed(units)

@@ -15,9 +15,9 @@ from zerosim.theory.programs.states import (
     AskedStates,
     Divided,
     KeptParts,
+    Told,
     undivided,
     whole,
-    with_gradients,
 )
 
 BESIDE = (frozenset[str](),)
@@ -42,6 +42,7 @@ def keeps(asked: AskedStates) -> KeptParts | None:
 
 def _rows(strategy: Strategy, rank: int) -> Iterator[Divided]:
     """Storages of parameters and gradients are padded; states have the actual rows."""
+    told = Told(strategy)
     for bundle in strategy.bundles:
         ranks = numbers(bundle, "shard_ranks") or [rank]
         place = ranks.index(rank) if rank in ranks else 0
@@ -59,10 +60,11 @@ def _rows(strategy: Strategy, rank: int) -> Iterator[Divided]:
             row = parameter.elements // length if length else 0
             chunk = -(-length // len(ranks))
             own = max(0, min(chunk, length - place * chunk))
-            yield replace(
-                with_gradients(strategy, parameter.name, whole(parameter)),
+            part = replace(
+                whole(parameter),
                 kept=chunk * row,
                 kept_states=own * row if parameter.trainable else 0,
                 among=len(ranks),
                 cause=Cause.PADDING,
             )
+            yield told.of(parameter.name, part, parameter.shape)

@@ -13,17 +13,27 @@ Sources: S. Rajbhandari et al., "ZeRO" (arXiv 1910.02054), sections 3.1 and 5; Y
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from zerosim.base.language import enumerated
 from zerosim.base.quantities import format_exact
-from zerosim.schema.memory import MOMENTS, OPTIMIZER_STATES, Role
+from zerosim.schema.memory import (
+    FACTORED_STATES,
+    MOMENTS,
+    OPTIMIZER_STATES,
+    ROLE_OF_STATE,
+    Role,
+)
 from zerosim.schema.strategies import Parameter, Strategy
-from zerosim.systems.registry import reader_of
+from zerosim.systems.registry import Axis, axis_of, find, reader_of
 from zerosim.theory.causes import Cause
 from zerosim.theory.model_states import FP32_BYTES, Kept, ModelStates
 from zerosim.theory.programs.options import (
     number_map,
+    record_lists,
+    text,
+    text_lists,
     texts,
 )
 from zerosim.theory.programs.plan import element_bytes_of
@@ -43,6 +53,8 @@ class Divided:
         states_among: likewise the optimizer's states, if these are divided otherwise.
         cause: why what is kept is not an equal share; states are never padded.
         has_gradient, has_states: False if the backward before gave none, or none ever did.
+        states: elements of the trained ones' states by role, over all ranks and on this one; None
+            if they are those that any optimizer keeps.
     """
 
     elements: int
@@ -56,6 +68,15 @@ class Divided:
     cause: Cause = Cause.UNEQUAL_PARTS
     has_gradient: bool = True
     has_states: bool = True
+    states: Mapping[Role, tuple[int, int]] | None = None
+
+    def owned(self, among: int, *, is_own: bool) -> Divided:
+        """The same with its states on one rank of several, this one or another."""
+        states = self.states
+        if states is not None and not is_own:
+            states = {role: (of_all, 0) for role, (of_all, _) in states.items()}
+        kept = None if is_own else 0
+        return replace(self, states=states, states_among=among, kept_states=kept)
 
     def of_role(self, role: Role, *, has_master: bool) -> Kept:
         """Its part for one role."""
@@ -69,10 +90,14 @@ class Divided:
         is_padded = self.cause is Cause.PADDING
         is_there = self.has_states if is_state else self.has_gradient or role is Role.PARAMETERS
         cause = Cause.UNEQUAL_PARTS if is_state and is_padded else self.cause
+        frozen = 0 if role is Role.PARAMETERS else self.elements - self.trainable
+        trained = self.elements - frozen
+        if is_state and self.states is not None and is_there:
+            trained, kept = self.states.get(role, (0, 0))
         return Kept(
             role=role,
-            elements=self.elements,
-            frozen=0 if role is Role.PARAMETERS else self.elements - self.trainable,
+            elements=frozen + trained,
+            frozen=frozen,
             element_bytes=FP32_BYTES if is_state and has_master else self.size,
             among=among if among > 1 else 0,
             kept=kept if is_there else 0,
@@ -85,7 +110,7 @@ class AskedStates:
     """A rank and its strategies, for the query of its states.
 
     Attributes:
-        own: its strategies in force, by system.
+        own: its strategies in force for one model, by system.
         everywhere: the strategies of all ranks.
         has_master: the optimizer keeps an fp32 copy of the parameters.
     """
@@ -129,12 +154,14 @@ def program_states(
         first_update: the iteration of the first update, which creates momentum and variance, and a
             master copy if there is one.
     """
-    own = {one.system: one for one in strategies[rank]}
-    if len(own) != len(strategies[rank]):
-        return None  # several models, or several optimizers: their states cannot be assigned
     has_master = Role.MASTER in optimizer
-    found = _kept_by(AskedStates(own=own, everywhere=strategies, rank=rank, has_master=has_master))
-    if found is None or not any(part.elements for part in found.parts):
+    of_models = [
+        _kept_by(AskedStates(own=own, everywhere=strategies, rank=rank, has_master=has_master))
+        for own in _by_model(strategies[rank])
+    ]
+    beside = _beside(strategies[rank])
+    found = _sum([*(one for one in of_models if one is not None), *beside])
+    if None in of_models or found is None or not any(part.elements for part in found.parts):
         return None
     parts, unknown = found.parts, found.unknown
     roles = [role for role in OPTIMIZER_STATES if role in optimizer and found.tells_states]
@@ -155,9 +182,76 @@ def program_states(
     )
 
 
+def _by_model(strategies: Sequence[Strategy]) -> list[dict[str, Strategy]]:
+    """The strategies that keep each model, by system; none if that is not known.
+
+    Of several models each is divided by a system of its own, with the optimizers that join it.
+    """
+    own = {one.system: one for one in strategies}
+    if len(own) == len(strategies) and reader_of(own, "states") is not None:
+        return [own]
+    joining: dict[tuple[str, str], list[Strategy]] = {}
+    models = []
+    for one in strategies:
+        system = find(one.system)
+        if system is not None and system.joins:
+            joining.setdefault((system.joins, one.system), []).append(one)
+        elif axis_of(one.system) is Axis.DATA:
+            models.append(one)
+        else:
+            return []
+    return [
+        {one.system: one}
+        | {
+            name: replace(beside[0], bundles=tuple(b for each in beside for b in each.bundles))
+            for (joined, name), beside in joining.items()
+            if joined == one.system
+        }
+        for one in models
+    ]
+
+
+def _beside(strategies: Sequence[Strategy]) -> list[KeptParts]:
+    """Models that computed and that no system divides: each rank keeps them whole."""
+    dividing = [one for one in strategies if not getattr(find(one.system), "joins", "")]
+    if not dividing or not all("label" in one.options for one in dividing):
+        return []
+    taken = {text(one, "label") for one in dividing}
+    latest = max(dividing, key=lambda one: (one.iteration, one.micro_step))
+    models = record_lists(latest, "models")
+    parts = [_seen(one) for label, found in models.items() if label not in taken for one in found]
+    return [KeptParts(name="", parts=parts)] if parts else []
+
+
+def _seen(seen: Mapping[str, object]) -> Divided:
+    """Parameters that are alike in what was seen of them when an update began."""
+    dtype, elements = str(seen["dtype"]), int(str(seen["elements"]))
+    states = seen["states"]
+    one = Parameter(name="", shape=(elements,), dtype=dtype, trainable=bool(seen["trainable"]))
+    names = None if states is None else str(states).split()
+    has_gradient = bool(seen["has_gradient"])
+    part = with_states(whole(one), names)
+    return replace(part, has_gradient=has_gradient, has_states=has_gradient or bool(names))
+
+
+def _sum(models: Sequence[KeptParts]) -> KeptParts | None:
+    """The memory of all models together; None without any."""
+    if not models:
+        return None
+    return KeptParts(
+        name=enumerated(dict.fromkeys(one.name for one in models if one.name)),
+        parts=[part for one in models for part in one.parts],
+        unknown=next((one.unknown for one in models if one.unknown), ""),
+        tells_states=all(one.tells_states for one in models),
+        updates_in_backward=any(one.updates_in_backward for one in models),
+    )
+
+
 def _words(parts: Sequence[Divided]) -> dict[Cause, str]:
     num_frozen = sum(part.elements - part.trainable for part in parts)
-    num_unused = sum(part.trainable for part in parts if not part.has_gradient)
+    num_unused = sum(
+        part.trainable for part in parts if not (part.has_gradient and part.has_states)
+    )
     num_whole = sum(part.elements for part in parts if part.cause is Cause.REPLICATED)
     return {
         Cause.FROZEN_PARAMETERS: said("states.frozen", count=format_exact(num_frozen)),
@@ -175,13 +269,66 @@ def _kept_by(asked: AskedStates) -> KeptParts | None:
     return None if keeps is None else keeps(asked)
 
 
-def with_gradients(strategy: Strategy, name: str, part: Divided) -> Divided:
-    """A part with what the strategy tells of the gradients of its parameter, or its bundle."""
-    return replace(
-        part,
-        has_gradient=name not in texts(strategy, "no_gradient"),
-        has_states=name not in texts(strategy, "no_states"),
-    )
+class Told:
+    """What a strategy tells of the gradients and states of its parameters, or its bundles."""
+
+    def __init__(
+        self, strategy: Strategy, everywhere: Mapping[int, Sequence[Strategy]] | None = None
+    ) -> None:
+        """Read it.
+
+        Args:
+            everywhere: the strategies of all ranks, if a rank may lack the states of a parameter
+                that another has.
+        """
+        same = (strategy.system, strategy.name)
+        held = [one for of_rank in (everywhere or {}).values() for one in of_rank]
+        tell = [strategy, *(one for one in held if (one.system, one.name) == same)]
+        self._no_gradient = frozenset(texts(strategy, "no_gradient"))
+        self._no_states = frozenset(texts(strategy, "no_states"))
+        self._states: dict[str, list[str]] = {}
+        for one in tell:
+            for names, parameters in text_lists(one, "states").items():
+                for parameter in parameters:
+                    found = self._states.setdefault(parameter, [])
+                    found += (name for name in names.split() if name not in found)
+
+    def of(self, name: str, part: Divided, shape: tuple[int, ...] = ()) -> Divided:
+        """A part with what is told of it.
+
+        Args:
+            shape: of its parameter; without one it is flat.
+        """
+        return replace(
+            with_states(part, self._states.get(name), shape),
+            has_gradient=name not in self._no_gradient,
+            has_states=name not in self._no_states,
+        )
+
+
+def with_states(part: Divided, names: Iterable[str] | None, shape: tuple[int, ...] = ()) -> Divided:
+    """A part with states of these names, and no others; None if nothing is told of them."""
+    if names is None or not part.trainable:
+        return part
+    found: dict[Role, tuple[int, int]] = {}
+    kept = part.kept if part.kept_states is None else part.kept_states
+    for one in names:
+        role, dim = ROLE_OF_STATE[one], FACTORED_STATES.get(one, 0)
+        size = shape[-dim] if dim and len(shape) >= dim else 1
+        of_all, of_rank = found.get(role, (0, 0))
+        found[role] = (of_all + part.trainable // size, of_rank + kept // size)
+    return replace(part, states=found)
+
+
+def together(parts: Iterable[Divided]) -> Mapping[Role, tuple[int, int]] | None:
+    """The states of several parameters; None if nothing is told of any."""
+    found: dict[Role, tuple[int, int]] = {}
+    told = [one.states for one in parts if one.states is not None]
+    for states in told:
+        for role, (elements, kept) in states.items():
+            of_all, of_rank = found.get(role, (0, 0))
+            found[role] = (of_all + elements, of_rank + kept)
+    return found if told else None
 
 
 def whole(parameter: Parameter) -> Divided:

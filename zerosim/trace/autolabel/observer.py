@@ -243,22 +243,33 @@ def written(gradient: torch.Tensor | None) -> Written:
 
 
 class GivenGradients:
-    """Which trained parameters have no gradient when an update begins, and which never had one.
+    """Which trained parameters have no gradient when an update begins, which never had one, and
+    which states their optimizers keep.
 
     Attributes:
         without, never: those; what stands for a parameter the caller decides.
+        states: parameters by the names of their states, of each that an optimizer has stepped for.
     """
 
     def __init__(self) -> None:
         self.without: tuple[Hashable, ...] = ()
         self.never: tuple[Hashable, ...] = ()
+        self.states: dict[tuple[str, ...], tuple[Hashable, ...]] = {}
         self._had: set[Hashable] = set()
 
-    def see(self, gradients: Iterable[tuple[Hashable, torch.Tensor | None]]) -> None:
+    def see(
+        self,
+        gradients: Iterable[tuple[Hashable, torch.Tensor | None]],
+        states: Iterable[tuple[Hashable, tuple[str, ...] | None]],
+    ) -> None:
         """A backward is over, or an update begins.
 
         Where an optimizer takes each gradient at once, none is known to have had one.
+
+        Args:
+            states: of each parameter, as `Optimizers.states` names them.
         """
+        self.states = by_states(states)
         found = list(gradients)
         has = {parameter for parameter, gradient in found if gradient is not None}
         self._had |= has
@@ -268,15 +279,30 @@ class GivenGradients:
 
     def settings(self) -> Hashable:
         """What tells whether they are as before."""
-        return self.without, self.never, bool(self._had)
+        return self.without, self.never, bool(self._had), tuple(self.states.items())
 
     def options(self, name_of: Callable[[Any], str] = str) -> dict[str, object]:
         """As a strategy has them."""
         return {
             "no_gradient": [name_of(one) for one in self.without],
             "no_states": [name_of(one) for one in self.never],
+            "states": {
+                " ".join(names): [name_of(one) for one in parameters]
+                for names, parameters in self.states.items()
+            },
             "used_at_once": bool(self.without) and not self._had,
         }
+
+
+def by_states(
+    states: Iterable[tuple[Hashable, tuple[str, ...] | None]],
+) -> dict[tuple[str, ...], tuple[Hashable, ...]]:
+    """Parameters by the names of their states, without those that no optimizer stepped for."""
+    found: dict[tuple[str, ...], list[Hashable]] = {}
+    for parameter, names in states:
+        if names is not None:
+            found.setdefault(names, []).append(parameter)
+    return {names: tuple(parameters) for names, parameters in found.items()}
 
 
 def dtype_name(dtype: torch.dtype) -> str:
