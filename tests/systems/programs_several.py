@@ -88,7 +88,26 @@ def distils(teacher_kind, kind, *, freezes=True):
     return {}
 
 
+def meets_another(kind):
+    """In the middle of its training a model is computed with that is gone afterwards."""
+    model = wrapped(kind, Layers())
+    optimizer = adam(model.parameters())
+    for step in range(STEPS + 1):
+        if step in (1, 2):
+            with torch.no_grad():
+                other = nn.Linear(WIDTH, WIDTH)
+                other(torch.randn(2, WIDTH))
+        else:
+            other = None
+        model(torch.randn(2, WIDTH)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    assert other is None
+    return {}
+
+
 PROGRAMS = {
+    "ddp, another model for a while": lambda: meets_another("ddp"),
     "ddp, sgd and adam": lambda: optimizers("ddp", plain, adam),
     "ddp, adafactor": lambda: optimizers("ddp", lambda some: Adafactor(some, lr=0.01), adam),
     "ddp, amsgrad": lambda: optimizers("ddp", lambda some: adam(some, amsgrad=True), adam),

@@ -169,7 +169,9 @@ class ModelStates:
         for part in parts:
             total = part.elements * part.element_bytes
             sizes["/N" if part.among else ""] += total
-        return " + ".join(f"{self._in_psi(size)}{end}" for end, size in sizes.items() if size)
+        words = [f"{self._in_psi(size)}{end}" for end, size in sizes.items() if size]
+        # a layer beside a model is nothing that two digits show
+        return " + ".join([one for one in words if one.strip("0.")[0] != PSI] or words)
 
     def law_bytes(self, tier: Tier = Tier.DEVICE) -> Fraction:
         """Bytes of a rank under the law of a tier."""

@@ -25,7 +25,7 @@ class MemoryPlan:
     Attributes:
         of_ranks: model states, by rank; at least one.
         earlier: likewise for iterations in which parameters got no gradient that do in the last, or
-            the other way round.
+            the other way round, optimizers had not stepped yet, or models were others.
         workload: of zerosim's engine, of which it is known as well what a rank may hold for a
             time; None for all other programs.
     """
@@ -38,6 +38,10 @@ class MemoryPlan:
     def first(self) -> ModelStates:
         """The plan of the first rank: the law is the same for all."""
         return next(iter(self.of_ranks.values()))
+
+    def of(self, iteration: int | None) -> ModelStates:
+        """Likewise in an iteration; in the last if there is none."""
+        return self.first if iteration is None else self.at(next(iter(self.of_ranks)), iteration)
 
     def at(self, rank: int, iteration: int) -> ModelStates:
         """What a rank should keep when an iteration's update begins."""
@@ -92,26 +96,27 @@ def _program_plan(
     known = _states(now, lines, seen, complete[0])
     if known is None:
         return None
+    names = {rank: _names(held) for rank, held in now.items()}
     earlier: dict[int, Mapping[int, ModelStates]] = {}
     for iteration in complete[:-1]:
         then = {rank: _last(of_rank, iteration) for rank, of_rank in strategies_of(trace).items()}
-        states = None if then == now else _states(then, lines, seen, complete[0])
-        as_then = {
-            rank: _as_then(known[rank], then_kept, iteration)
-            for rank, then_kept in (states or {}).items()
-        }
-        if as_then and None not in as_then.values():
-            earlier[iteration] = {rank: one for rank, one in as_then.items() if one is not None}
+        # a model that had not computed with gradients yet may have been there
+        is_known = {rank: _names(held) for rank, held in then.items()} == names
+        states = _states(then, lines, seen, complete[0]) if is_known and then != now else None
+        if states is not None:
+            earlier[iteration] = {
+                rank: _as_then(known[rank], kept, iteration) for rank, kept in states.items()
+            }
     return MemoryPlan(of_ranks=known, earlier=earlier)
 
 
-def _as_then(now: ModelStates, then: ModelStates, iteration: int) -> ModelStates | None:
-    """What a rank keeps in an earlier iteration, by the law of the last; None if models are others.
+def _as_then(now: ModelStates, then: ModelStates, iteration: int) -> ModelStates:
+    """What a rank keeps in an earlier iteration, by the law of the last unless models are others.
 
     An optimizer that had not stepped yet had no states.
     """
     if [_kind(part) for part in now.parts] != [_kind(part) for part in then.parts]:
-        return None
+        return then
     parts = []
     for part, before in zip(now.parts, then.parts, strict=True):
         if part.role not in OPTIMIZER_STATES:
@@ -121,6 +126,10 @@ def _as_then(now: ModelStates, then: ModelStates, iteration: int) -> ModelStates
         else:
             parts.append(replace(part, since=max(part.since, iteration + 1)))
     return replace(then, parts=tuple(parts))
+
+
+def _names(strategies: Sequence[Strategy]) -> set[tuple[str, str]]:
+    return {(one.system, one.name) for one in strategies}
 
 
 def _kind(part: Kept) -> tuple[object, ...]:

@@ -51,6 +51,7 @@ from typing import Any
 from torch import nn
 
 from zerosim.schema.events import Phase, Purpose
+from zerosim.schema.memory import Role
 from zerosim.schema.strategies import Bundle, Strategy
 from zerosim.systems.deepspeed import NAME
 from zerosim.systems.deepspeed.observed_engine import (
@@ -62,6 +63,7 @@ from zerosim.systems.deepspeed.observed_engine import (
     reduces_norm,
     reduces_overflow,
     secondary_ranks,
+    whole_parameters,
 )
 from zerosim.systems.deepspeed.observed_order import RepeatedOrders
 from zerosim.trace.autolabel.observer import Observer, Shard, dtype_name, ranks_of
@@ -129,10 +131,14 @@ class DeepSpeed(Observer):
                 yield Shard(kept, parameter, is_parameter=False)
 
     def kept(self, *, wholly: bool) -> Iterator[Content]:
-        """Buckets of gradients on their way, and a rank's own gradients, which are in no `grad`."""
+        """Buckets of gradients on their way, a rank's own gradients, which are in no `grad`, and
+        parameters that the program itself gathered, which no module computes with.
+        """
         for engine in self._engines:
             for role, unit, tensor in own_gradients(engine.optimizer, wholly=wholly):
                 yield Content(role, unit, tensor)
+            for parameter in whole_parameters(engine) if wholly else ():
+                yield Content(Role.GATHERED, "", parameter)
 
     def settings(self) -> Hashable:
         """The recorded order of stage 3; everything else is settled when an engine is created."""
