@@ -1,5 +1,6 @@
 """What a rank keeps of several models, and under several optimizers."""
 
+from fractions import Fraction
 from functools import cache
 
 import pytest
@@ -98,3 +99,12 @@ def test_the_law_is_a_sum_over_models_and_optimizers(folder, name, law):
 def test_what_a_frozen_teacher_need_not_keep_is_in_the_headline(folder, teacher):
     headline = verify_memory(load(folder / teacher)).headline
     assert f"{ALL:,} frozen parameters have no gradients and no optimizer states)" in headline
+
+
+def test_two_zero_optimizers_are_one_law(folder):
+    [law] = verify(load(folder / "two of zero")).systems
+    assert (law.title, law.payloads, law.sent_bytes) == (
+        "DDP + ZeroRedundancyOptimizer",
+        2,
+        Fraction(3 * 4 * ALL, 2),
+    )
