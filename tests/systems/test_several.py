@@ -1,6 +1,5 @@
 """What a rank keeps of several models, and under several optimizers."""
 
-from fractions import Fraction
 from functools import cache
 
 import pytest
@@ -102,9 +101,9 @@ def test_what_a_frozen_teacher_need_not_keep_is_in_the_headline(folder, teacher)
 
 
 def test_two_zero_optimizers_are_one_law(folder):
-    [law] = verify(load(folder / "two of zero")).systems
-    assert (law.title, law.payloads, law.sent_bytes) == (
-        "DDP + ZeroRedundancyOptimizer",
-        2,
-        Fraction(3 * 4 * ALL, 2),
+    report = verify(load(folder / "two of zero"))
+    assert [one.system for one in report.systems] == ["DDP + ZeroRedundancyOptimizer"]
+    begin = (
+        "DDP + ZeroRedundancyOptimizer sends 3Ψ(N-1)/N a step, not 2Ψ(N-1)/N: gradients are all-"
     )
+    assert report.headline.startswith(begin)

@@ -60,6 +60,9 @@ def _deed(
         "by": called_by(found, expected),
         "at": wording.at(own.source),
     }
+    if shift is not None and shift.is_swapped:  # also where sizes alone tell them apart
+        first = {"by": called_by(found, expected, first=True)}
+        return Wrong.ORDER, wording.said("calls.order", **fields | first), expected
     if different <= {"size", "dtype"}:
         wrong = Wrong.DTYPE if "dtype" in different else Wrong.SIZE
         sentence = wording.said(
@@ -73,9 +76,6 @@ def _deed(
             **fields,
         )
         return wrong, sentence, own
-    if shift is not None and shift.is_swapped:
-        first = {"by": called_by(found, expected, first=True)}
-        return Wrong.ORDER, wording.said("calls.order", **fields | first), expected
     if _stopped_stepping(found, culprit):
         return Wrong.ENDED_EARLY, wording.said("calls.ended", **fields), expected
     if shift is not None and shift.left_out:
