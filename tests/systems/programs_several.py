@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import torch
+import torch.distributed as dist
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    RowwiseParallel,
+    parallelize_module,
+)
 from torch.optim import SGD, Adafactor, AdamW
 
 from tests.systems.programs_questions import CLASSES, STEPS, WIDTH, Layers, wrapped
@@ -106,7 +113,39 @@ def meets_another(kind):
     return {}
 
 
+def divided_matrices():
+    """Tensor parallel: divided matrices and all that is whole have different optimizers."""
+    net = nn.Sequential(nn.Linear(WIDTH, 32), nn.ReLU(), nn.Linear(32, WIDTH), nn.LayerNorm(WIDTH))
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    model = parallelize_module(net, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    whole = list(model[3].parameters())
+    pair = plain([*model[0].parameters(), *model[2].parameters()]), adam(whole)
+    for _ in range(STEPS):
+        model(torch.ones(2, WIDTH)).square().mean().backward()
+        for one in pair:
+            one.step()
+            one.zero_grad()
+    return {}
+
+
+def thaws():
+    """A layer is frozen at first, and joins the optimizer later."""
+    model = wrapped("fsdp2", Layers().requires_grad_(False))
+    model.head.requires_grad_(True)
+    optimizer = adam(model.head.parameters())
+    for step in range(STEPS + 2):
+        if step == 2:
+            model.layers[3].requires_grad_(True)
+            optimizer.add_param_group({"params": list(model.layers[3].parameters())})
+        model(torch.randn(2, WIDTH)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return {}
+
+
 PROGRAMS = {
+    "tensor parallel, sgd and adam": divided_matrices,
+    "fsdp2, thaws": thaws,
     "ddp, another model for a while": lambda: meets_another("ddp"),
     "ddp, sgd and adam": lambda: optimizers("ddp", plain, adam),
     "ddp, adafactor": lambda: optimizers("ddp", lambda some: Adafactor(some, lr=0.01), adam),

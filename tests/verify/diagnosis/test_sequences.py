@@ -176,6 +176,31 @@ def test_a_micro_step_that_a_rank_left_out_is_no_disagreement(tmp_path):
     assert not diagnose(run_of(late, 0, 2, tmp_path), ProcessStates()).findings
 
 
+def test_a_forward_of_one_rank_alone_is_made_once_more(tmp_path):
+    """It broadcasts two buffers, and once more the first; others are already in backward."""
+
+    def buffers(one, number):
+        return replace(
+            one, op=Op.BROADCAST, phase=Phase.FORWARD, unit="", elements=number,
+            source=f"train.py:{number} in evaluate",
+        )  # fmt: skip
+
+    ranks = []
+    for rank in range(2):
+        calls = []
+        for one in calls_of(rank)[:7]:
+            if one.unit == UNITS[0]:
+                calls += [buffers(one, 7), buffers(one, 1)]
+            calls.append(one)
+        if rank == 0:
+            calls[-1] = buffers(calls[-1], 7)
+        ranks.append(rank_trace(rank, 2, calls))
+    found = diagnose(trace_of(ranks, tmp_path), ProcessStates()).findings[0]
+    assert (found.wrong, found.ranks) == (Wrong.MORE, (0,)), found.sentence
+    assert found.place.source == "train.py:7 in evaluate"
+    assert "model.module" in found.advice
+
+
 def test_a_thread_that_calls_first_is_no_matter_of_dtypes(tmp_path):
     """Only sizes tell two calls apart that another thread decides the order of."""
 

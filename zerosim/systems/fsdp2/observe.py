@@ -240,7 +240,7 @@ class FullyShard(Observer):
                     "replicates": not any(_divides(group) for group in groups),
                     **options_of(passes),
                     "returns": self._units.returns(thing),
-                    **undivided(thing, own),
+                    **undivided(thing, own, self._units.optimizers),
                     **model.given.options(partial(_place_name, bundles)),
                 },
             )

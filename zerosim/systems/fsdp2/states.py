@@ -26,10 +26,12 @@ BESIDE = (frozenset[str](),)
 def keeps(asked: AskedStates) -> KeptParts | None:
     """The memory of a rank; None for a strategy without parameters."""
     strategy = asked.own[NAME]
-    found = list(_rows(strategy, asked.rank))
+    told = Told(strategy)
+    found = list(_rows(strategy, asked.rank, told))
     among = max((part.among for part in found), default=1)
     found += [
-        replace(whole(one), among=among, cause=Cause.REPLICATED) for one in undivided(strategy)
+        replace(told.of(one.name, whole(one)), among=among, cause=Cause.REPLICATED)
+        for one in undivided(strategy)
     ]
     if not found:
         return None
@@ -40,9 +42,8 @@ def keeps(asked: AskedStates) -> KeptParts | None:
     )
 
 
-def _rows(strategy: Strategy, rank: int) -> Iterator[Divided]:
+def _rows(strategy: Strategy, rank: int, told: Told) -> Iterator[Divided]:
     """Storages of parameters and gradients are padded; states have the actual rows."""
-    told = Told(strategy)
     for bundle in strategy.bundles:
         ranks = numbers(bundle, "shard_ranks") or [rank]
         place = ranks.index(rank) if rank in ranks else 0

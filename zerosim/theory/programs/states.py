@@ -39,6 +39,8 @@ from zerosim.theory.programs.options import (
 from zerosim.theory.programs.plan import element_bytes_of
 from zerosim.theory.wording import said
 
+_UNDIVIDED = "undivided_states"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Divided:
@@ -292,6 +294,8 @@ class Told:
                 for parameter in parameters:
                     found = self._states.setdefault(parameter, [])
                     found += (name for name in names.split() if name not in found)
+        for names in number_map(strategy, _UNDIVIDED):
+            self._states[f"{_UNDIVIDED} {names}"] = names.split()[1:]
 
     def of(self, name: str, part: Divided, shape: tuple[int, ...] = ()) -> Divided:
         """A part with what is told of it.
@@ -343,7 +347,15 @@ def whole(parameter: Parameter) -> Divided:
 
 
 def undivided(strategy: Strategy) -> Iterator[Parameter]:
-    """The parameters of a model outside of the sharded ones: their elements, by dtype."""
+    """The parameters of a model outside of the sharded ones: their elements, by dtype, and by
+    states as far as these are told. Those are their names, for `Told`.
+    """
     for option, trains in (("undivided", True), ("undivided_frozen", False)):
-        for dtype, elements in number_map(strategy, option).items():
-            yield Parameter(name="", shape=(elements,), dtype=dtype, trainable=trains)
+        left = number_map(strategy, option)
+        for names, elements in number_map(strategy, _UNDIVIDED).items() if trains else ():
+            dtype = names.split()[0]
+            left[dtype] -= elements
+            yield Parameter(name=f"{_UNDIVIDED} {names}", shape=(elements,), dtype=dtype)
+        for dtype, elements in left.items():
+            if elements:
+                yield Parameter(name="", shape=(elements,), dtype=dtype, trainable=trains)

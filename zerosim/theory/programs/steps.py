@@ -148,13 +148,13 @@ def plan_step(
         elif (plan := _plan(system, asked)) is not None:
             plans.append(_of_what_is_left(plan) if tensor else plan)
     for system, asked in joining:
-        own = {steps[-1].name for steps in mine if _has_its_model(steps[-1], asked.strategy)}
+        models = {held[-1].name for held in mine if _has_its_model(held[-1], asked.strategy)}
         joined = next(
             (
                 one
                 for one in plans
                 if one.system in (system.joins, system.name)
-                and (one.ranks == asked.strategy.ranks and one.name in own)
+                and (one.ranks == asked.strategy.ranks and one.name in models)
             ),
             None,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any
@@ -14,6 +14,7 @@ from torch import nn
 from zerosim.schema.events import Phase, Purpose
 from zerosim.schema.strategies import Parameter, Strategy
 from zerosim.systems.registry import systems
+from zerosim.trace.autolabel.optimizers import Optimizers
 from zerosim.trace.autolabel.rules import Rule
 from zerosim.trace.autolabel.units import Units, clean
 from zerosim.trace.looking import Content
@@ -195,19 +196,27 @@ def parameters_of(named: Iterable[tuple[str, torch.Tensor]]) -> tuple[Parameter,
     )
 
 
-def undivided(model: nn.Module, divided: Collection[str]) -> dict[str, object]:
-    """Elements of all other parameters in a strategy, by dtype: trainable and frozen.
+def undivided(
+    model: nn.Module, divided: Collection[str], optimizers: Optimizers
+) -> dict[str, object]:
+    """Elements of all other parameters in a strategy, by dtype: trainable and frozen; and of the
+    trainable ones by dtype and names of their states.
 
     Args:
         divided: names of those that the system divides.
     """
     found: dict[str, dict[str, int]] = {"undivided": {}, "undivided_frozen": {}}
+    states: dict[str, int] = {}
     for name, parameter in model.named_parameters():
         if clean(name) not in divided and not hasattr(parameter, "_local_tensor"):
             of_kind = found["undivided" if parameter.requires_grad else "undivided_frozen"]
             dtype = dtype_name(parameter.dtype)
             of_kind[dtype] = of_kind.get(dtype, 0) + parameter.numel()
-    return dict(found)
+            names = optimizers.states(parameter) if parameter.requires_grad else None
+            if names is not None:
+                key = " ".join((dtype, *names))
+                states[key] = states.get(key, 0) + parameter.numel()
+    return {**found, "undivided_states": states}
 
 
 def named_parameters(root: nn.Module) -> dict[int, str]:
@@ -286,12 +295,19 @@ class GivenGradients:
         return {
             "no_gradient": [name_of(one) for one in self.without],
             "no_states": [name_of(one) for one in self.never],
-            "states": {
-                " ".join(names): [name_of(one) for one in parameters]
-                for names, parameters in self.states.items()
-            },
+            "states": named_states(self.states, name_of),
             "used_at_once": bool(self.without) and not self._had,
         }
+
+
+def named_states(
+    states: Mapping[tuple[str, ...], Iterable[Hashable]], name_of: Callable[[Any], str] = str
+) -> dict[str, list[str]]:
+    """As a strategy has them."""
+    return {
+        " ".join(names): [name_of(one) for one in parameters]
+        for names, parameters in states.items()
+    }
 
 
 def by_states(

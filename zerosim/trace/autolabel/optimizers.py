@@ -23,16 +23,16 @@ class Optimizers:
         return list(self._num_parameters)
 
     def meet(self, optimizer: torch.optim.Optimizer) -> bool:
-        """One begins its step; returns whether it is new."""
-        known = self._num_parameters.get(optimizer)
+        """One begins its step; returns whether it is new, or has new parameters."""
         count = sum(len(group["params"]) for group in optimizer.param_groups)
-        if known != count:  # a group may be added later
-            self._num_parameters[optimizer] = count
-            reference = weakref.ref(optimizer)
-            for group in optimizer.param_groups:
-                for one in group["params"]:
-                    self._of[id(one)] = (weakref.ref(one), reference)
-        return known is None
+        if self._num_parameters.get(optimizer) == count:
+            return False
+        self._num_parameters[optimizer] = count
+        reference = weakref.ref(optimizer)
+        for group in optimizer.param_groups:
+            for one in group["params"]:
+                self._of[id(one)] = (weakref.ref(one), reference)
+        return True
 
     def states(self, parameter: torch.Tensor) -> tuple[str, ...] | None:
         """The names of a parameter's states, as far as they have a role; None if no optimizer that

@@ -83,8 +83,11 @@ class Strategies:
 
     def labels(self) -> set[str]:
         """The prefixes of the models that a system divides."""
-        held = (held for one in self._written.values() for held in (one, *one.bundles))
-        return {str(one.options.get("label", "")) for one in held}
+        return {
+            str(options.get("label", ""))
+            for one in self._written.values()
+            for options in (one.options, *(bundle.options for bundle in one.bundles))
+        }
 
     def parameters_of(self, unit: str) -> tuple[str, ...]:
         """The parameters that communicate together under this name."""

@@ -83,16 +83,12 @@ def _deed(
         key = "calls.left_out_more" if more else "calls.left_out"
         return Wrong.LEFT_OUT, wording.said(key, count=more, **fields), expected
     if shift is not None and shift.more:
-        called = own if not shift.repeats else _before(found, culprit) or own
+        made = found.group.calls[culprit][: found.position]
+        called = made[-shift.more] if shift.repeats else own
         key = "calls.twice" if shift.repeats else "calls.more"
         about = {"call": wording.call(called), "source": wording.line(called)}
         return Wrong.MORE, wording.said(key, **fields | about), called
     return Wrong.OTHER_CALL, wording.said("calls.instead", **fields), expected
-
-
-def _before(found: Disagreement, rank: int) -> Event | None:
-    calls = found.group.calls[rank]
-    return calls[found.position - 1] if found.position else None
 
 
 def _stopped_stepping(found: Disagreement, culprit: int) -> bool:
