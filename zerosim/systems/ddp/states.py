@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from zerosim.systems.ddp import NAME
+from zerosim.theory.programs.divided import Told, whole
 from zerosim.theory.programs.options import flag, parameters_of
-from zerosim.theory.programs.states import AskedStates, KeptParts, Told, whole
+from zerosim.theory.programs.states import AskedStates, KeptParts
 from zerosim.theory.wording import said
 
 BESIDE = (frozenset[str](),)

@@ -8,17 +8,11 @@ from zerosim.schema.strategies import Bundle
 from zerosim.systems.fsdp1 import NAME
 from zerosim.theory.causes import Cause
 from zerosim.theory.model_states import FP32_BYTES
+from zerosim.theory.programs.divided import Divided, Told, together, whole
 from zerosim.theory.programs.fully_sharded import name_of_shards
 from zerosim.theory.programs.options import flag, number, numbers, text
 from zerosim.theory.programs.plan import element_bytes_of
-from zerosim.theory.programs.states import (
-    AskedStates,
-    Divided,
-    KeptParts,
-    Told,
-    together,
-    whole,
-)
+from zerosim.theory.programs.states import AskedStates, KeptParts
 
 BESIDE = (frozenset[str](),)
 _ALIGNMENT_BYTES = 16

@@ -9,16 +9,10 @@ from zerosim.base.errors import ConfigError
 from zerosim.schema.strategies import Strategy
 from zerosim.systems.fsdp2 import NAME
 from zerosim.theory.causes import Cause
+from zerosim.theory.programs.divided import Divided, Told, undivided, whole
 from zerosim.theory.programs.fully_sharded import name_of_shards
 from zerosim.theory.programs.options import flag, numbers
-from zerosim.theory.programs.states import (
-    AskedStates,
-    Divided,
-    KeptParts,
-    Told,
-    undivided,
-    whole,
-)
+from zerosim.theory.programs.states import AskedStates, KeptParts
 
 BESIDE = (frozenset[str](),)
 

@@ -9,9 +9,10 @@ from zerosim.base.language import term
 from zerosim.schema.strategies import Strategy
 from zerosim.systems.tensor_parallel import NAME
 from zerosim.theory.causes import Cause
+from zerosim.theory.programs.divided import Divided, Told, undivided, whole
 from zerosim.theory.programs.options import parameters_of, texts
 from zerosim.theory.programs.parts import local_parameters
-from zerosim.theory.programs.states import AskedStates, Divided, KeptParts, Told, undivided, whole
+from zerosim.theory.programs.states import AskedStates, KeptParts
 
 BESIDE = (frozenset[str](),)
 
