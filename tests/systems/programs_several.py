@@ -113,6 +113,18 @@ def meets_another(kind):
     return {}
 
 
+def comes_later(kind):
+    """A critic is trained for the first time after the actor was, and both in turn from then on."""
+    actor, critic = wrapped(kind, Layers()), wrapped(kind, Critic())
+    pair = [(actor, adam(actor.parameters()), WIDTH), (critic, adam(critic.parameters()), CLASSES)]
+    for _ in range(STEPS):
+        for model, optimizer, width in pair:
+            model(torch.randn(2, width)).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    return {}
+
+
 def divided_matrices():
     """Tensor parallel: divided matrices and all that is whole have different optimizers."""
     net = nn.Sequential(nn.Linear(WIDTH, 32), nn.ReLU(), nn.Linear(32, WIDTH), nn.LayerNorm(WIDTH))
@@ -144,6 +156,8 @@ def thaws():
 
 
 PROGRAMS = {
+    "ddp, comes later": lambda: comes_later("ddp"),
+    "fsdp2, comes later": lambda: comes_later("fsdp2"),
     "tensor parallel, sgd and adam": divided_matrices,
     "fsdp2, thaws": thaws,
     "ddp, another model for a while": lambda: meets_another("ddp"),

@@ -14,6 +14,7 @@ from zerosim.schema.strategies import HAND_WRITTEN, Strategy
 from zerosim.theory import ModelStates, Workload, zero_states
 from zerosim.theory.model_states import Kept
 from zerosim.theory.programs import in_force, program_states
+from zerosim.theory.programs.options import record_lists
 from zerosim.verify.configured import workload_of
 from zerosim.verify.strategies import strategies_of
 
@@ -100,8 +101,9 @@ def _program_plan(
     earlier: dict[int, Mapping[int, ModelStates]] = {}
     for iteration in complete[:-1]:
         then = {rank: _last(of_rank, iteration) for rank, of_rank in strategies_of(trace).items()}
-        # a model that had not computed with gradients yet may have been there
-        is_known = {rank: _names(held) for rank, held in then.items()} == names
+        is_known = names == {rank: _names(held) for rank, held in then.items()} or all(
+            _tells_of_all(one) for held in then.values() for one in held
+        )
         states = _states(then, lines, seen, complete[0]) if is_known and then != now else None
         if states is not None:
             earlier[iteration] = {
@@ -126,6 +128,11 @@ def _as_then(now: ModelStates, then: ModelStates, iteration: int) -> ModelStates
         else:
             parts.append(replace(part, since=max(part.since, iteration + 1)))
     return replace(then, parts=tuple(parts))
+
+
+def _tells_of_all(strategy: Strategy) -> bool:
+    """Whether no model was evaluated whose system is known only later."""
+    return all(record_lists(strategy, "models").values())
 
 
 def _names(strategies: Sequence[Strategy]) -> set[tuple[str, str]]:

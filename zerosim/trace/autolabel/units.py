@@ -148,10 +148,13 @@ class Units:
         seen: set[int] = set()
         found: dict[str, Counter[tuple[object, ...]]] = {}
         for root, label in beside:
-            for one in root.parameters():
-                if id(one) not in seen and not hasattr(one, "_local_tensor"):
+            of_model = found.setdefault(label, Counter())
+            parameters = list(root.parameters())
+            if any(hasattr(one, "_local_tensor") for one in parameters):
+                continue  # a system divides it that has not met it yet: nothing is told of it
+            for one in parameters:
+                if id(one) not in seen:
                     seen.add(id(one))
-                    of_model = found.setdefault(label, Counter())
                     of_model[self._kind(one)] += one.numel()
         self.models = {
             label: [
