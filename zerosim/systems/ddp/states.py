@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zerosim.systems.ddp import NAME
-from zerosim.theory.programs.divided import Told, whole
+from zerosim.theory.programs.divided import ToldStates, whole
 from zerosim.theory.programs.options import flag, parameters_of
 from zerosim.theory.programs.states import AskedStates, KeptParts
 from zerosim.theory.wording import said
@@ -15,7 +15,7 @@ def keeps(asked: AskedStates) -> KeptParts | None:
     """The memory of a rank."""
     strategy = asked.own[NAME]
     # older traces do not tell which parameters have a gradient
-    told = Told(strategy)
+    told = ToldStates(strategy)
     tells = "no_gradient" in strategy.options or not flag(strategy, "finds_unused", default=False)
     return KeptParts(
         name=said("states.ddp"),

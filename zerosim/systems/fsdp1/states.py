@@ -8,7 +8,7 @@ from zerosim.schema.strategies import Bundle
 from zerosim.systems.fsdp1 import NAME
 from zerosim.theory.causes import Cause
 from zerosim.theory.model_states import FP32_BYTES
-from zerosim.theory.programs.divided import Divided, Told, together, whole
+from zerosim.theory.programs.divided import Divided, ToldStates, together, whole
 from zerosim.theory.programs.fully_sharded import name_of_shards
 from zerosim.theory.programs.options import flag, number, numbers, text
 from zerosim.theory.programs.plan import element_bytes_of
@@ -23,12 +23,12 @@ _ALIGNMENT_BYTES = 16
 def keeps(asked: AskedStates) -> KeptParts | None:
     """The memory of a rank; None for a strategy without parameters."""
     strategy = asked.own[NAME]
-    told = Told(strategy, asked.everywhere)  # of parameters without a part here
+    told = ToldStates(strategy, asked.everywhere)  # of parameters without a part here
     found = [_flat(bundle, asked.rank, told) for bundle in strategy.bundles]
     return KeptParts(name=name_of_shards(strategy), parts=found) if found else None
 
 
-def _flat(bundle: Bundle, rank: int, told: Told) -> Divided:
+def _flat(bundle: Bundle, rank: int, told: ToldStates) -> Divided:
     """A row of the flat parameter; states of original parameters have the size of their part in
     it.
     """

@@ -9,7 +9,7 @@ from zerosim.base.errors import ConfigError
 from zerosim.schema.strategies import Strategy
 from zerosim.systems.fsdp2 import NAME
 from zerosim.theory.causes import Cause
-from zerosim.theory.programs.divided import Divided, Told, undivided, whole
+from zerosim.theory.programs.divided import Divided, ToldStates, undivided, whole
 from zerosim.theory.programs.fully_sharded import name_of_shards
 from zerosim.theory.programs.options import flag, numbers
 from zerosim.theory.programs.states import AskedStates, KeptParts
@@ -20,7 +20,7 @@ BESIDE = (frozenset[str](),)
 def keeps(asked: AskedStates) -> KeptParts | None:
     """The memory of a rank; None for a strategy without parameters."""
     strategy = asked.own[NAME]
-    told = Told(strategy)
+    told = ToldStates(strategy)
     found = list(_rows(strategy, asked.rank, told))
     among = max((part.among for part in found), default=1)
     found += [
@@ -36,7 +36,7 @@ def keeps(asked: AskedStates) -> KeptParts | None:
     )
 
 
-def _rows(strategy: Strategy, rank: int, told: Told) -> Iterator[Divided]:
+def _rows(strategy: Strategy, rank: int, told: ToldStates) -> Iterator[Divided]:
     """Storages of parameters and gradients are padded; states have the actual rows."""
     for bundle in strategy.bundles:
         ranks = numbers(bundle, "shard_ranks") or [rank]

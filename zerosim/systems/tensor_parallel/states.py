@@ -9,7 +9,7 @@ from zerosim.base.language import term
 from zerosim.schema.strategies import Strategy
 from zerosim.systems.tensor_parallel import NAME
 from zerosim.theory.causes import Cause
-from zerosim.theory.programs.divided import Divided, Told, undivided, whole
+from zerosim.theory.programs.divided import Divided, ToldStates, undivided, whole
 from zerosim.theory.programs.options import parameters_of, texts
 from zerosim.theory.programs.parts import local_parameters
 from zerosim.theory.programs.states import AskedStates, KeptParts
@@ -27,7 +27,7 @@ def keeps(asked: AskedStates) -> KeptParts | None:
 
 def _of_layers(strategy: Strategy) -> Iterator[Divided]:
     """The shard of each matrix, and all replicated parameters."""
-    among, told = len(strategy.ranks), Told(strategy)
+    among, told = len(strategy.ranks), ToldStates(strategy)
     every = [*parameters_of(strategy), *undivided(strategy)]
     gradients = set(texts(strategy, "whole_gradients"))
     for parameter, local in zip(every, local_parameters(every, [strategy]), strict=True):

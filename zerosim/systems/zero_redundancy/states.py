@@ -8,7 +8,7 @@ from dataclasses import replace
 from zerosim.systems.ddp import NAME as DDP
 from zerosim.systems.ddp import states as replicated
 from zerosim.systems.zero_redundancy import NAME
-from zerosim.theory.programs.divided import Divided, Told, whole
+from zerosim.theory.programs.divided import Divided, ToldStates, whole
 from zerosim.theory.programs.options import number, parameters_of, text
 from zerosim.theory.programs.states import AskedStates, KeptParts
 
@@ -30,7 +30,7 @@ def _of_owners(asked: AskedStates) -> Iterator[Divided]:
         for bundle in redundancy.bundles
         for parameter in bundle.parameters
     }
-    told = Told(replicas, asked.everywhere)
+    told = ToldStates(replicas, asked.everywhere)
     for parameter in parameters_of(replicas):
         owner = owners.get(f"{label}: {parameter.name}" if label else parameter.name)
         part = told.of(parameter.name, whole(parameter), parameter.shape)

@@ -80,7 +80,7 @@ class Divided:
         )
 
 
-class Told:
+class ToldStates:
     """What a strategy tells of the gradients and states of its parameters, or its bundles."""
 
     def __init__(
@@ -157,7 +157,7 @@ def whole(parameter: Parameter) -> Divided:
 
 def undivided(strategy: Strategy) -> Iterator[Parameter]:
     """The parameters of a model outside of the sharded ones: their elements, by dtype, and by
-    states as far as these are told. Those are their names, for `Told`.
+    states as far as these are told. Those are their names, for `ToldStates`.
     """
     for option, trains in (("undivided", True), ("undivided_frozen", False)):
         left = number_map(strategy, option)
