@@ -229,3 +229,11 @@ def _with_strategies(tmp_path, kind, change):
 def test_a_group_of_more_ranks_than_were_recorded(tmp_path):
     folder = every(tmp_path, "inside/stage-1", "group", ranks=[*range(8)])
     assert command("verify", folder).code in (0, 1)
+
+
+def test_a_bucket_of_a_unit_that_there_is_not(tmp_path):
+    segment = {"unit": "nowhere", "start": 0, "stop": 4}
+    folder = with_manifest(tmp_path, {"buckets": [{"name": "bucket.0", "segments": [segment]}]})
+    assert_one_line(
+        command("verify", folder), MANIFEST_NAME, "has unit 'nowhere': not one of units"
+    )

@@ -110,6 +110,7 @@ ENUMS = {
         "average parameters",
         "compute the update",
         "broadcast initial state",
+        "broadcast parameters",
         "broadcast buffers",
         "activations",
         "send activations",

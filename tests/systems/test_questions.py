@@ -200,6 +200,12 @@ def test_who_has_no_more_data_keeps_up_with_the_others(ran):
     trace = ran(2, "ddp, joins")
     assert diagnose(trace).headline.startswith("nothing is wrong: ")
     assert verify(trace).headline == "DDP sends 2Ψ(N-1)/N a step, as data parallel should."
+    ends = [event for event in trace.ranks[0].events if event.iteration == programs.STEPS - 1]
+    found = [(event.purpose, event.op) for event in ends if event.purpose is not None]
+    # which rank trained last, and what it has: no initial state
+    assert (Purpose.METADATA, Op.ALL_REDUCE) in found
+    assert (Purpose.BROADCAST_PARAMETERS, Op.BROADCAST) in found
+    assert Purpose.BROADCAST_STATE not in {purpose for purpose, _ in found}
 
 
 def test_a_bucket_that_a_hook_compresses_is_a_buffer(ran):

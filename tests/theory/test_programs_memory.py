@@ -115,7 +115,53 @@ def test_a_master_copy_comes_with_the_first_update():
 
 
 def test_what_has_no_law():
-    two = (ddp(2, W), replace(ddp(2, B), name="other"))
-    assert kept(two, 0) is None
     assert kept((deepspeed(2, 3, module("root", W)),), 0) is None
     assert kept((deepspeed(2, 1, module("0", W), offload_optimizer="cpu"),), 0) is None
+
+
+def told(strategy, **states):
+    """The strategy tells the states of its parameters."""
+    names = {" ".join(sorted(of.split())): [name] for name, of in states.items()}
+    return replace(strategy, options=strategy.options | {"states": names})
+
+
+ADAM = "exp_avg exp_avg_sq"
+A, M = parameter("a", 4, 6), parameter("m", 10)
+
+
+@pytest.mark.parametrize(
+    ("strategies", "momentum", "variance"),
+    [
+        ((told(ddp(2, A, M), a=ADAM, m=""),), 96, 96),
+        ((told(ddp(2, A, M), a="momentum_buffer", m=ADAM),), 136, 40),
+        ((told(ddp(2, A), a="exp_avg exp_avg_sq max_exp_avg_sq"),), 96, 192),
+        # Adafactor's 4 rows and 6 columns
+        ((told(ddp(2, A, M), a="row_var col_var", m="variance"),), 0, 80),
+        (
+            (
+                told(
+                    fsdp(2, module("x", A, M, shard_ranks=[0, 1], shard_dims=[0, 0])), a="", m=ADAM
+                ),
+            ),
+            20,
+            20,
+        ),
+    ],
+)
+def test_each_optimizer_keeps_its_own_states(strategies, momentum, variance):
+    for rank in range(2):
+        states = kept(strategies, rank)
+        found = states.bytes()
+        assert found.get((Role.MOMENTUM, ""), 0) == momentum
+        assert found.get((Role.VARIANCE, ""), 0) == variance
+        assert not states.deviations()
+
+
+def test_several_models_are_a_sum():
+    other = replace(ddp(2, A), name="other", options={"label": "other"})
+    states = kept((replace(ddp(2, W), options={"label": ""}), other), 0)
+    assert (states.law(), states.num_parameters) == ("16Ψ", 15 + 24)
+    rows = module("x", A, shard_ranks=[0, 1], shard_dims=[0])
+    states = kept((ddp(2, A), fsdp(2, rows)), 0)
+    assert (states.law(), sum(states.bytes().values())) == ("8Ψ + 8Ψ/N", 16 * 24 * 3 // 2)
+    assert kept((*STAGES[0], replace(STAGES[0][0], name="other")), 0) is None

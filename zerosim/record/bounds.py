@@ -191,8 +191,13 @@ def check_manifest_numbers(manifest: Manifest) -> None:
         for slot in unit.slots:
             _require_counts(f"{what}, {slot.name!r}", "size", (slot.offset, slot.elements))
             _require_counts(f"{what}, {slot.name!r}", "size", slot.shape)
+    names = {unit.name for unit in manifest.units}
     for bucket in manifest.buckets:
         for segment in bucket.segments:
+            if segment.unit not in names:
+                raise ValueError(
+                    f"bucket {bucket.name!r} has unit {segment.unit!r}: not one of units"
+                )
             _require_counts(f"of bucket {bucket.name!r}", "column", (segment.start, segment.stop))
     _require_plain("run", manifest.run)
     together = manifest.run.get("tensor_parallel", 1)

@@ -85,6 +85,8 @@ class Purpose(StrEnum):
     COMPUTE_UPDATE = "compute the update"
     """An optimizer that needs more of a divided tensor than its own part, as Muon does."""
     BROADCAST_STATE = "broadcast initial state"
+    BROADCAST_PARAMETERS = "broadcast parameters"
+    """Those of one rank, in the middle or at the end: all take what it changed or trained last."""
     BROADCAST_BUFFERS = "broadcast buffers"
     """Buffers of a module, such as running means."""
     ACTIVATIONS = "activations"

@@ -50,6 +50,25 @@ OPTIMIZER_STATES = (Role.MASTER, *MOMENTS)
 MODEL_STATES = (Role.PARAMETERS, Role.GRADIENTS, *OPTIMIZER_STATES)
 
 
+ROLE_OF_STATE = {
+    "exp_avg": Role.MOMENTUM,
+    "momentum_buffer": Role.MOMENTUM,
+    "grad_avg": Role.MOMENTUM,
+    "exp_avg_sq": Role.VARIANCE,
+    "max_exp_avg_sq": Role.VARIANCE,
+    "exp_inf": Role.VARIANCE,
+    "square_avg": Role.VARIANCE,
+    "acc_delta": Role.VARIANCE,
+    "sum": Role.VARIANCE,
+    "variance": Role.VARIANCE,
+    "row_var": Role.VARIANCE,
+    "col_var": Role.VARIANCE,
+}
+"""Names of states in PyTorch's optimizers."""
+FACTORED_STATES = {"row_var": 1, "col_var": 2}
+"""Adafactor's, which are averages over a dim of a matrix: the dim, counted from the last as 1."""
+
+
 OUTSIDE_THE_MODEL = "outside the model"
 """The unit of states kept by modules that the models call but do not contain."""
 

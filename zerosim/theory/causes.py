@@ -81,6 +81,8 @@ class Cause(StrEnum):
     """Pipeline parallel: neighbouring stages that need no message."""
     BUFFERS = "buffers"
     INITIAL_STATE = "initial state"
+    BROADCAST_PARAMETERS = "broadcast parameters"
+    """What one rank changed or trained last, and all take from it."""
     METADATA = "metadata"
     SYNCHRONIZATION = "synchronization"
     ASKED_FOR = "asked for by the program"
@@ -115,6 +117,7 @@ LEFT_OUT = frozenset(
         Cause.ONE_RANK,
         Cause.BUFFERS,
         Cause.INITIAL_STATE,
+        Cause.BROADCAST_PARAMETERS,
         Cause.METADATA,
         Cause.SYNCHRONIZATION,
         Cause.EVALUATION,

@@ -12,8 +12,8 @@ Source: S. Rajbhandari et al., "ZeRO" (arXiv 1910.02054), sections 3.1 and 5.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from zerosim.base.language import enumerated
@@ -73,13 +73,11 @@ class RoleLaw:
     Attributes:
         words: "2Ψ", "4Ψ/N".
         bytes: on each rank.
-        is_divided: each rank keeps its part.
     """
 
     role: Role
     words: str
     bytes: Fraction
-    is_divided: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,12 +131,17 @@ class ModelStates:
     def keeps(self) -> str:
         """The memory of each rank, by the laws of all tiers.
 
-        "16Ψ/N of model states on each rank", or "model states of 2Ψ on the device, 14Ψ/N on the
-        host of each rank".
+        "16Ψ/N of model states on each rank", less what frozen parameters need not keep, or "model
+        states of 2Ψ on the device, 14Ψ/N on the host of each rank".
         """
         if self.tiers == (Tier.DEVICE,):
-            keeps = "states.keeps_in_mean" if self.is_mean else "states.keeps"
-            return said(keeps, law=self.law(Tier.DEVICE), what=self.what)
+            key = "states.keeps_in_mean" if self.is_mean else "states.keeps"
+            keeps = said(key, law=self.law(Tier.DEVICE), what=self.what)
+            less = self._law_of([replace(one, elements=one.frozen) for one in self.parts])
+            if not less:
+                return keeps
+            words = self.words[Cause.FROZEN_PARAMETERS]
+            return said("states.keeps_less", keeps=keeps, less=less, words=words)
         laws = enumerated(
             said("states.of_tier", law=self.law(tier), place=tier.place) for tier in self.tiers
         )
@@ -152,21 +155,23 @@ class ModelStates:
                 by_role[part.role].append(part)
         found = []
         for role, parts in by_role.items():
-            total = sum(part.elements * part.element_bytes for part in parts)
             size = sum((part.share(part.elements) for part in parts), Fraction())
-            is_divided = any(part.among for part in parts)
-            words = self._in_psi(Fraction(total)) + ("/N" if is_divided else "")
-            found.append(RoleLaw(role, words, size, is_divided))
+            found.append(RoleLaw(role, self._law_of(parts), size))
         return tuple(found)
 
     def law(self, tier: Tier = Tier.DEVICE) -> str:
         """The law of a tier in words: "16Ψ/N", "8Ψ + 8Ψ/N"; "0" if nothing should be there."""
+        return self._law_of([part for part in self.parts if part.tier is tier]) or "0"
+
+    def _law_of(self, parts: Sequence[Kept]) -> str:
+        """Their sum in words; "" if it is 0."""
         sizes = {"": Fraction(), "/N": Fraction()}
-        for law in self.role_laws(tier):
-            sizes["/N" if law.is_divided else ""] += law.bytes
-        sizes["/N"] *= self.num_ranks
-        parts = [f"{self._in_psi(size)}{end}" for end, size in sizes.items() if size]
-        return " + ".join(parts) or "0"
+        for part in parts:
+            total = part.elements * part.element_bytes
+            sizes["/N" if part.among else ""] += total
+        words = [f"{self._in_psi(size)}{end}" for end, size in sizes.items() if size]
+        # a layer beside a model is nothing that two digits show
+        return " + ".join([one for one in words if one.strip("0.")[0] != PSI] or words)
 
     def law_bytes(self, tier: Tier = Tier.DEVICE) -> Fraction:
         """Bytes of a rank under the law of a tier."""

@@ -85,20 +85,21 @@ def verify_memory(trace: Trace, iteration: int | None = None) -> MemoryReport:
     )
     of_shown = [check for check in checks if check.iteration == shown]
     config = None if workload is None else workload.config
+    law = None if plan is None else plan.of(shown)
     return MemoryReport(
         folder=str(trace.folder),
         headline=_headline(plan, verdicts, lines, is_complete=trace.complete),
         holds=_all_hold(verdicts),
         stage=None if config is None else config.stage,
-        law="" if plan is None else plan.first.law(),
+        law="" if law is None else law.law(),
         dtype="" if config is None else config.dtype.value,
         num_ranks=trace.manifest.num_ranks,
-        num_parameters=0 if plan is None else plan.first.num_parameters,
+        num_parameters=0 if law is None else law.num_parameters,
         element_bytes=0 if config is None else config.dtype.element_bytes,
         ranks=tuple(lines),
         iteration=shown,
         iterations=complete,
-        law_bytes=None if plan is None else plan.first.law_bytes(),
+        law_bytes=None if law is None else law.law_bytes(),
         rows=_rows_at(peaks) if plan is None else state_rows(plan, of_shown),
         causes=state_causes(plan, of_shown[0]) if plan is not None and of_shown else (),
         peaks=peaks,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 from zerosim.analysis.memory import Timeline, updates_begin
@@ -12,7 +12,9 @@ from zerosim.record import Trace
 from zerosim.schema.memory import OPTIMIZER_STATES, Role
 from zerosim.schema.strategies import HAND_WRITTEN, Strategy
 from zerosim.theory import ModelStates, Workload, zero_states
+from zerosim.theory.model_states import Kept
 from zerosim.theory.programs import in_force, program_states
+from zerosim.theory.programs.options import record_lists
 from zerosim.verify.configured import workload_of
 from zerosim.verify.strategies import strategies_of
 
@@ -24,7 +26,7 @@ class MemoryPlan:
     Attributes:
         of_ranks: model states, by rank; at least one.
         earlier: likewise for iterations in which parameters got no gradient that do in the last, or
-            the other way round.
+            the other way round, optimizers had not stepped yet, or models were others.
         workload: of zerosim's engine, of which it is known as well what a rank may hold for a
             time; None for all other programs.
     """
@@ -37,6 +39,10 @@ class MemoryPlan:
     def first(self) -> ModelStates:
         """The plan of the first rank: the law is the same for all."""
         return next(iter(self.of_ranks.values()))
+
+    def of(self, iteration: int | None) -> ModelStates:
+        """Likewise in an iteration; in the last if there is none."""
+        return self.first if iteration is None else self.at(next(iter(self.of_ranks)), iteration)
 
     def at(self, rank: int, iteration: int) -> ModelStates:
         """What a rank should keep when an iteration's update begins."""
@@ -91,14 +97,52 @@ def _program_plan(
     known = _states(now, lines, seen, complete[0])
     if known is None:
         return None
+    names = {rank: _names(held) for rank, held in now.items()}
     earlier: dict[int, Mapping[int, ModelStates]] = {}
-    law = next(iter(known.values())).law()
     for iteration in complete[:-1]:
         then = {rank: _last(of_rank, iteration) for rank, of_rank in strategies_of(trace).items()}
-        states = None if then == now else _states(then, lines, seen, complete[0])
-        if states is not None and all(one.law() == law for one in states.values()):
-            earlier[iteration] = states
+        is_known = names == {rank: _names(held) for rank, held in then.items()} or all(
+            _tells_of_all(one) for held in then.values() for one in held
+        )
+        states = _states(then, lines, seen, complete[0]) if is_known and then != now else None
+        if states is not None:
+            earlier[iteration] = {
+                rank: _as_then(known[rank], kept, iteration) for rank, kept in states.items()
+            }
     return MemoryPlan(of_ranks=known, earlier=earlier)
+
+
+def _as_then(now: ModelStates, then: ModelStates, iteration: int) -> ModelStates:
+    """What a rank keeps in an earlier iteration, by the law of the last unless models are others.
+
+    An optimizer that had not stepped yet had no states.
+    """
+    if [_kind(part) for part in now.parts] != [_kind(part) for part in then.parts]:
+        return then
+    parts = []
+    for part, before in zip(now.parts, then.parts, strict=True):
+        if part.role not in OPTIMIZER_STATES:
+            parts.append(before)
+        elif before.kept or not part.kept:
+            parts.append(replace(part, kept=before.kept))
+        else:
+            parts.append(replace(part, since=max(part.since, iteration + 1)))
+    return replace(then, parts=tuple(parts))
+
+
+def _tells_of_all(strategy: Strategy) -> bool:
+    """Whether no model was evaluated whose system is known only later."""
+    return all(record_lists(strategy, "models").values())
+
+
+def _names(strategies: Sequence[Strategy]) -> set[tuple[str, str]]:
+    return {(one.system, one.name) for one in strategies}
+
+
+def _kind(part: Kept) -> tuple[object, ...]:
+    """What is the same of a part in all iterations."""
+    of_states = part.role in OPTIMIZER_STATES
+    return part.role, part.element_bytes, part.among, None if of_states else part.elements
 
 
 def _states(

@@ -176,7 +176,7 @@ def state_rows(
         return ()
     expected = [totals(check.expected) for check in checks]
     measured = [totals(check.measured) for check in checks]
-    laws = {law.role: law for law in plan.first.role_laws(tier)}
+    laws = {law.role: law for law in plan.of(checks[0].iteration).role_laws(tier)}
     roles = [
         role for role in MODEL_STATES if role in laws or any(found[role] for found in measured)
     ]

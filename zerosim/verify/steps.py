@@ -87,7 +87,7 @@ class TracedSteps:
         }
         self._late = {rank.rank: _most_after(rank, traced[rank.rank]) for rank in trace.ranks}
         self._early = {rank.rank: _most_before(rank, traced[rank.rank]) for rank in trace.ranks}
-        self._num_micro_steps = _micro_steps(trace)
+        self._num_micro_steps = {rank.rank: _micro_steps(rank) for rank in trace.ranks}
         self._plans: dict[tuple[int, ...], tuple[Plan, ...]] = {}
 
     def all_of(self, iterations: Iterable[int]) -> Iterator[TracedStep]:
@@ -122,8 +122,12 @@ class TracedSteps:
 
     def _of(self, iteration: int) -> TracedStep:
         """One iteration by itself."""
-        count = self._num_micro_steps.get(iteration, 1)
-        held = {rank: in_force(rows, iteration, count) for rank, rows in self._strategies.items()}
+        counts = {rank: of.get(iteration, 1) for rank, of in self._num_micro_steps.items()}
+        count = max(counts.values(), default=1)
+        held = {  # a rank may have left one out, for want of data
+            rank: in_force(rows, iteration, counts.get(rank, count))
+            for rank, rows in self._strategies.items()
+        }
         workload = workload_of(self._trace, iteration)
         found = [self._of_rank(rank, held, iteration, workload) for rank in self._trace.ranks]
         counted = [self._wires.get(step.rank, {}).get(iteration) for step in found]
@@ -209,15 +213,14 @@ def _wire(step: RankStep, counted: PeerBytes | None, way: int) -> RankWire:
     )
 
 
-def _micro_steps(trace: Trace) -> dict[int, int]:
-    """Forwards with a backward in each iteration, from events and counters."""
-    counts: dict[int, int] = defaultdict(lambda: 1)
-    for rank in trace.ranks:
-        moments: tuple[Event | WireSample, ...] = (*rank.events, *rank.wire_samples)
-        for moment in moments:
-            if moment.phase in (Phase.FORWARD, Phase.BACKWARD):
-                known = counts[moment.iteration]
-                counts[moment.iteration] = max(known, moment.micro_step + 1)
+def _micro_steps(rank: RankTrace) -> dict[int, int]:
+    """Forwards with a backward of a rank in each iteration, from events and counters."""
+    counts: dict[int, int] = {}
+    moments: tuple[Event | WireSample, ...] = (*rank.events, *rank.wire_samples)
+    for moment in moments:
+        if moment.phase in (Phase.FORWARD, Phase.BACKWARD):
+            known = counts.get(moment.iteration, 1)
+            counts[moment.iteration] = max(known, moment.micro_step + 1)
     return counts
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from local_sgd.system import NAME
+from zerosim.theory.programs.divided import whole
 from zerosim.theory.programs.options import parameters_of
-from zerosim.theory.programs.states import AskedStates, KeptParts, whole
+from zerosim.theory.programs.states import AskedStates, KeptParts
 
 BESIDE = (frozenset[str](),)
 

@@ -167,6 +167,57 @@ def test_nothing_is_wrong_where_nothing_is(tmp_path):
         assert found.headline.startswith("nothing is wrong: ")
 
 
+def test_a_micro_step_that_a_rank_left_out_is_no_disagreement(tmp_path):
+    """It reduced in the first of its micro-steps what the others reduced in their second."""
+
+    def late(calls):
+        calls[6:9] = [replace(one, micro_step=1) for one in calls[6:9]]
+
+    assert not diagnose(run_of(late, 0, 2, tmp_path), ProcessStates()).findings
+
+
+def test_a_forward_of_one_rank_alone_is_made_once_more(tmp_path):
+    """It broadcasts two buffers, and once more the first; others are already in backward."""
+
+    def buffers(one, number):
+        return replace(
+            one, op=Op.BROADCAST, phase=Phase.FORWARD, unit="", elements=number,
+            source=f"train.py:{number} in evaluate",
+        )  # fmt: skip
+
+    ranks = []
+    for rank in range(2):
+        calls = []
+        for one in calls_of(rank)[:7]:
+            if one.unit == UNITS[0]:
+                calls += [buffers(one, 7), buffers(one, 1)]
+            calls.append(one)
+        if rank == 0:
+            calls[-1] = buffers(calls[-1], 7)
+        ranks.append(rank_trace(rank, 2, calls))
+    found = diagnose(trace_of(ranks, tmp_path), ProcessStates()).findings[0]
+    assert (found.wrong, found.ranks) == (Wrong.MORE, (0,)), found.sentence
+    assert found.place.source == "train.py:7 in evaluate"
+    assert "model.module" in found.advice
+
+
+def test_a_thread_that_calls_first_is_no_matter_of_dtypes(tmp_path):
+    """Only sizes tell two calls apart that another thread decides the order of."""
+
+    def nameless(calls, *, is_swapped):
+        saved = replace(calls[7], unit="", dtype="int64", elements=2, source="thread.py:58 in run")
+        calls.insert(7 if is_swapped else 8, saved)
+
+    ranks = []
+    for rank in range(2):
+        calls = [replace(one, unit="" if rank else one.unit) for one in calls_of(rank)]
+        nameless(calls, is_swapped=rank == 1)
+        ranks.append(rank_trace(rank, 2, calls))
+    found = diagnose(trace_of(ranks, tmp_path), ProcessStates())
+    assert found.findings[0].wrong is Wrong.ORDER, found.headline
+    assert "needs a group of its own" in found.findings[0].advice
+
+
 def test_a_call_that_failed_is_told_although_nobody_is_at_fault(tmp_path):
     trace = run_of(lambda calls: None, 0, 2, tmp_path)
     events = list(trace.ranks[1].events)

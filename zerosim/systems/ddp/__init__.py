@@ -14,6 +14,8 @@ Options of its `Strategy`, which has one bundle, "model":
     buffer_syncs          number of forwards of the micro-step with such a broadcast
     finds_unused
     comm_hook             its name, "" if none
+    no_gradient, no_states, used_at_once, states
+                          of its parameters when the last update began (`GivenGradients`)
 """
 
 from zerosim.schema.memory import MODEL_STATES

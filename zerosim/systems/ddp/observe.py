@@ -38,6 +38,7 @@ from zerosim.trace.autolabel.observer import (
     ranks_of,
     written,
 )
+from zerosim.trace.autolabel.optimizers import Optimizers
 from zerosim.trace.autolabel.rules import Rule, code_of
 from zerosim.trace.autolabel.units import Units, clean, qualified, unique, unwrapped
 from zerosim.trace.looking import Content
@@ -129,7 +130,8 @@ class ReplicatedModules(Observer):
             Rule("/torch/distributed/algorithms/join.py", "", Purpose.METADATA, is_weak=True),
             Rule(_FILE, f"{_CLASS}._check_global_requires_backward_grad_sync", Purpose.METADATA),
             Rule(_FILE, f"{_CLASS}._match_all_reduce_for_bwd_pass", Purpose.REDUCE_GRADIENTS),
-            Rule(_FILE, f"{_CLASS}._sync_final_model", Purpose.BROADCAST_STATE),
+            Rule(_FILE, f"{_CLASS}._find_common_rank", Purpose.METADATA),
+            Rule(_FILE, f"{_CLASS}._sync_final_model", Purpose.BROADCAST_PARAMETERS),
             self._hook,
         )
 
@@ -226,7 +228,7 @@ class ReplicatedModules(Observer):
         """A backward ended; it reduced the prepared buckets that it reached."""
         for module, known in list(self._known.items()):
             if gone_back(module):
-                _see_gradients(known)
+                _see_gradients(known, self._units.optimizers)
             if known.is_prepared and gone_back(module):
                 known.is_prepared, known.now.reduces = False, True
                 known.now.without_gradient = _waited_for(module, known)
@@ -234,7 +236,7 @@ class ReplicatedModules(Observer):
     def update_begins(self) -> None:
         """See which gradients the program has left to the optimizer."""
         for known in self._known.values():
-            _see_gradients(known)
+            _see_gradients(known, self._units.optimizers)
 
     def settle(self) -> None:
         """A backward or a micro-step is over."""
@@ -332,11 +334,15 @@ def _is_map_of_used(module: Any, call: OperatorCall) -> bool:
     )
 
 
-def _see_gradients(known: _KnownModule) -> None:
-    known.given.see(
-        (name, one.grad)
+def _see_gradients(known: _KnownModule, optimizers: Optimizers) -> None:
+    trained = [
+        (name, one)
         for name, reference in known.named
         if (one := reference()) is not None and one.requires_grad
+    ]
+    known.given.see(
+        ((name, one.grad) for name, one in trained),
+        ((name, optimizers.states(one)) for name, one in trained),
     )
 
 

@@ -5,6 +5,7 @@ depends on its configuration, on its padding, and in stage 3 on the order of mod
 in its first micro-step and repeats from then on; docs/deepspeed.md explains it. Options of its
 `Strategy`:
 
+    label                in front of its model's units
     stage                0 to 3
     optimizer            the class that carries the stage out ("DeepSpeedZeroOptimizer")
     dtype                of the parameters that compute
@@ -50,6 +51,7 @@ from typing import Any
 from torch import nn
 
 from zerosim.schema.events import Phase, Purpose
+from zerosim.schema.memory import Role
 from zerosim.schema.strategies import Bundle, Strategy
 from zerosim.systems.deepspeed import NAME
 from zerosim.systems.deepspeed.observed_engine import (
@@ -61,6 +63,7 @@ from zerosim.systems.deepspeed.observed_engine import (
     reduces_norm,
     reduces_overflow,
     secondary_ranks,
+    whole_parameters,
 )
 from zerosim.systems.deepspeed.observed_order import RepeatedOrders
 from zerosim.trace.autolabel.observer import Observer, Shard, dtype_name, ranks_of
@@ -99,7 +102,8 @@ _STAGE_3_OPTIONS = (
 class DeepSpeed(Observer):
     """Every engine of `deepspeed.initialize` that computes."""
 
-    def __init__(self) -> None:
+    def __init__(self, units: Units) -> None:
+        self._units = units
         self._engines: list[Any] = []
         self._modules: dict[nn.Module, str] = {}
         self._buckets: dict[int, str] = {}
@@ -127,10 +131,14 @@ class DeepSpeed(Observer):
                 yield Shard(kept, parameter, is_parameter=False)
 
     def kept(self, *, wholly: bool) -> Iterator[Content]:
-        """Buckets of gradients on their way, and a rank's own gradients, which are in no `grad`."""
+        """Buckets of gradients on their way, a rank's own gradients, which are in no `grad`, and
+        parameters that the program itself gathered, which no module computes with.
+        """
         for engine in self._engines:
             for role, unit, tensor in own_gradients(engine.optimizer, wholly=wholly):
                 yield Content(role, unit, tensor)
+            for parameter in whole_parameters(engine) if wholly else ():
+                yield Content(Role.GATHERED, "", parameter)
 
     def settings(self) -> Hashable:
         """The recorded order of stage 3; everything else is settled when an engine is created."""
@@ -142,6 +150,7 @@ class DeepSpeed(Observer):
             stage = int(engine.zero_optimization_stage())
             zero = engine._config.zero_config
             options: dict[str, object] = {
+                "label": self._units.label(engine),
                 "stage": stage,
                 "optimizer": type(engine.optimizer).__name__,
                 "dtype": dtype_name(engine.get_data_types()[0]),
@@ -214,7 +223,7 @@ class DeepSpeed(Observer):
             Rule(_STAGE_3, f"{stage_3}._post_step", gather, _persistent, update),
             Rule(_STAGE_3, f"{stage_3}.create_reduce_and_remove_grad_hooks", gather),
             Rule(_PARAMETERS, f"{_ASKED_FOR}.__enter__", gather, _asked_for),
-            Rule(_PARAMETERS, f"{_ASKED_FOR}._exit", Purpose.BROADCAST_STATE, _asked_for),
+            Rule(_PARAMETERS, f"{_ASKED_FOR}._exit", Purpose.BROADCAST_PARAMETERS, _asked_for),
             Rule(_PARAMETERS, "Init._all_gather", gather, is_weak=True),
             Rule(_UTILS, "all_gather_dp_groups", gather, phase=update, is_weak=True),
             Rule(_UTILS, "all_gather_into_tensor_dp_groups", gather, _gathered_group, update),
@@ -282,6 +291,6 @@ def _gathered_group(frame: FrameType) -> str:
     return f"group {frame.f_locals.get('group_id', 0)}"
 
 
-def observer(_: Units) -> Observer:
+def observer(units: Units) -> Observer:
     """The observer of this system."""
-    return DeepSpeed()
+    return DeepSpeed(units)

@@ -53,6 +53,13 @@ def own_gradients(optimizer: Any, *, wholly: bool) -> Iterator[tuple[Role, str, 
         yield Role.GRADIENTS, "", flat
 
 
+def whole_parameters(engine: Any) -> Iterator[torch.Tensor]:
+    """Stage 3: the parameters that are gathered now."""
+    for parameter in engine.module.parameters():
+        if getattr(getattr(parameter, "ds_status", None), "name", "") == "AVAILABLE":
+            yield parameter
+
+
 def own_parameters(engine: Any) -> Iterator[Bundle]:
     """Stage 3: the modules that have parameters of their own, and leaf modules with all of them."""
     names = names_of(engine)

@@ -10,9 +10,10 @@ from dataclasses import replace
 from zerosim.schema.strategies import Parameter, Strategy
 from zerosim.systems.deepspeed import NAME
 from zerosim.theory.causes import Cause
+from zerosim.theory.programs.divided import Divided, whole
 from zerosim.theory.programs.options import number, parameters_of
 from zerosim.theory.programs.plan import element_bytes_of
-from zerosim.theory.programs.states import AskedStates, Divided, KeptParts, whole
+from zerosim.theory.programs.states import AskedStates, KeptParts
 from zerosim.theory.wording import said
 
 BESIDE = (frozenset[str](),)

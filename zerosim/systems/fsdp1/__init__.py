@@ -1,7 +1,9 @@
 """FSDP1: `torch.distributed.fsdp.FullyShardedDataParallel`; a module is one flat parameter.
 
 Options of its `Strategy`: `forwards`, `backwards` of the model in the micro-step, with gradients;
-and of its bundles, one for each wrapped module, named as the module, the outermost "root":
+`no_gradient`, `no_states`, `used_at_once`, `states` of its flat parameters, or of the original ones
+in them, when the last update began (`GivenGradients`); and of its bundles, one for each wrapped
+module, named as the module, the outermost "root":
 
     shard_ranks; replicate_ranks: [] if not hybrid
     parameter_dtype, reduce_dtype

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -30,6 +31,7 @@ from zerosim.trace.autolabel.observer import (
     ranks_in_use,
     ranks_of,
 )
+from zerosim.trace.autolabel.optimizers import Optimizers
 from zerosim.trace.autolabel.rules import Rule
 from zerosim.trace.autolabel.units import Units, clean, qualified, unique, unwrapped
 from zerosim.trace.looking import Content
@@ -52,12 +54,22 @@ class _FlatModel:
     modules: list[tuple[str, weakref.ref[Any]]]
     given: GivenGradients = field(default_factory=GivenGradients)
 
-    def see_gradients(self) -> None:
-        """See which flat parameters have a gradient."""
-        self.given.see(
-            (place, _gradient_of(module._handle.flat_param))
+    def see_gradients(self, optimizers: Optimizers) -> None:
+        """See which flat parameters have a gradient, and which states these or the original ones
+        in them.
+        """
+        flats = [
+            (place, module._handle.flat_param)
             for place, (_, reference) in enumerate(self.modules)
             if (module := reference()) is not None and module._handle.flat_param.requires_grad
+        ]
+        self.given.see(
+            (((place, -1), _gradient_of(flat)) for place, flat in flats),
+            (
+                ((place, number), optimizers.states(one))
+                for place, flat in flats
+                for number, one in [(-1, flat), *enumerate(flat._params or ())]
+            ),
         )
 
 
@@ -138,12 +150,12 @@ class FullyShardedModules(Observer):
         """See which flat parameters have got no gradient."""
         for thing, model in list(self._models.items()):
             if gone_back(thing):
-                model.see_gradients()
+                model.see_gradients(self._units.optimizers)
 
     def update_begins(self) -> None:
         """See which gradients the program has left to the optimizer."""
         for model in list(self._models.values()):
-            model.see_gradients()
+            model.see_gradients(self._units.optimizers)
 
     def settle(self) -> None:
         """A backward or a micro-step is over."""
@@ -210,7 +222,7 @@ class FullyShardedModules(Observer):
                 options={
                     "label": model.label,
                     **options_of(passes),
-                    **model.given.options([one.name for one in bundles].__getitem__),
+                    **model.given.options(partial(_place_name, bundles)),
                 },
             )
 
@@ -263,6 +275,12 @@ class FullyShardedModules(Observer):
 
     def _unit(self, frame: FrameType) -> str:
         return self._names.get(frame.f_locals.get("handle"), "")
+
+
+def _place_name(bundles: Sequence[Bundle], place: tuple[int, int]) -> str:
+    """The flat parameter of a bundle, or an original one in it."""
+    bundle, number = bundles[place[0]], place[1]
+    return bundle.name if number < 0 else bundle.parameters[number].name
 
 
 def _gradient_of(flat: Any) -> torch.Tensor | None:

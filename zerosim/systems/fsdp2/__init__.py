@@ -5,6 +5,9 @@ Options of its `Strategy`:
     forwards, backwards           of the model in the micro-step, with gradients
     returns                       number of forwards that those backwards pass through
     undivided, undivided_frozen   elements of all other parameters, by dtype
+    undivided_states              of the trainable ones, by dtype and names of their states
+    no_gradient, no_states, used_at_once, states
+                                  of its parameters when the last update began (`GivenGradients`)
 
 and of its bundles, one for each wrapped module, named as the module, the outermost "root":
 

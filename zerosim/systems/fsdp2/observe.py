@@ -34,6 +34,7 @@ from zerosim.trace.autolabel.observer import (
     undivided,
     written,
 )
+from zerosim.trace.autolabel.optimizers import Optimizers
 from zerosim.trace.autolabel.rules import Rule, find_frame
 from zerosim.trace.autolabel.units import (
     Units,
@@ -144,7 +145,7 @@ class FullyShard(Observer):
         """Determine which parameters of reducing groups got no gradient."""
         for thing, model in list(self._models.items()):
             if gone_back(thing):
-                model.see_gradients()
+                model.see_gradients(self._units.optimizers)
             groups = [one for one in model.alive() if one.reduce_grads and one.all_reduce_grads]
             trained = [(g, one) for g in groups for one in g.fsdp_params if _is_trained(one)]
             none = [(g, one) for g, one in trained if self._before.get(one) == _written(one)]
@@ -156,7 +157,7 @@ class FullyShard(Observer):
     def update_begins(self) -> None:
         """See which gradients the program has left to the optimizer."""
         for model in list(self._models.values()):
-            model.see_gradients()
+            model.see_gradients(self._units.optimizers)
 
     def settle(self) -> None:
         """A backward or a micro-step is over."""
@@ -239,7 +240,7 @@ class FullyShard(Observer):
                     "replicates": not any(_divides(group) for group in groups),
                     **options_of(passes),
                     "returns": self._units.returns(thing),
-                    **undivided(thing, own),
+                    **undivided(thing, own, self._units.optimizers),
                     **model.given.options(partial(_place_name, bundles)),
                 },
             )
@@ -279,13 +280,17 @@ class _GroupedModel:
         """The groups that still exist."""
         return [group for reference in self.groups if (group := reference()) is not None]
 
-    def see_gradients(self) -> None:
-        """See which parameters have a gradient."""
-        self.given.see(
-            ((place, number), one.sharded_param.grad)
+    def see_gradients(self, optimizers: Optimizers) -> None:
+        """See which parameters have a gradient, and which states."""
+        trained = [
+            ((place, number), one.sharded_param)
             for place, group in enumerate(self.alive())
             for number, one in enumerate(group.fsdp_params)
             if _is_trained(one)
+        ]
+        self.given.see(
+            ((place, one.grad) for place, one in trained),
+            ((place, optimizers.states(one)) for place, one in trained),
         )
 
 

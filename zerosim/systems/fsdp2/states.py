@@ -9,16 +9,10 @@ from zerosim.base.errors import ConfigError
 from zerosim.schema.strategies import Strategy
 from zerosim.systems.fsdp2 import NAME
 from zerosim.theory.causes import Cause
+from zerosim.theory.programs.divided import Divided, ToldStates, undivided, whole
 from zerosim.theory.programs.fully_sharded import name_of_shards
 from zerosim.theory.programs.options import flag, numbers
-from zerosim.theory.programs.states import (
-    AskedStates,
-    Divided,
-    KeptParts,
-    undivided,
-    whole,
-    with_gradients,
-)
+from zerosim.theory.programs.states import AskedStates, KeptParts
 
 BESIDE = (frozenset[str](),)
 
@@ -26,10 +20,12 @@ BESIDE = (frozenset[str](),)
 def keeps(asked: AskedStates) -> KeptParts | None:
     """The memory of a rank; None for a strategy without parameters."""
     strategy = asked.own[NAME]
-    found = list(_rows(strategy, asked.rank))
+    told = ToldStates(strategy)
+    found = list(_rows(strategy, asked.rank, told))
     among = max((part.among for part in found), default=1)
     found += [
-        replace(whole(one), among=among, cause=Cause.REPLICATED) for one in undivided(strategy)
+        replace(told.of(one.name, whole(one)), among=among, cause=Cause.REPLICATED)
+        for one in undivided(strategy)
     ]
     if not found:
         return None
@@ -40,7 +36,7 @@ def keeps(asked: AskedStates) -> KeptParts | None:
     )
 
 
-def _rows(strategy: Strategy, rank: int) -> Iterator[Divided]:
+def _rows(strategy: Strategy, rank: int, told: ToldStates) -> Iterator[Divided]:
     """Storages of parameters and gradients are padded; states have the actual rows."""
     for bundle in strategy.bundles:
         ranks = numbers(bundle, "shard_ranks") or [rank]
@@ -59,10 +55,11 @@ def _rows(strategy: Strategy, rank: int) -> Iterator[Divided]:
             row = parameter.elements // length if length else 0
             chunk = -(-length // len(ranks))
             own = max(0, min(chunk, length - place * chunk))
-            yield replace(
-                with_gradients(strategy, parameter.name, whole(parameter)),
+            part = replace(
+                whole(parameter),
                 kept=chunk * row,
                 kept_states=own * row if parameter.trainable else 0,
                 among=len(ranks),
                 cause=Cause.PADDING,
             )
+            yield told.of(parameter.name, part, parameter.shape)

@@ -8,7 +8,8 @@ from dataclasses import replace
 from zerosim.base.language import term
 from zerosim.schema.strategies import Bundle, Strategy
 from zerosim.systems.pipeline_parallel import NAME
-from zerosim.theory.programs.states import AskedStates, Divided, KeptParts, whole
+from zerosim.theory.programs.divided import Divided, whole
+from zerosim.theory.programs.states import AskedStates, KeptParts
 
 BESIDE = (frozenset[str](),)
 

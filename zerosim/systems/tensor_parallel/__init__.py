@@ -7,6 +7,8 @@ Options of its `Strategy`:
                         operation that reads one completes the sum
     whole_gradients     sharded parameters with whole gradients
     undivided, undivided_frozen   elements of all other parameters, by dtype
+    undivided_states              of the trainable ones, by dtype and names of their states
+    states                        of the divided ones, by names of their states
 
 and of its bundles, one for each style of a module:
 

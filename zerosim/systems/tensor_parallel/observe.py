@@ -32,7 +32,9 @@ from zerosim.trace.autolabel import modules
 from zerosim.trace.autolabel.fail_safe import fail_safe
 from zerosim.trace.autolabel.observer import (
     Observer,
+    by_states,
     dtype_name,
+    named_states,
     parameters_of,
     ranks_of,
     undivided,
@@ -80,13 +82,15 @@ class TensorParallel(Observer):
         Rule(f"{_FILES}_dispatch.py", "", Purpose.ACTIVATIONS, is_weak=True),
     )
 
-    def __init__(self) -> None:
+    def __init__(self, units: Units) -> None:
         self.trouble = ""
+        self._units = units
         self._models: WeakKeyDictionary[nn.Module, list[_DividedModule]] = WeakKeyDictionary()
         self._by_module: WeakKeyDictionary[nn.Module, list[_DividedModule]] = WeakKeyDictionary()
         self._optimizer = ""
         self._partial: tuple[str, ...] = ()
         self._whole: tuple[str, ...] = ()
+        self._states: dict[tuple[str, ...], tuple[Hashable, ...]] = {}
         self._seen: Hashable = ()
 
     def remove(self) -> None:
@@ -151,7 +155,16 @@ class TensorParallel(Observer):
                 for found in self._by_module.values()
                 for one in found
             )
-        return (self._seen, self._optimizer, self._partial, self._whole)
+        states = tuple(self._states.items())
+        return (self._seen, self._optimizer, self._partial, self._whole, states)
+
+    def update_begins(self) -> None:
+        """See which states the parameters have."""
+        self._states = by_states(
+            (clean(name), self._units.optimizers.states(one))
+            for model in self._models
+            for name, one in model.named_parameters()
+        )
 
     def describe(self) -> Iterator[Strategy]:
         """Each model as it is now: a row for each group of ranks."""
@@ -171,7 +184,13 @@ class TensorParallel(Observer):
                         "optimizer": self._optimizer,
                         "partial_gradients": [name for name in self._partial if name in own],
                         "whole_gradients": [name for name in self._whole if name in own],
-                        **undivided(model, own),
+                        "states": named_states(
+                            {
+                                names: [name for name in parameters if name in own]
+                                for names, parameters in self._states.items()
+                            }
+                        ),
+                        **undivided(model, own, self._units.optimizers),
                     },
                 )
 
@@ -197,14 +216,15 @@ class TensorParallel(Observer):
         }
         is_fused = any(group.get("fused") for group in optimizer.param_groups)
         self._optimizer = type(optimizer).__name__ + " fused" * is_fused
-        self._partial = tuple(
+        partial = (
             names.get(id(parameter), "")
             for group in optimizer.param_groups
             for parameter in group["params"]
             if is_divided(parameter.grad)
             and any(placement.is_partial() for placement in parameter.grad.placements)
         )
-        self._whole = tuple(
+        self._partial = tuple(dict.fromkeys((*self._partial, *partial)))
+        whole = (
             names.get(id(parameter), "")
             for group in optimizer.param_groups
             for parameter in group["params"]
@@ -213,6 +233,7 @@ class TensorParallel(Observer):
             and any(placement.is_shard() for placement in parameter.placements)
             and not any(placement.is_shard() for placement in parameter.grad.placements)
         )
+        self._whole = tuple(dict.fromkeys((*self._whole, *whole)))
 
 
 def _bundle(divided: _DividedModule) -> Bundle:
@@ -285,6 +306,6 @@ def _parameters(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
             yield name, value
 
 
-def observer(_: Units) -> Observer:
+def observer(units: Units) -> Observer:
     """The observer of this system."""
-    return TensorParallel()
+    return TensorParallel(units)

@@ -31,7 +31,8 @@ SOURCE = SOURCES[1]
 
 
 def plan(asked: StrategyStep) -> Plan:
-    """The calls of a rank in one step: DDP's calls, which this joins, and the broadcasts.
+    """The calls of a rank in one step: DDP's calls, which this joins, and the broadcasts of this
+    optimizer and of others that joined before.
 
     Without DDP the law counts the updated parameters only.
 
@@ -69,11 +70,11 @@ def plan(asked: StrategyStep) -> Plan:
         words=said("zero_redundancy.law"),
         source=SOURCE,
     )
-    words = said("zero_redundancy.why")
+    words, is_second = said("zero_redundancy.why"), data_parallel.system == NAME
     return replace(
         data_parallel,
         system=NAME,
-        title=f"{data_parallel.title} + {NAME}",
+        title=data_parallel.title if is_second else f"{data_parallel.title} + {NAME}",
         law=law,
         law_name="ZeRO-1",
         calls=(*data_parallel.calls, *calls),

@@ -8,8 +8,9 @@ from dataclasses import replace
 from zerosim.systems.ddp import NAME as DDP
 from zerosim.systems.ddp import states as replicated
 from zerosim.systems.zero_redundancy import NAME
-from zerosim.theory.programs.options import number, parameters_of
-from zerosim.theory.programs.states import AskedStates, Divided, KeptParts, whole, with_gradients
+from zerosim.theory.programs.divided import Divided, ToldStates, whole
+from zerosim.theory.programs.options import number, parameters_of, text
+from zerosim.theory.programs.states import AskedStates, KeptParts
 
 BESIDE = (frozenset({DDP}),)
 
@@ -21,18 +22,18 @@ def keeps(asked: AskedStates) -> KeptParts | None:
 
 
 def _of_owners(asked: AskedStates) -> Iterator[Divided]:
-    """The states of each parameter are with its owner."""
-    redundancy = asked.own[NAME]
+    """The states of each parameter are with its owner; those of another optimizer on each rank."""
+    redundancy, replicas = asked.own[NAME], asked.own[DDP]
+    label = text(replicas, "label")
     owners = {
         parameter.name: number(bundle, "owner")
         for bundle in redundancy.bundles
         for parameter in bundle.parameters
     }
-    replicas = asked.own[DDP]
+    told = ToldStates(replicas, asked.everywhere)
     for parameter in parameters_of(replicas):
-        has = owners.get(parameter.name) == asked.rank
-        yield replace(
-            with_gradients(replicas, parameter.name, whole(parameter)),
-            states_among=len(redundancy.ranks),
-            kept_states=None if has else 0,
-        )
+        owner = owners.get(f"{label}: {parameter.name}" if label else parameter.name)
+        part = told.of(parameter.name, whole(parameter), parameter.shape)
+        if owner is not None:
+            part = part.owned(len(redundancy.ranks), is_own=owner == asked.rank)
+        yield part

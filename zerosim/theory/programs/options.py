@@ -97,6 +97,33 @@ def text_map(held: Held, key: str) -> dict[str, str]:
     return {str(name): str(one) for name, one in value.items()}
 
 
+def text_lists(held: Held, key: str) -> dict[str, list[str]]:
+    """Lists of names by name; empty if missing.
+
+    Raises:
+        ConfigError: it has another type.
+    """
+    value = held.options.get(key) or {}
+    if not isinstance(value, dict) or not all(isinstance(o, list | tuple) for o in value.values()):
+        raise _wrong(held, key, value, "lists of names by name")
+    return {str(name): [str(one) for one in names] for name, names in value.items()}
+
+
+def record_lists(held: Held, key: str) -> dict[str, list[dict[str, object]]]:
+    """Lists of plain records by name; empty if missing.
+
+    Raises:
+        ConfigError: it has another type.
+    """
+    value = held.options.get(key) or {}
+    if not isinstance(value, dict) or not all(
+        isinstance(found, list | tuple) and all(isinstance(one, dict) for one in found)
+        for found in value.values()
+    ):
+        raise _wrong(held, key, value, "lists of records by name")
+    return {str(name): list(found) for name, found in value.items()}
+
+
 def number_map(held: Held, key: str) -> dict[str, int]:
     """Integers by name; empty if missing.
 

@@ -3,7 +3,8 @@
 For each system the law, role by role, and its exact value for these parameters: computed from the
 strategy, which has the sharding and dtype of each parameter. A gradient has its parameter's dtype,
 and PyTorch's optimizers keep their states in it too, or in fp32 beside an fp32 master copy. A
-strategy does not tell the states of the optimizer: they are given.
+strategy tells the names of each parameter's states; where it does not, as in older traces, it is
+given which states there are. Several models, each in a system of its own or in none, are a sum.
 
 Each system's own module defines its memory (`zerosim.systems`, the part `states`).
 
@@ -13,71 +14,19 @@ Sources: S. Rajbhandari et al., "ZeRO" (arXiv 1910.02054), sections 3.1 and 5; Y
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from zerosim.base.language import enumerated
 from zerosim.base.quantities import format_exact
 from zerosim.schema.memory import MOMENTS, OPTIMIZER_STATES, Role
 from zerosim.schema.strategies import Parameter, Strategy
-from zerosim.systems.registry import reader_of, understood
+from zerosim.systems.registry import Axis, axis_of, find, reader_of, understood
 from zerosim.theory.causes import Cause
-from zerosim.theory.model_states import FP32_BYTES, Kept, ModelStates
-from zerosim.theory.programs.options import (
-    number_map,
-    texts,
-)
-from zerosim.theory.programs.plan import element_bytes_of
+from zerosim.theory.model_states import ModelStates
+from zerosim.theory.programs.divided import Divided, whole, with_states
+from zerosim.theory.programs.options import record_lists, text
 from zerosim.theory.wording import said
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Divided:
-    """Parameters kept in the same way: one, or those of a flat parameter.
-
-    Attributes:
-        elements, trainable: elements over all ranks; with and without frozen ones.
-        size: bytes of an element.
-        kept: elements of the storages of this rank.
-        kept_gradients, kept_states: likewise, if that is not as many, or none where all is frozen.
-        among: how many ranks they are divided among.
-        states_among: likewise the optimizer's states, if these are divided otherwise.
-        cause: why what is kept is not an equal share; states are never padded.
-        has_gradient, has_states: False if the backward before gave none, or none ever did.
-    """
-
-    elements: int
-    trainable: int
-    size: int
-    kept: int
-    kept_gradients: int | None = None
-    kept_states: int | None = None
-    among: int = 1
-    states_among: int | None = None
-    cause: Cause = Cause.UNEQUAL_PARTS
-    has_gradient: bool = True
-    has_states: bool = True
-
-    def of_role(self, role: Role, *, has_master: bool) -> Kept:
-        """Its part for one role."""
-        is_state = role in OPTIMIZER_STATES
-        among, kept = self.among, self.kept
-        if role is not Role.PARAMETERS:
-            own = self.kept_states if is_state else self.kept_gradients
-            kept = (self.kept if self.trainable else 0) if own is None else own
-        if is_state and self.states_among is not None:
-            among = self.states_among
-        is_padded = self.cause is Cause.PADDING
-        is_there = self.has_states if is_state else self.has_gradient or role is Role.PARAMETERS
-        cause = Cause.UNEQUAL_PARTS if is_state and is_padded else self.cause
-        return Kept(
-            role=role,
-            elements=self.elements,
-            frozen=0 if role is Role.PARAMETERS else self.elements - self.trainable,
-            element_bytes=FP32_BYTES if is_state and has_master else self.size,
-            among=among if among > 1 else 0,
-            kept=kept if is_there else 0,
-            cause=cause if is_there else Cause.UNUSED,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +34,7 @@ class AskedStates:
     """A rank and its strategies, for the query of its states.
 
     Attributes:
-        own: its strategies in force, by system.
+        own: its strategies in force for one model, by system.
         everywhere: the strategies of all ranks.
         has_master: the optimizer keeps an fp32 copy of the parameters.
     """
@@ -129,12 +78,14 @@ def program_states(
         first_update: the iteration of the first update, which creates momentum and variance, and a
             master copy if there is one.
     """
-    own = {one.system: one for one in strategies[rank]}
-    if len(own) != len(strategies[rank]):
-        return None  # several models, or several optimizers: their states cannot be assigned
     has_master = Role.MASTER in optimizer
-    found = _kept_by(AskedStates(own=own, everywhere=strategies, rank=rank, has_master=has_master))
-    if found is None or not any(part.elements for part in found.parts):
+    of_models = [
+        _kept_by(AskedStates(own=own, everywhere=strategies, rank=rank, has_master=has_master))
+        for own in _by_model(strategies[rank])
+    ]
+    beside = _beside(strategies[rank])
+    found = _sum([*(one for one in of_models if one is not None), *beside])
+    if None in of_models or found is None or not any(part.elements for part in found.parts):
         return None
     parts, unknown = found.parts, found.unknown
     roles = [role for role in OPTIMIZER_STATES if role in optimizer and found.tells_states]
@@ -155,9 +106,76 @@ def program_states(
     )
 
 
+def _by_model(strategies: Sequence[Strategy]) -> list[dict[str, Strategy]]:
+    """The strategies that keep each model, by system; none if that is not known.
+
+    Of several models each is divided by a system of its own, with the optimizers that join it.
+    """
+    own = {one.system: one for one in strategies}
+    if len(own) == len(strategies) and reader_of(own, "states") is not None:
+        return [own]
+    joining: dict[tuple[str, str], list[Strategy]] = {}
+    models = []
+    for one in strategies:
+        system = find(one.system)
+        if system is not None and system.joins:
+            joining.setdefault((system.joins, one.system), []).append(one)
+        elif axis_of(one.system) is Axis.DATA:
+            models.append(one)
+        else:
+            return []
+    return [
+        {one.system: one}
+        | {
+            name: replace(beside[0], bundles=tuple(b for each in beside for b in each.bundles))
+            for (joined, name), beside in joining.items()
+            if joined == one.system
+        }
+        for one in models
+    ]
+
+
+def _beside(strategies: Sequence[Strategy]) -> list[KeptParts]:
+    """Models that computed and that no system divides: each rank keeps them whole."""
+    dividing = [one for one in strategies if not getattr(find(one.system), "joins", "")]
+    if not dividing or not all("label" in one.options for one in dividing):
+        return []
+    taken = {text(one, "label") for one in dividing}
+    latest = max(dividing, key=lambda one: (one.iteration, one.micro_step))
+    models = record_lists(latest, "models")
+    parts = [_seen(one) for label, found in models.items() if label not in taken for one in found]
+    return [KeptParts(name="", parts=parts)] if parts else []
+
+
+def _seen(seen: Mapping[str, object]) -> Divided:
+    """Parameters that are alike in what was seen of them when an update began."""
+    dtype, elements = str(seen["dtype"]), int(str(seen["elements"]))
+    states = seen["states"]
+    one = Parameter(name="", shape=(elements,), dtype=dtype, trainable=bool(seen["trainable"]))
+    names = None if states is None else str(states).split()
+    has_gradient = bool(seen["has_gradient"])
+    part = with_states(whole(one), names)
+    return replace(part, has_gradient=has_gradient, has_states=has_gradient or bool(names))
+
+
+def _sum(models: Sequence[KeptParts]) -> KeptParts | None:
+    """The memory of all models together; None without any."""
+    if not models:
+        return None
+    return KeptParts(
+        name=enumerated(dict.fromkeys(one.name for one in models if one.name)),
+        parts=[part for one in models for part in one.parts],
+        unknown=next((one.unknown for one in models if one.unknown), ""),
+        tells_states=all(one.tells_states for one in models),
+        updates_in_backward=any(one.updates_in_backward for one in models),
+    )
+
+
 def _words(parts: Sequence[Divided]) -> dict[Cause, str]:
     num_frozen = sum(part.elements - part.trainable for part in parts)
-    num_unused = sum(part.trainable for part in parts if not part.has_gradient)
+    num_unused = sum(
+        part.trainable for part in parts if not (part.has_gradient and part.has_states)
+    )
     num_whole = sum(part.elements for part in parts if part.cause is Cause.REPLICATED)
     return {
         Cause.FROZEN_PARAMETERS: said("states.frozen", count=format_exact(num_frozen)),
@@ -176,30 +194,3 @@ def _kept_by(asked: AskedStates) -> KeptParts | None:
         return None
     with understood(asked.own.values()):
         return keeps(asked)
-
-
-def with_gradients(strategy: Strategy, name: str, part: Divided) -> Divided:
-    """A part with what the strategy tells of the gradients of its parameter, or its bundle."""
-    return replace(
-        part,
-        has_gradient=name not in texts(strategy, "no_gradient"),
-        has_states=name not in texts(strategy, "no_states"),
-    )
-
-
-def whole(parameter: Parameter) -> Divided:
-    """A parameter that the rank keeps whole."""
-    size = parameter.elements
-    return Divided(
-        elements=size,
-        trainable=size if parameter.trainable else 0,
-        size=element_bytes_of(parameter.dtype),
-        kept=size,
-    )
-
-
-def undivided(strategy: Strategy) -> Iterator[Parameter]:
-    """The parameters of a model outside of the sharded ones: their elements, by dtype."""
-    for option, trains in (("undivided", True), ("undivided_frozen", False)):
-        for dtype, elements in number_map(strategy, option).items():
-            yield Parameter(name="", shape=(elements,), dtype=dtype, trainable=trains)

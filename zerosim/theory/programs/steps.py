@@ -14,6 +14,7 @@ from zerosim.base.quantities import PSI
 from zerosim.schema.events import Phase
 from zerosim.schema.strategies import HAND_WRITTEN, Strategy
 from zerosim.systems.registry import Axis, System, axis_of, find, understood
+from zerosim.theory.programs.options import parameters_of, text
 from zerosim.theory.programs.parts import local_parameters
 from zerosim.theory.programs.plan import Plan
 from zerosim.theory.wording import said
@@ -148,12 +149,27 @@ def plan_step(
         elif (plan := _plan(system, asked)) is not None:
             plans.append(_of_what_is_left(plan) if tensor else plan)
     for system, asked in joining:
-        ranks = asked.strategy.ranks
-        joined = next((p for p in plans if (p.system, p.ranks) == (system.joins, ranks)), None)
+        models = {held[-1].name for held in mine if _has_its_model(held[-1], asked.strategy)}
+        joined = next(
+            (
+                one
+                for one in plans
+                if one.system in (system.joins, system.name)
+                and (one.ranks == asked.strategy.ranks and one.name in models)
+            ),
+            None,
+        )
         plan = _plan(system, replace(asked, joined=joined))
         if plan is not None:
             plans = [*(one for one in plans if one is not joined), plan]
     return tuple(plans)
+
+
+def _has_its_model(strategy: Strategy, joining: Strategy) -> bool:
+    """Whether a model has the parameters of an optimizer that joins its system."""
+    label = text(strategy, "label")
+    names = {f"{label}: {one.name}" if label else one.name for one in parameters_of(strategy)}
+    return any(one.name in names for one in parameters_of(joining))
 
 
 def _system(strategy: Strategy) -> System | None:

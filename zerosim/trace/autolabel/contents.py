@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 import torch
 from torch import nn
 
-from zerosim.schema.memory import Role
-from zerosim.trace.autolabel.discovery import ROLE_OF_STATE, local_of
+from zerosim.schema.memory import ROLE_OF_STATE, Role
+from zerosim.trace.autolabel.discovery import local_of
 from zerosim.trace.autolabel.observer import Shard
 from zerosim.trace.looking import Content
 

@@ -20,7 +20,7 @@ from torch import nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.hooks import RemovableHandle
 
-from zerosim.schema.memory import OUTSIDE_THE_MODEL, Role
+from zerosim.schema.memory import OUTSIDE_THE_MODEL, ROLE_OF_STATE, Role
 from zerosim.trace import labels
 from zerosim.trace.autolabel import modules
 from zerosim.trace.autolabel.observer import Shard
@@ -28,16 +28,6 @@ from zerosim.trace.guard import guarded
 from zerosim.trace.holdings import HeldStorage, HeldStorages, storage_of
 from zerosim.trace.looking import Content
 from zerosim.trace.threads import is_computing
-
-ROLE_OF_STATE = {
-    "exp_avg": Role.MOMENTUM,
-    "momentum_buffer": Role.MOMENTUM,
-    "exp_avg_sq": Role.VARIANCE,
-    "max_exp_avg_sq": Role.VARIANCE,
-    "square_avg": Role.VARIANCE,
-    "sum": Role.VARIANCE,
-}
-"""Names of states in PyTorch's optimizers."""
 
 
 class _MetParameter:

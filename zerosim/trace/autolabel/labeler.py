@@ -10,7 +10,6 @@ An engine with labels of its own needs none of this: the labeler is then silent.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -72,14 +71,14 @@ class AutoLabeler:
         self._entries = Entries(self._phases)
         rules = [rule for system in self._systems for rule in system.rules]
         self._rules = RuleTable([*rules, *GENERAL])
-        self._strategies = Strategies(self._systems, recorder.strategy, self._units.classes)
+        self._strategies = Strategies(self._systems, recorder.strategy, self._units)
         self._update: int | None = None
         self._reduced_ns: int | None = None
         self._evaluates_ns: int | None = None
         self._has_gone_back = False
+        self._is_first_step = False
         self._agreed: tuple[Position, list[Observer]] | None = None
         self._is_seed_said = False
-        self._optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
         self._by_hand = ByHand(self._units, self._strategies, self._phases)
 
     def install(self) -> None:
@@ -115,7 +114,7 @@ class AutoLabeler:
         if labels.is_described():
             return []
         named = [*self._units.roots(), *self._units.modules()]  # the rest belongs to a root
-        return list(contents(named, self._optimizers, self._shards))
+        return list(contents(named, self._units.optimizers.all(), self._shards))
 
     def _shards(self, module: nn.Module) -> Iterator[Shard]:
         for system in self._systems:
@@ -160,8 +159,9 @@ class AutoLabeler:
         self._units.forward_ends(root, output)
 
     @fail_safe
-    def evaluation_begins(self) -> None:
+    def evaluation_begins(self, root: nn.Module) -> None:
         """A model computes without gradients, between two steps."""
+        self._units.evaluated.add(root)
         self._evaluates_ns = self._recorder.now_ns()
 
     @fail_safe
@@ -250,24 +250,28 @@ class AutoLabeler:
         rates = [group.get("lr") for group in optimizer.param_groups]
         if rates and isinstance(rates[0], int | float):
             self._recorder.setting("learning rate", float(rates[0]))
-        if optimizer not in self._optimizers:
-            self._optimizers.add(optimizer)
+        if self._units.optimizers.meet(optimizer):
             for system in self._systems:
                 system.meet(optimizer)
+                if self._is_first_step:
+                    system.update_begins()
             self._strategies.look()
 
     @fail_safe
     def update_begins(self) -> None:
         """The outermost step of an optimizer begins."""
-        for system in self._systems if self._has_gone_back else ():
-            system.update_begins()
-        self._has_gone_back = False
+        if self._has_gone_back:
+            self._units.see_models(self._strategies.labels())
+            for system in self._systems:
+                system.update_begins()
+        self._is_first_step, self._has_gone_back = self._has_gone_back, False
         self._settle()
         self._update = labels.begin_compute("optimizer")
 
     @fail_safe
     def update_ends(self) -> None:
         """It is over."""
+        self._is_first_step = False
         update, self._update = self._update, None
         labels.end(update)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any
@@ -14,6 +14,7 @@ from torch import nn
 from zerosim.schema.events import Phase, Purpose
 from zerosim.schema.strategies import Parameter, Strategy
 from zerosim.systems.registry import systems
+from zerosim.trace.autolabel.optimizers import Optimizers
 from zerosim.trace.autolabel.rules import Rule
 from zerosim.trace.autolabel.units import Units, clean
 from zerosim.trace.looking import Content
@@ -195,19 +196,27 @@ def parameters_of(named: Iterable[tuple[str, torch.Tensor]]) -> tuple[Parameter,
     )
 
 
-def undivided(model: nn.Module, divided: Collection[str]) -> dict[str, object]:
-    """Elements of all other parameters in a strategy, by dtype: trainable and frozen.
+def undivided(
+    model: nn.Module, divided: Collection[str], optimizers: Optimizers
+) -> dict[str, object]:
+    """Elements of all other parameters in a strategy, by dtype: trainable and frozen; and of the
+    trainable ones by dtype and names of their states.
 
     Args:
         divided: names of those that the system divides.
     """
     found: dict[str, dict[str, int]] = {"undivided": {}, "undivided_frozen": {}}
+    states: dict[str, int] = {}
     for name, parameter in model.named_parameters():
         if clean(name) not in divided and not hasattr(parameter, "_local_tensor"):
             of_kind = found["undivided" if parameter.requires_grad else "undivided_frozen"]
             dtype = dtype_name(parameter.dtype)
             of_kind[dtype] = of_kind.get(dtype, 0) + parameter.numel()
-    return dict(found)
+            names = optimizers.states(parameter) if parameter.requires_grad else None
+            if names is not None:
+                key = " ".join((dtype, *names))
+                states[key] = states.get(key, 0) + parameter.numel()
+    return {**found, "undivided_states": states}
 
 
 def named_parameters(root: nn.Module) -> dict[int, str]:
@@ -243,22 +252,33 @@ def written(gradient: torch.Tensor | None) -> Written:
 
 
 class GivenGradients:
-    """Which trained parameters have no gradient when an update begins, and which never had one.
+    """Which trained parameters have no gradient when an update begins, which never had one, and
+    which states their optimizers keep.
 
     Attributes:
         without, never: those; what stands for a parameter the caller decides.
+        states: parameters by the names of their states, of each that an optimizer has stepped for.
     """
 
     def __init__(self) -> None:
         self.without: tuple[Hashable, ...] = ()
         self.never: tuple[Hashable, ...] = ()
+        self.states: dict[tuple[str, ...], tuple[Hashable, ...]] = {}
         self._had: set[Hashable] = set()
 
-    def see(self, gradients: Iterable[tuple[Hashable, torch.Tensor | None]]) -> None:
+    def see(
+        self,
+        gradients: Iterable[tuple[Hashable, torch.Tensor | None]],
+        states: Iterable[tuple[Hashable, tuple[str, ...] | None]],
+    ) -> None:
         """A backward is over, or an update begins.
 
         Where an optimizer takes each gradient at once, none is known to have had one.
+
+        Args:
+            states: of each parameter, as `Optimizers.states` names them.
         """
+        self.states = by_states(states)
         found = list(gradients)
         has = {parameter for parameter, gradient in found if gradient is not None}
         self._had |= has
@@ -268,15 +288,37 @@ class GivenGradients:
 
     def settings(self) -> Hashable:
         """What tells whether they are as before."""
-        return self.without, self.never, bool(self._had)
+        return self.without, self.never, bool(self._had), tuple(self.states.items())
 
     def options(self, name_of: Callable[[Any], str] = str) -> dict[str, object]:
         """As a strategy has them."""
         return {
             "no_gradient": [name_of(one) for one in self.without],
             "no_states": [name_of(one) for one in self.never],
+            "states": named_states(self.states, name_of),
             "used_at_once": bool(self.without) and not self._had,
         }
+
+
+def named_states(
+    states: Mapping[tuple[str, ...], Iterable[Hashable]], name_of: Callable[[Any], str] = str
+) -> dict[str, list[str]]:
+    """As a strategy has them."""
+    return {
+        " ".join(names): [name_of(one) for one in parameters]
+        for names, parameters in states.items()
+    }
+
+
+def by_states(
+    states: Iterable[tuple[Hashable, tuple[str, ...] | None]],
+) -> dict[tuple[str, ...], tuple[Hashable, ...]]:
+    """Parameters by the names of their states, without those that no optimizer stepped for."""
+    found: dict[tuple[str, ...], list[Hashable]] = {}
+    for parameter, names in states:
+        if names is not None:
+            found.setdefault(names, []).append(parameter)
+    return {names: tuple(parameters) for names, parameters in found.items()}
 
 
 def dtype_name(dtype: torch.dtype) -> str:

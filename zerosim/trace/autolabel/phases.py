@@ -53,7 +53,7 @@ class PhaseObserver(Protocol):
         """An outermost module computes with gradients; the position is that of its forward."""
         ...
 
-    def evaluation_begins(self) -> None:
+    def evaluation_begins(self, root: nn.Module) -> None:
         """An outermost module computes without gradients, between two steps."""
         ...
 
@@ -217,7 +217,7 @@ class Phases:
         is_without = not torch.is_grad_enabled() and not is_recomputed
         if (is_without and not self._is_beside(root)) or self._observer.is_evaluating():
             self._step_aside(Phase.OUTSIDE)
-            self._observer.evaluation_begins()
+            self._observer.evaluation_begins(root)
             return
         if self._step_depth and find_frame("wrapper", "/torch/optim/optimizer.py") is None:
             self._step_depth = 0  # the end of a step that raised was never reported

@@ -60,7 +60,7 @@ _UTILS = "/torch/distributed/utils.py"
 
 GENERAL: tuple[Rule, ...] = (
     Rule(_UTILS, "_verify_param_shape_across_processes", Purpose.METADATA),
-    Rule(_UTILS, "_sync_module_states", Purpose.BROADCAST_STATE),
+    Rule(_UTILS, "_sync_module_states", Purpose.BROADCAST_STATE, is_weak=True),
     Rule("/torch/nn/utils/clip_grad.py", "", Purpose.GRADIENT_NORM, phase=Phase.UPDATE),
     Rule(
         "/torch/amp/grad_scaler.py",

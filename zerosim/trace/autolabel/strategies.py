@@ -11,6 +11,7 @@ from zerosim.schema.strategies import HAND_WRITTEN, Strategy
 from zerosim.systems.registry import find
 from zerosim.trace import labels
 from zerosim.trace.autolabel.observer import Observer
+from zerosim.trace.autolabel.units import Units
 from zerosim.trace.sink import Position
 
 Key = tuple[str, str]
@@ -19,18 +20,19 @@ Key = tuple[str, str]
 class Strategies:
     """The strategies written for each system, and those to write next.
 
-    Each row includes the classes of the units: the reader has no model.
+    Each row includes the classes of the units, and the parameters of models that no system divides:
+    the reader has no model.
     """
 
     def __init__(
         self,
         systems: Sequence[Observer],
         write: Callable[[Strategy], None],
-        classes: Callable[[], dict[str, str]],
+        units: Units,
     ) -> None:
         self._systems = systems
         self._to_file = write
-        self._classes = classes
+        self._units = units
         self._settings: dict[int, Hashable] = {}
         self._alive: dict[int, set[Key]] = {}
         self._looked: dict[int, int] = {}
@@ -41,7 +43,7 @@ class Strategies:
         """Write down each system that is not as it was."""
         here = labels.position()
         for number, system in enumerate(self._systems):
-            settings = system.settings()
+            settings = system.settings(), str(self._units.models)
             if self._settings.get(number) != settings:
                 self._settings[number] = settings
                 strategies = list(system.describe())
@@ -57,6 +59,9 @@ class Strategies:
             position: the position from which it is valid; the current one by default.
         """
         key = (strategy.system, strategy.name)
+        if self._units.models:
+            options = {**strategy.options, "models": self._units.models}
+            strategy = replace(strategy, options=options)
         if self._written.get(key) == strategy:
             return
         self._written[key] = strategy
@@ -68,13 +73,21 @@ class Strategies:
                 strategy,
                 iteration=max(0, here.iteration),
                 micro_step=here.micro_step,
-                options={**strategy.options, "classes": self._classes()},
+                options={**strategy.options, "classes": self._units.classes()},
             )
         )
 
     def has_system(self) -> bool:
         """Whether a system partitions the training, besides the program's own collectives."""
         return any(system != HAND_WRITTEN for system, _ in self._written)
+
+    def labels(self) -> set[str]:
+        """The prefixes of the models that a system divides."""
+        return {
+            str(options.get("label", ""))
+            for one in self._written.values()
+            for options in (one.options, *(bundle.options for bundle in one.bundles))
+        }
 
     def parameters_of(self, unit: str) -> tuple[str, ...]:
         """The parameters that communicate together under this name."""

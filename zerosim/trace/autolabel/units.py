@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
@@ -20,10 +21,12 @@ from torch.utils._pytree import tree_leaves
 
 from zerosim.trace import labels
 from zerosim.trace.autolabel.names import Names
+from zerosim.trace.autolabel.optimizers import Optimizers
 from zerosim.trace.blocks import default_blocks
 from zerosim.trace.eager import uncompiled
 from zerosim.trace.sink import Position
 
+_KIND = ("dtype", "trainable", "has_gradient", "states")
 _WRAPPED = ("module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
 """Under these names wrappers keep the module that they wrap."""
 
@@ -55,6 +58,10 @@ class Units:
 
     Attributes:
         names: names of their parameters.
+        optimizers: those that stepped.
+        evaluated: models that computed without gradients.
+        models: what was seen, when the last update began, of the parameters of models that no
+            system divides, by their prefixes.
         is_piped: the models are driven by a pipeline, micro-batch by micro-batch.
         follows_at_once: in backward, a unit is about to begin, and nothing ran since the end of the
             previous one.
@@ -62,6 +69,7 @@ class Units:
 
     def __init__(self) -> None:
         self.names = Names()
+        self.optimizers = Optimizers()
         self.is_piped = False
         self.follows_at_once = False
         self._hooks: dict[str, Callable[..., None]] = {}
@@ -69,6 +77,8 @@ class Units:
         self._labels: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
         self._inside: weakref.WeakKeyDictionary[nn.Module, weakref.WeakSet[nn.Module]]
         self._inside = weakref.WeakKeyDictionary()
+        self.evaluated: weakref.WeakSet[nn.Module] = weakref.WeakSet()
+        self.models: dict[str, list[dict[str, object]]] = {}
         self._passes = Passes()
         self._settled: Passes | None = None
         self._counted: weakref.WeakKeyDictionary[nn.Module, tuple[int, int]]
@@ -120,6 +130,49 @@ class Units:
     def label(self, module: nn.Module) -> str:
         """The distinguishing prefix of a module's model; "" for the first."""
         return self._labels.get(module, "")
+
+    def see_models(self, divided: Collection[str]) -> None:
+        """An update begins: see the parameters of models that no system divides.
+
+        Args:
+            divided: the prefixes of the others; none if there are no others.
+        """
+        if not divided:
+            return
+        beside = [(root, label) for root, label in self.roots() if label not in divided]
+        beside += [
+            (root, f"{class_name(unwrapped(root))}, evaluated")
+            for root in self.evaluated
+            if not any(module in self._labels for module in root.modules())
+        ]
+        seen: set[int] = set()
+        found: dict[str, Counter[tuple[object, ...]]] = {}
+        for root, label in beside:
+            of_model = found.setdefault(label, Counter())
+            parameters = list(root.parameters())
+            if any(hasattr(one, "_local_tensor") for one in parameters):
+                continue  # a system divides it that has not met it yet: nothing is told of it
+            for one in parameters:
+                if id(one) not in seen:
+                    seen.add(id(one))
+                    of_model[self._kind(one)] += one.numel()
+        self.models = {
+            label: [
+                {"elements": size, **dict(zip(_KIND, kind, strict=True))}
+                for kind, size in sizes.items()
+            ]
+            for label, sizes in found.items()
+        }
+
+    def _kind(self, parameter: torch.Tensor) -> tuple[object, ...]:
+        """What a model's parameters are told apart by."""
+        states = self.optimizers.states(parameter)
+        return (
+            str(parameter.dtype).removeprefix("torch."),
+            parameter.requires_grad,
+            parameter.grad is not None,
+            None if states is None else " ".join(states),
+        )
 
     def is_at(self, position: Position) -> bool:
         """The program computes here; returns whether a micro-step, or a pipeline's step, begins."""

@@ -269,10 +269,18 @@ def shift_of(found: Disagreement, culprit: int) -> Shift | None:
             before = found.group.calls[culprit][: found.position][-moved:]
             again = len(before) == moved and all(map(is_alike, before, own[:moved]))
             return Shift(more=moved, repeats=again)
-    # a call made twice, and nothing after it yet
-    before = found.group.calls[culprit][: found.position][-1:]
-    is_again = bool(before) and len(own) == 1 and not differences(before[0], own[0])
-    return Shift(more=1, repeats=True) if is_again else None
+    return _begun_again(found.group.calls[culprit][: found.position], own)
+
+
+def _begun_again(before: Sequence[Event], own: Sequence[Event]) -> Shift | None:
+    """Calls that are being made a second time, and nothing after them yet; None if they are not."""
+    for moved in range(len(own), min(_MOST_MOVED, len(before) + 1)):
+        first = before[-moved:]
+        pairs = zip(own, first, strict=False)
+        is_same_step = all(one.micro_step == other.micro_step for one, other in pairs)
+        if is_same_step and _fits(own, first):
+            return Shift(more=moved, repeats=True)
+    return None
 
 
 def _same(one: Event, other: Event) -> bool:

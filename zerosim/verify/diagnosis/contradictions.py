@@ -60,6 +60,9 @@ def _deed(
         "by": called_by(found, expected),
         "at": wording.at(own.source),
     }
+    if shift is not None and shift.is_swapped:  # also where sizes alone tell them apart
+        first = {"by": called_by(found, expected, first=True)}
+        return Wrong.ORDER, wording.said("calls.order", **fields | first), expected
     if different <= {"size", "dtype"}:
         wrong = Wrong.DTYPE if "dtype" in different else Wrong.SIZE
         sentence = wording.said(
@@ -73,9 +76,6 @@ def _deed(
             **fields,
         )
         return wrong, sentence, own
-    if shift is not None and shift.is_swapped:
-        first = {"by": called_by(found, expected, first=True)}
-        return Wrong.ORDER, wording.said("calls.order", **fields | first), expected
     if _stopped_stepping(found, culprit):
         return Wrong.ENDED_EARLY, wording.said("calls.ended", **fields), expected
     if shift is not None and shift.left_out:
@@ -83,16 +83,12 @@ def _deed(
         key = "calls.left_out_more" if more else "calls.left_out"
         return Wrong.LEFT_OUT, wording.said(key, count=more, **fields), expected
     if shift is not None and shift.more:
-        called = own if not shift.repeats else _before(found, culprit) or own
+        made = found.group.calls[culprit][: found.position]
+        called = made[-shift.more] if shift.repeats else own
         key = "calls.twice" if shift.repeats else "calls.more"
         about = {"call": wording.call(called), "source": wording.line(called)}
         return Wrong.MORE, wording.said(key, **fields | about), called
     return Wrong.OTHER_CALL, wording.said("calls.instead", **fields), expected
-
-
-def _before(found: Disagreement, rank: int) -> Event | None:
-    calls = found.group.calls[rank]
-    return calls[found.position - 1] if found.position else None
 
 
 def _stopped_stepping(found: Disagreement, culprit: int) -> bool:

@@ -1,0 +1,47 @@
+"""Which states the program's optimizers keep for each parameter: their names, not their sizes."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import torch
+
+from zerosim.schema.memory import ROLE_OF_STATE
+
+
+class Optimizers:
+    """Every optimizer that stepped. Keeps nothing alive."""
+
+    def __init__(self) -> None:
+        self._num_parameters: weakref.WeakKeyDictionary[torch.optim.Optimizer, int]
+        self._num_parameters = weakref.WeakKeyDictionary()
+        self._of: dict[int, tuple[weakref.ref[torch.Tensor], weakref.ref[Any]]] = {}
+
+    def all(self) -> list[torch.optim.Optimizer]:
+        """Those that still exist."""
+        return list(self._num_parameters)
+
+    def meet(self, optimizer: torch.optim.Optimizer) -> bool:
+        """One begins its step; returns whether it is new, or has new parameters."""
+        count = sum(len(group["params"]) for group in optimizer.param_groups)
+        if self._num_parameters.get(optimizer) == count:
+            return False
+        self._num_parameters[optimizer] = count
+        reference = weakref.ref(optimizer)
+        for group in optimizer.param_groups:
+            for one in group["params"]:
+                self._of[id(one)] = (weakref.ref(one), reference)
+        return True
+
+    def states(self, parameter: torch.Tensor) -> tuple[str, ...] | None:
+        """The names of a parameter's states, as far as they have a role; None if no optimizer that
+        stepped has it.
+        """
+        known, reference = self._of.get(id(parameter), (None, None))
+        optimizer = None if reference is None else reference()
+        if known is None or known() is not parameter or optimizer is None:
+            return None
+        states = optimizer.state.get(parameter) or {}
+        found = (name for name, one in states.items() if isinstance(one, torch.Tensor))
+        return tuple(sorted(name for name in found if name in ROLE_OF_STATE))
