@@ -172,7 +172,7 @@ def test_a_program_is_told_before_its_start_that_there_is_no_loopback(tmp_path, 
     assert answer.code == 7
     told, nothing = answer.err.splitlines()
     assert told.startswith("zerosim: ranks cannot talk over 127.0.0.1 (Network is unreachable)")
-    assert "the program is started all the same" in told
+    assert "the program starts without it" in told
     assert "nothing was recorded" in nothing
 
 
@@ -300,7 +300,7 @@ def test_of_a_trace_cut_short_what_all_ranks_finished_is_verified(folder):
     answer = command("verify", folder)
     assert answer.code == 0
     assert "note: rank 1: the trace stops" in answer.out
-    assert "the run ended early: what is judged is iteration 0, which all ranks" in answer.out
+    assert "the run ended early: the checks cover iteration 0, which all ranks" in answer.out
     shown = command("show", folder, "--rank", "all")
     assert shown.code == 0
     assert shown.err.startswith("note: rank 1")

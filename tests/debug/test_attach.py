@@ -205,7 +205,7 @@ def test_ranks_of_two_hosts_come_over_a_cable_if_they_are_asked_to(tmp_path):
             while "try again in a moment" in alone.stderr:
                 alone = _said(nodes[0], "", *attach)
             assert alone.returncode == 2, alone
-            assert "rank 1 cannot come here from " in alone.stderr
+            assert "rank 1 cannot connect from " in alone.stderr
             assert "expected --host with an address" in alone.stderr
             held = _said(nodes[0], "over\nphase\ndetach\n", *attach, "--host", "10.0.0.1")
             assert (held.returncode, held.stderr) == (0, ""), held

@@ -142,7 +142,7 @@ def test_absent(group, zerosim_trace):
 @pytest.mark.zerosim(timeout_s=1)
 def test_late(group, zerosim_trace):
     if dist.get_rank() == 0:
-        with pytest.raises(RunError, match="rank 1 did not come to this assert within 1 s"):
+        with pytest.raises(RunError, match="rank 1 did not reach this assert within 1 s"):
             zerosim_trace.assert_collectives({})
     dist.barrier()
 """

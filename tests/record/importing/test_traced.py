@@ -179,5 +179,5 @@ def test_one_rank_of_two_is_enough_and_says_so(folder, tmp_path):
     assert run.verify().report.systems[0].law_name == "ZeRO-3"
     answer = command("verify", out)
     assert answer.code == 0
-    assert "of rank 0 there was no file: what is told is of rank 1" in answer.out
+    assert "the files of rank 0 are missing: the recording has only rank 1" in answer.out
     assert run.replay().document["run"]["iteration"] == PROFILED[-1]
