@@ -54,7 +54,7 @@ def test_a_puzzle_is_found_by_number_name_and_what_a_file_defines():
         find_puzzle("x")
     with pytest.raises(ConfigError, match="is not a Python program"):
         puzzle_of("def", "x.py")
-    with pytest.raises(ConfigError, match="defines none"):
+    with pytest.raises(ConfigError, match="defines no function"):
         puzzle_of("x = 1", "x.py")
 
 
