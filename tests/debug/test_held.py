@@ -270,7 +270,7 @@ def test_a_reduced_gradient_is_the_sum_of_the_ranks_own(stage, tmp_path):
     with held(programs.engine, 2, str(tmp_path / "held"), ZERO_1 | {"stage": stage}) as run:
         controller = run.controller
         controller.step(Goal.ITERATION)
-        with pytest.raises(ConfigError, match="do not stand before a reduction"):
+        with pytest.raises(ConfigError, match="are not stopped before a gradient reduction"):
             controller.check_sum()
         while controller.steps()[0].stand.purpose is not Purpose.REDUCE_GRADIENTS:
             controller.step(Goal.INTO)

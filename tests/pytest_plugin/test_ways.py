@@ -257,7 +257,7 @@ def test_pytest_under_torchrun(tmp_path):
     code, text = run_pytest(tmp_path, "--tb=short", torchrun=2)
     assert code == 1, text
     assert text.count("1 failed, 3 passed") == 2, text
-    assert "rank 1 ended this test without coming to this assert" in text
+    assert "rank 1 ended this test before this assert" in text
     assert "ValueError: of my own" in text
 
 

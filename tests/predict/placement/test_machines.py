@@ -94,7 +94,7 @@ def test_steps_of_collectives():
         CollectiveSteps(7, 0.875),
         CollectiveSteps(3, 0.75 / 8),
     )
-    with pytest.raises(ConfigError, match="unknown takes is not known"):
+    with pytest.raises(ConfigError, match="duration of unknown is unknown"):
         steps(Op.UNKNOWN, Algorithm.RING, 2)
 
 

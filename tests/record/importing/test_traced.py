@@ -137,7 +137,7 @@ def test_tensor_parallel_obeys_no_law_of_parameters(folder):
 def test_what_computes_and_waits_is_said_to_be_unknown(folder):
     answer = command("graph", folder / "fsdp2-imported")
     assert answer.code == 0
-    assert "its critical path, exposed communication and overlap are not known" in answer.out
+    assert "its critical path, exposed communication and overlap are unknown" in answer.out
     answer = command("verify", folder / "fsdp2-imported")
     assert answer.code == 0
     assert "an imported run: memory, waits and the wire are not recorded" in answer.out
