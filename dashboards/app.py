@@ -195,7 +195,7 @@ class _Dash(Dash):
         try:
             urlsplit(asked.referrer or "")
         except ValueError:
-            return "the Referer is no address"
+            return "the Referer is not an address"
         if asked.path != _CALLBACK or asked.method != "POST":
             return ""
         try:
@@ -204,7 +204,7 @@ class _Dash(Dash):
             return str(error)
         known = self.callback_map.get(str(found.get("output")))
         if known is None:
-            return "expected what a page of ours asks Dash for"
+            return "expected a request of our own page to Dash"
         outputs = [
             {"id": one.component_id, "property": one.component_property} for one in known["output"]
         ]
@@ -217,7 +217,7 @@ class _Dash(Dash):
                 return f"its {part} are not those of a page of ours"
         changed = found.get("changedPropIds", [])
         is_named = isinstance(changed, list) and all(isinstance(one, str) for one in changed)
-        return "" if is_named else "its changedPropIds are no names"
+        return "" if is_named else "its changedPropIds are not names"
 
     def parts(self) -> page.DashParts:
         """The data of a page with which Dash starts."""

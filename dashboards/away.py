@@ -41,7 +41,7 @@ class StandalonePages:
         self._names = []
         for folder in folders:
             entry = entries.get(folder.resolve())
-            problem = "it is no trace" if entry is None else entry.problem
+            problem = "it is not a trace" if entry is None else entry.problem
             if entry is None or problem:
                 raise TraceError(f"{folder} cannot be shown: {problem}")
             self._names.append(entry.name)

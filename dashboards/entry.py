@@ -100,7 +100,7 @@ def _files(folder: Path, root: Path) -> dict[str, os.stat_result]:
             if not _FILES.fullmatch(child.name):
                 continue
             if not Path(child.path).resolve().is_relative_to(root):
-                raise TraceError(f"{child.name} is a link that leads out of what is served")
+                raise TraceError(f"{child.name} is a link out of the served folders")
             if not child.is_file():
                 raise TraceError(f"{child.name} is not a file")
             found[child.name] = child.stat()

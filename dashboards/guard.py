@@ -137,8 +137,8 @@ def _wrong_host(asked: Request, allowed: frozenset[str]) -> tuple[str, int] | No
         return None
     given = ascii(asked.headers.get("Host", ""))[1:-1][:_LONGEST]
     line = (
-        f"refused: this server was asked as {given}, and goes by {', '.join(sorted(allowed))} or "
-        "its number; zerosim serve --host NAME gives it another name"
+        f"refused: the request names host {given}, and this server is {', '.join(sorted(allowed))} "
+        "or its number; zerosim serve --host NAME gives it another name"
     )
     return line, HTTPStatus.FORBIDDEN
 

@@ -176,7 +176,7 @@ def make_lesson_api(classroom: Classroom, rooms: Rooms) -> Blueprint:
     def _recorded(lesson_id: str, ticket: str) -> tuple[dict[str, Any], int]:
         job = classroom.workbench.find(ticket)
         if job is None or job.page != f"lessons/{lesson_id}":
-            raise NoLessonError("there is no such recording, or none any more")
+            raise NoLessonError("there is no such recording, or it has been deleted")
         return classroom.workbench.state_of(job), HTTPStatus.OK
 
     return api

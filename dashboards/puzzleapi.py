@@ -123,7 +123,7 @@ def make_puzzle_api(workbench: Workbench) -> Blueprint:
     def _checked(name: str, ticket: str) -> tuple[dict[str, Any], int]:
         job = workbench.find(ticket)
         if job is None or job.page != f"puzzles/{_find(name).name}":
-            raise NoPuzzleError("there is no such check, or none any more")
+            raise NoPuzzleError("there is no such check, or it has been deleted")
         said = workbench.state_of(job)
         return said | ({} if job.tried is None else _told(job, job.tried)), HTTPStatus.OK
 

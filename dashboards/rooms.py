@@ -249,13 +249,13 @@ class Rooms:
     def _find(self, code: str) -> Room:
         room = self._rooms.get(read_code(code))
         if room is None:
-            raise NoRoomError("there is no such room, or it is closed: look at its code again")
+            raise NoRoomError("there is no such room, or it is closed: check its code")
         return room
 
     def _own(self, code: str, key: str) -> Room:
         room = self._find(code)
         if not is_same_key(room.key, key):
-            raise WrongKeyError("the key is not this room's: only who opened it has it")
+            raise WrongKeyError("the key is not this room's: only its teacher has it")
         return room
 
     def _admit(self, room: Room, who: str, now: float) -> Student | None:

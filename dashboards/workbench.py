@@ -184,7 +184,7 @@ class Workbench:
                 self._waiting.put_nowait(job)
             except queue.Full:
                 raise ConfigError(
-                    f"{MOST_WAITING} others wait already: try again in a minute"
+                    f"{MOST_WAITING} checks are queued already: try again in a minute"
                 ) from None
             self._jobs[ticket] = job
             self._forget_old()

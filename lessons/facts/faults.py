@@ -140,13 +140,13 @@ class FaultFacts(Base):
     def checked_sum(self, run: str) -> str:
         """Whether the reduced gradient is the sum of the ranks' own ("sum") or their "mean"."""
         said = self._answer(run, "sum", "check sum")[0]
-        found = re.search(r"the (sum|mean) of the ranks' own", said)
+        found = re.search(r"the (sum|mean) of the ranks' gradients", said)
         assert found is not None, run
         return found[1]
 
     def sum_differs_by(self, run: str) -> float:
         """The maximum deviation."""
-        found = re.search(r"but for (\S+) ", self._answer(run, "sum", "check sum")[0])
+        found = re.search(r"within (\S+) ", self._answer(run, "sum", "check sum")[0])
         assert found is not None, run
         return float(found[1])
 

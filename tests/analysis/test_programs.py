@@ -167,7 +167,7 @@ def test_persistent_parameters_of_deepspeeds_stage_3_stay_whole():
     subject = Subject(trace, 1)
     assert subject.frames() is None
     assert subject.notes[-1] == (
-        "that DeepSpeed's stage 3 divides parameters among all ranks is not told"
+        "the trace does not say that DeepSpeed's stage 3 partitions parameters across all ranks"
     )
     ranks = [
         replace(
@@ -297,7 +297,7 @@ def test_what_stays_until_the_last_micro_step_is_one_program():
     assert one_program([last, last]).division.frees_last == frozenset()
     with pytest.raises(NotShown, match="a stays gathered after backward"):
         one_program([late, late])
-    with pytest.raises(NotShown, match="changes from one micro-step to the next"):
+    with pytest.raises(NotShown, match="change from one micro-step to the next"):
         one_program([late, last, last])
 
 
@@ -310,9 +310,9 @@ def test_what_stays_until_the_last_micro_step_is_one_program():
             ddp(parameter("w", 1), parameter("v", 1, dtype="bfloat16")),
             "several dtypes: bfloat16",
         ),
-        (fsdp2(shard_ranks=[0]), "all of them divide the training alike"),
+        (fsdp2(shard_ranks=[0]), "all ranks partition the training alike"),
         (fsdp2(starts_whole=True), "root stays gathered from one iteration to the next"),
-        (replace(fsdp2(), ranks=(0,)), "all of them divide the training alike"),
+        (replace(fsdp2(), ranks=(0,)), "all ranks partition the training alike"),
         (replace(fsdp2(), system=HAND_WRITTEN), "not shown for hand-written"),
     ],
 )

@@ -71,7 +71,7 @@ def opened(browser, debugged):
     yield page, take
     if not page.is_closed():
         page.click("button[data-what=detach]")
-        page.get_by_text("The ranks are no longer held.").wait_for()
+        page.get_by_text("The ranks are no longer stopped by the debugger.").wait_for()
         page.close()
     process.stdin.close()
     assert process.wait(RANKS_S) == 0
@@ -95,7 +95,7 @@ def test_replay_grows_while_the_ranks_stand(browser, opened):
     other = browser.new_page()
     other.set_default_timeout(MS)
     other.goto(page.url)
-    other.get_by_text("Another page steers; this one watches.").wait_for()
+    other.get_by_text("Another page controls the run; this one watches.").wait_for()
     expect(other.locator("button[data-what=over]")).to_be_disabled()
     other.click("#tab-holds")  # who watches may look
     other.locator("#held-tensors td").get_by_text("head").first.wait_for()
@@ -104,7 +104,7 @@ def test_replay_grows_while_the_ranks_stand(browser, opened):
     other.wait_for_selector(CAN_STEP)
     expect(other.locator(LINES)).to_contain_text("before the backward of iteration 0")
     other.click("button[data-what=detach]")
-    other.get_by_text("The ranks are no longer held.").wait_for()
+    other.get_by_text("The ranks are no longer stopped by the debugger.").wait_for()
     other.close()
 
 

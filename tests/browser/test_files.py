@@ -135,7 +135,7 @@ def test_slides_ask_before_they_tell_and_replays_go_on(watch, slides):
     one.wait(f"document.querySelectorAll('.slide')[{asked[0]}].classList.contains('shown')")
     expect(one.page.locator(".shown .slide-notes")).to_be_hidden()
     one.press("n")
-    one.expect(".shown .slide-notes").to_contain_text("If nobody knows")
+    one.expect(".shown .slide-notes").to_contain_text("If the class is stuck")
     eventually(lambda: "2.25 Ψ" in one.page.locator(".number-said").all_text_contents())
 
 

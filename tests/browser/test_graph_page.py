@@ -187,7 +187,7 @@ def test_a_walk_along_the_edges(watch):
         assert bound not in seen
         seen.add(bound)
         node = bound
-    one.expect("#event-body").to_contain_text("Nothing in this iteration came before it.")
+    one.expect("#event-body").to_contain_text("It is the first event of this iteration.")
     eventually(lambda: state(one)["selected"] == doc["path"]["nodes"][0])
     one.page.locator("#tables tbody tr").last.locator("button").click()
     last = doc["path"]["pieces"][-5]
@@ -455,7 +455,7 @@ def test_a_program_whose_waits_are_not_known(watch, serve, tmp_path):
     visit(one, "/graph?trace=foreign")
     one.expect("#title").to_have_text("Collectives of rank 0 waited 0.000 ms for rank 1.")
     one.expect("#notes").to_contain_text("waits were not recorded")
-    one.expect("#event-body").to_have_text("The critical path and slack are not known here.")
+    one.expect("#event-body").to_have_text("The critical path and slack are unknown here.")
     one.expect("#only-critical").to_be_disabled()
     one.press("ArrowRight", "c", ".")
     one.expect("#event-body").to_contain_text("not known")

@@ -92,7 +92,7 @@ def test_a_stop_is_said_aloud_on_demand_only(watch):
     one.press("s")
     heard = eventually(lambda: one.page.evaluate(said))
     assert len(heard) == 1
-    assert heard[0].startswith("Stop 12 of 12: What was sent, and the law. Each rank has sent")
+    assert heard[0].startswith("Stop 12 of 12: The traffic, and the law. Each rank has sent")
     assert "3 psi times N minus 1 over N" in heard[0]
     assert "Ψ" not in heard[0]
     one.press("ArrowLeft")  # it goes along
@@ -201,7 +201,7 @@ def test_search_finds_beats_marks_them_and_leads_there(watch):
     eventually(lambda: one.text("#search-says").startswith('"> 5 parsecs" is no amount: expected'))
     expect(one.page.locator("#search-hits button")).to_have_count(0)
     one.page.locator("#search-field").fill("no such thing")
-    one.expect("#search-says").to_have_text('No beat agrees with "no such thing".')
+    one.expect("#search-says").to_have_text('No beat matches "no such thing".')
     one.page.locator("#search-field").fill("beat 20")
     one.page.locator("#search-hits button").first.click()
     one.settle()
@@ -216,7 +216,7 @@ def test_source_lines_open_in_the_readers_editor(watch):
     one.page.locator("#set-folder").fill("/home/me/src")
     one.page.locator("#set-editor").fill("javascript:alert('{file}')")
     one.page.locator("#set-editor").blur()
-    one.expect("#set-editor-says").to_contain_text("is no editor's address: expected a scheme")
+    one.expect("#set-editor-says").to_contain_text("is not an editor's address: expected a scheme")
     expect(one.page.locator("#source a")).to_have_count(0)
     one.page.locator("#set-editor").fill("idea://open?file={file}&line={line}")
     one.page.locator("#set-editor").blur()

@@ -68,8 +68,8 @@ def test_the_session_of_the_page_is_what_it_prints(tmp_path):
     commands = re.findall(rf"^{re.escape(SIGN)}(.*)$", printed[2], re.MULTILINE)
     code, out, err = session(commands, *printed[1].split(), "--out", tmp_path / "run")
     assert (code, err) == (0, "")
-    shown, _, report = out.partition("the gates are open\n")
-    assert steady(f"{shown}the gates are open\n") == steady(printed[2])
+    shown, _, report = out.partition("detached: the ranks run on\n")
+    assert steady(f"{shown}detached: the ranks run on\n") == steady(printed[2])
     assert "✓ This run of ZeRO-2 sends" in report
 
 
@@ -92,7 +92,7 @@ def test_wrong_words_are_answered_in_a_line_and_the_run_goes_on(tmp_path):
     for said, expected in wrong:
         answer = out.split(f"{SIGN}{said}\n")[1].partition("\n")[0]
         assert expected in answer, (said, answer)
-    assert "no more commands: the ranks are let go" in out
+    assert "end of input: the ranks run on" in out
     assert "✓ This run of ZeRO-1 sends" in out
 
 
@@ -150,7 +150,7 @@ def kill_while_held(folder, chance, *, typed):
 def assert_told(code, out, pid):
     assert code == 3
     assert re.search(r"^(rank 1 is|ranks? 0.* (is|are)) gone", out, re.MULTILINE), out
-    assert "what was recorded until then can be looked at: zerosim replay " in out
+    assert "to see the trace up to that point: zerosim replay " in out
     assert "Traceback" not in out
     assert not Path(f"/proc/{pid}").exists()
 
@@ -192,7 +192,7 @@ def test_who_is_gone_is_told_though_nobody_takes_a_step(gone):
         outcome = controller.wait_until_over()
         assert told == [outcome]
         assert (outcome.why, outcome.is_last) == (Why.LEFT, True)
-        others = "; all others were let go" if len(gone) < 3 else ""
+        others = "; all others were released" if len(gone) < 3 else ""
         are = "is" if len(gone) == 1 else "are"
         assert outcome.said.startswith(f"{of_ranks(gone)} {are} gone{others}; what was recorded ")
         assert controller.wait_until_over() is None

@@ -52,7 +52,7 @@ def test_options_that_contradict_the_file(file, no_ranks, options, words):
 
 def test_files_that_are_no_use(tmp_path, no_ranks):
     answer = command("run", "--deepspeed-config", tmp_path / "none.json")
-    assert_one_line(answer, "none.json is not there", "JSON")
+    assert_one_line(answer, "none.json does not exist", "JSON")
     bad = tmp_path / "bad.json"
     bad.write_text('{"train_batch_size": 4, "zero_optimization": {"stag": 1}}')
     answer = command("run", "--deepspeed-config", bad, "--explain")

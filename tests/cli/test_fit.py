@@ -44,7 +44,7 @@ def test_it_finds_the_largest_model_by_training(tmp_path):
     # parameters, gradients and the optimizer's states, and not more than there is
     for one in fitting:
         assert 16 * one["parameters"] < one["peak_bytes"] <= LIMIT_BYTES
-    assert failed["problem"].startswith("the device has no room: ")
+    assert failed["problem"].startswith("out of device memory: ")
     assert list(tmp_path.iterdir()) == [], "what the tries wrote is gone"
 
 
@@ -54,7 +54,7 @@ def test_a_run_that_does_not_fit_says_so_and_leaves_a_trace(tmp_path):
     answer = command("run", *options, "--stage", 0, "--device-bytes", "900kB")
     assert answer.code == 3, answer
     assert "Traceback" not in answer.err
-    assert "failed: OutOfMemory: the device has no room: " in answer.err
+    assert "failed: OutOfMemory: out of device memory: " in answer.err
     assert "of 900 kB is in use" in answer.err
     assert "try" in answer.err
     trace = load(tmp_path)

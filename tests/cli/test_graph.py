@@ -136,9 +136,9 @@ def test_a_deadlock_is_named(tmp_path):
     assert nodes
     assert not any("on_path" in node for node in nodes)
     refused = command("whatif", folder, "--bandwidth", "x2", "--out", tmp_path / "predicted")
-    assert_one_line(refused, "circle")
+    assert_one_line(refused, "cycle")
     assert "a deadlock, named below" in answer.out.splitlines()[0]
-    assert "rank 0 comes to all-reduce of the right one" in answer.out
+    assert "rank 0 reaches all-reduce of the right one" in answer.out
     assert "critical path over all ranks" not in answer.out
 
 
@@ -168,11 +168,11 @@ def test_several_hosts_have_their_clocks_shown(tmp_path):
     line = next(line for line in shown.splitlines() if line.startswith("b "))
     assert "-1.0000000" in line or "-0.9999999" in line
     assert "ns, from 36 exchanges" in line
-    assert "note: between hosts, times are certain to ± 0.1 µs only" in shown
+    assert "note: times across hosts are accurate to ± 0.1 µs" in shown
 
 
 def test_many_ranks_are_summed_up(tmp_path):
     folder = write_files(tmp_path, trace_files(record(Plan(num_ranks=9, compute_ns=slow_one))))
     shown = command("graph", folder).out
-    assert "who waited for whom, the longest" in shown
+    assert "waits between ranks, the longest" in shown
     assert "sum   forward" in shown

@@ -94,7 +94,7 @@ def test_a_column_shows_the_most_that_was_alive_in_it(tmp_path):
 
 def test_a_rank_and_an_iteration(folder):
     text = command("memory", folder, "--rank", 1, "--iteration", 1).out
-    assert "bytes alive on rank 1: iteration 1" in text
+    assert "live bytes on rank 1: iteration 1" in text
     assert "iteration 1 of 0..2" in text
     assert text.count(" peaked at ") == 1
     assert "Rank 1 peaked at" in text
@@ -142,7 +142,7 @@ def test_a_trace_cut_short_is_shown_as_far_as_it_goes(folder):
     assert "✓" not in answer.out
     assert "not checked, since no iteration was finished" in answer.out
     assert json.loads(command("memory", folder, "--json").out)["outcome"] is None
-    assert "this trace was checked against no law" in answer.out
+    assert "no law was checked for this trace" in answer.out
     assert "Rank 1 peaked at" in answer.out
 
 
@@ -155,7 +155,7 @@ def test_a_program_without_iterations_is_drawn_whole(tmp_path):
             written.rows[0][place] = (name, changed)
     answer = command("memory", write(tmp_path, written))
     assert answer.code == 0
-    assert "bytes alive on rank 0: everything recorded" in answer.out
+    assert "live bytes on rank 0: everything recorded" in answer.out
     assert len(plot_of(answer.out)) == 12
 
 

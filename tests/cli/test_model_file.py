@@ -45,7 +45,7 @@ def llama(tmp_path_factory):
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        ("{", "it is no JSON"),
+        ("{", "it is not JSON"),
         ("[]", "expected an object of keys"),
         ({"model_type": "bert"}, "model_type is 'bert': expected one of llama, mistral"),
         ({"model_type": "llama"}, "hidden_size is missing"),
@@ -80,9 +80,9 @@ def test_it_is_done_dry_and_said_what_was_taken(tmp_path, llama):
     )
     assert answer.code == 0
     assert answer.err == (
-        f"zerosim: {llama} is done as a Llama (RMSNorm, rotary positions, SwiGLU): 2 layers, "
+        f"zerosim: {llama} is built as a Llama (RMSNorm, rotary positions, SwiGLU): 2 layers, "
         f"width 64, 4 heads, 2 of keys, vocabulary 256, {PARAMETERS:,} parameters, sequences of 64 "
-        "tokens; not taken: mystery = 7\n"
+        "tokens; ignored: mystery = 7\n"
     )
     json.loads(answer.out)
     trace = load(tmp_path / "trace", strict=True)
@@ -122,4 +122,4 @@ def test_a_plan_s_command_simulates_its_configuration(llama):
         *("plan", "--model", llama, *words, "--tokens-per-batch", "8k", "--sequence", 32)
     )
     assert "--context-length 32" in shorter.out.splitlines()[-1]
-    assert "mystery = 7, which nothing here counts" in " ".join(answer.out.split())
+    assert "mystery = 7, which the plan does not count" in " ".join(answer.out.split())

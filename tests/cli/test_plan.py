@@ -34,8 +34,8 @@ def test_what_it_prints():
         "Predicted peak of a GPU",
         "predicted: where the time of one step goes",
         "limited by",
-        "predicted by what torchtitan of 2024 (FSDP2, torch.compile) was measured to do, within",
-        "the machine could do it in",
+        "predicted from measurements of torchtitan of 2024 (FSDP2, torch.compile), with",
+        "the machine's bound is",
         "predicted to fit in this layout: a micro-batch of",
         '"train_micro_batch_size_per_gpu"',
         "next: zerosim simulate --stage",
@@ -132,7 +132,7 @@ def test_files(tmp_path):
         assert (tmp_path / name).read_text().startswith(begins)
     answer = command("plan", *SMALL, "--ds-config", tmp_path / "ds.json")
     assert (answer.code, answer.err) == (0, "")
-    assert "predicted, as the file says it" in answer.out
+    assert "predicted, as configured in the file" in answer.out
 
 
 def test_the_command_of_a_plan_is_one_that_is_understood(plan):
@@ -179,7 +179,7 @@ bytes_per_second = {said % "1e10"}
     assert load_machine(str(path)).fitted == 5
     one = make_plan(ask("gpt-2", 8, str(path), 2**19), Fixed(tensor=1, pipeline=1)).best
     (note,) = notes_on(one)
-    assert note.startswith("Outside of what was calibrated: matrix products of 77.3 GFLOP, fitted")
+    assert note.startswith("Outside the calibrated range: matrix products of 77.3 GFLOP; the fit")
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ bytes_per_second = {said % "1e10"}
         (("--model", "gpt-9"), ("gpt-9", "llama-3-8b")),
         (("--model", "mlp"), ("mlp", "expected one of")),
         (("--gpu", "h1000"), ("h1000", "dgx-h100")),
-        (("--gpu", "h200"), ("h200", "no system of nodes")),
+        (("--gpu", "h200"), ("h200", "is a single machine")),
         (("--gpus", 12), ("12", "multiple of 8")),
         (("--gpus", 0), ("gpus is 0",)),
         (("--gpus", 8, "--model", "zero-128b", "--stage", 0), ("fits in no layout", "80.0 GB")),

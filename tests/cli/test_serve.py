@@ -118,8 +118,8 @@ def test_it_serves_until_it_is_stopped(tmp_path, stop):
     assert out == ""
     assert "Traceback" not in err
     assert err.strip() == (
-        f"note: no trace in {tmp_path} yet: runs appear here once recorded; until then the "
-        "lessons' runs are shown"
+        f"note: no trace in {tmp_path} yet: runs appear here once recorded; the lessons' runs "
+        "are shown until then"
     )
     assert process.returncode in (0, -stop)
 

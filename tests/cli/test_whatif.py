@@ -126,7 +126,7 @@ def test_the_same_seed_is_the_same_jitter(tmp_path):
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        ((), ("nothing is said to change",)),
+        ((), ("no change was given",)),
         (("--bandwidth", "much"), ("bandwidth", "'much'", "x10")),
         (("--compute", "0"), ("compute is 0", "above 0")),
         (("--slow", "7=x2"), ("rank 7", "0, 1, 2")),

@@ -172,7 +172,7 @@ def test_a_program_is_told_before_its_start_that_there_is_no_loopback(tmp_path, 
     assert answer.code == 7
     told, nothing = answer.err.splitlines()
     assert told.startswith("zerosim: ranks cannot talk over 127.0.0.1 (Network is unreachable)")
-    assert "the program is started all the same" in told
+    assert "the program starts without it" in told
     assert "nothing was recorded" in nothing
 
 
@@ -194,7 +194,9 @@ def test_too_little_memory_for_pytorch(tmp_path):
     limited = ("sh", "-c", 'ulimit -v 400000; exec "$0" "$@"')
     done = start("run", "--out", tmp_path / "t", before=limited)
     out, err = done.communicate(timeout=RANKS_S)
-    assert_one_line(Answer(done.returncode, out, err), "cannot load what is needed", "ulimit -v")
+    assert_one_line(
+        Answer(done.returncode, out, err), "cannot load a library that zerosim needs", "ulimit -v"
+    )
 
 
 @pytest.mark.ranks
@@ -204,7 +206,7 @@ def test_what_forks_ranks_cannot_load_pytorch(tmp_path, monkeypatch):
     (tmp_path / "torch.py").write_text("raise MemoryError('no room')")
     monkeypatch.syspath_prepend(tmp_path)
     answer = command("run", "--model", "mlp", "--out", tmp_path / "t")
-    assert_one_line(answer, "cannot load what is needed (MemoryError: no room)")
+    assert_one_line(answer, "cannot load a library that zerosim needs (MemoryError: no room)")
 
 
 @pytest.mark.parametrize("stage", ["2", "all"])
@@ -277,7 +279,7 @@ def folder(tmp_path):
         (("show", "--rank", 2), ("rank 2", "expected one of 0, 1")),
         (("show", "--rank", "x"), ("rank is 'x'", "a number or all")),
         (("show", "--raw", "--rank", 7), ("rank 7", "expected one of 0, 1")),
-        (("show", "--raw", "--unit", "block"), ("--raw shows whole files", "than --rank")),
+        (("show", "--raw", "--unit", "block"), ("--raw shows whole files", "with --rank only")),
         (("show", "--phase", "dinner"), ("'dinner'", "forward, backward, update")),
         (("show", "--unit", "blok*"), ("'blok*'", "expected one of block", "*")),
     ],
@@ -300,7 +302,7 @@ def test_of_a_trace_cut_short_what_all_ranks_finished_is_verified(folder):
     answer = command("verify", folder)
     assert answer.code == 0
     assert "note: rank 1: the trace stops" in answer.out
-    assert "the run ended early: what is judged is iteration 0, which all ranks" in answer.out
+    assert "the run ended early: the checks cover iteration 0, which all ranks" in answer.out
     shown = command("show", folder, "--rank", "all")
     assert shown.code == 0
     assert shown.err.startswith("note: rank 1")

@@ -283,8 +283,8 @@ def test_dash_serves_its_scripts_and_no_more(client, path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"output": "x"}, "what a page of ours asks"),
-        ({"output": [OUTPUT]}, "what a page of ours asks"),
+        ({"output": "x"}, "a request of our own page to Dash"),
+        ({"output": [OUTPUT]}, "a request of our own page to Dash"),
         ({"outputs": []}, "its outputs"),
         ({"outputs": [{"id": 1, "property": 2}]}, "its outputs"),
         ({"inputs": None}, "its inputs"),
@@ -312,7 +312,7 @@ def test_a_body_that_asks_nothing_is_refused(client, body):
 def test_addresses_that_are_none(client, capfd):
     assert client.post(CALLBACK, json=asked_of_dash({"a": 1})).status_code == 204
     answer = client.get("/dash/_dash-layout", headers={"Referer": "http://[bad"})
-    assert (answer.status_code, answer.text) == (400, "refused: the Referer is no address\n")
+    assert (answer.status_code, answer.text) == (400, "refused: the Referer is not an address\n")
     assert client.get("/replay", headers={"Referer": "http://[bad"}).status_code == 200
     assert capfd.readouterr().err == ""
 
@@ -344,7 +344,9 @@ def test_another_name_of_this_machine_is_refused(client, host):
         answer = client.get(path, headers={"Host": host})
         assert answer.status_code == 403
         given = ascii(host)[1:-1][:80]
-        assert answer.text.startswith(f"refused: this server was asked as {given}, and goes by")
+        assert answer.text.startswith(
+            f"refused: the request names host {given}, and this server is"
+        )
         assert len(answer.text.splitlines()) == 1
         assert len(answer.text) < 300
         assert answer.mimetype == "text/plain"

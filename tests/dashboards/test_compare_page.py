@@ -159,7 +159,7 @@ def test_a_run_of_another_model_stands_beside_any(client):
     answer = client.get("/compare?trace=other")
     assert answer.headers["Location"] == "/compare?trace=stage-1&trace=other&trace=stage-3"
     answer = client.get("/api/compare?trace=stage-1&trace=other")
-    assert any("do not compute the same units" in note for note in answer.json["notes"])
+    assert any("compute different units" in note for note in answer.json["notes"])
 
 
 @pytest.mark.parametrize("name", [one for one in HOSTILE if "/" not in one and "\0" not in one])

@@ -186,12 +186,12 @@ def test_a_wrong_answer_has_a_name_and_a_hint(client):
         (b"{", "expected a JSON object"),
         (b"\xff\xfe", "expected a JSON object"),
         (b"[" * 2000, "expected a JSON object"),
-        (b'{"answer": 3}', "question is no text"),
-        (b'{"question": 7, "answer": 3}', "question is no text"),
+        (b'{"answer": 3}', "question is not text"),
+        (b'{"question": 7, "answer": 3}', "question is not text"),
         (b'{"question": "nothing", "answer": 3}', "question is 'nothing'"),
         (b'{"question": "<script>", "answer": 3}', "question is '<script>'"),
-        (b'{"question": "sent", "answer": 3, "run": 7}', "run is no text"),
-        (b'{"question": "sent", "answer": 3, "room": 7}', "room is no text"),
+        (b'{"question": "sent", "answer": 3, "run": 7}', "run is not text"),
+        (b'{"question": "sent", "answer": 3, "room": 7}', "room is not text"),
     ],
 )
 def test_hostile_answers_are_refused_in_one_line(client, body, words):
@@ -347,10 +347,10 @@ def test_a_run_is_recorded_here_and_shown(room):
     [
         ({"block": "9.9"}, "records nothing"),
         ({"block": "0.0"}, "records nothing"),
-        ({}, "block is no text"),
+        ({}, "block is not text"),
         ({"block": "", "value": "; rm -rf /"}, "value is"),
         ({"block": "", "value": "64"}, "value is"),
-        ({"block": "", "value": 2}, "value is no text"),
+        ({"block": "", "value": 2}, "value is not text"),
     ],
 )
 def test_nothing_else_is_recorded(room, body, words):
@@ -441,7 +441,7 @@ def test_only_so_many_wait_and_the_end_leaves_nothing(tmp_path):
         time.sleep(0.02)
     jobs += [bench.submit("zero3", ["ring/stage-3"]) for _ in range(MOST_WAITING)]
     assert [bench.num_before(job) for job in jobs] == [0, 1, 2, 3]
-    with pytest.raises(ConfigError, match="others wait already"):
+    with pytest.raises(ConfigError, match="checks are queued already"):
         bench.submit("zero3", ["ring/stage-3"])
     folder = jobs[0].folders["ring/stage-3"].parents[2]
     assert folder.is_dir()

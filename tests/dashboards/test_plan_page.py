@@ -18,6 +18,7 @@ from tests.dashboards.samples import HOSTILE
 from tests.deadlines import RANKS_S
 from zerosim.base.config.huggingface import architecture
 from zerosim.base.errors import ConfigError, RunError
+from zerosim.base.language import term
 from zerosim.base.quantities import format_bytes
 from zerosim.dashboards import workbench
 from zerosim.dashboards.app import make_app
@@ -131,9 +132,7 @@ def test_the_length_of_a_sequence():
     assert control.options[0].is_chosen
     assert "sequence" not in control.options[0].address
     longer = plan.view({**SMALL, "sequence": "4096"})
-    assert longer.problem == (
-        "sequence is 4096: expected 1 to 1,024 tokens, which is what gpt-2 reads"
-    )
+    assert longer.problem == ("sequence is 4096: expected 1 to 1,024 tokens, the context of gpt-2")
     assert "whole number" in plan.view({**SMALL, "sequence": "x"}).problem
 
 
@@ -163,9 +162,9 @@ def test_two_layouts_beside_each_other():
     longer = other.step_s / one.step_s - 1
     assert rows["time of a step"].difference == f"{'+' if longer > 0 else MINUS}{abs(longer):.1%}"
     assert {row.what for row in memory.rows} == {
-        part.name for each in (one, other) for part in each.footprint.parts
+        term(part.name) for each in (one, other) for part in each.footprint.parts
     }
-    assert any(row.what == "computing again" and row.second != "0.000 s" for row in times.rows)
+    assert any(row.what == "recomputing" and row.second != "0.000 s" for row in times.rows)
     assert next(row["layout"] for row in beside.times).startswith("A: ")
     assert set(beside.stages) >= {row["layout"] for row in beside.memories}
     swapped = plan.view(dict(parse_qsl(found.swapped.partition("?")[2]))).shown.compared
@@ -183,9 +182,9 @@ def test_faster_layouts_beyond_what_was_measured_come_last(client):
     assert answer.is_measured
     assert all(not one.is_measured and one.step_s < answer.step_s for one in beyond)
     text = text_of(client.get(f"/plan?{urlencode(query)}").text)
-    assert "Predicted to be faster, but beyond what was measured" in text
+    assert "Predicted to be faster, but outside the measured range" in text
     there = plan.view(dict(parse_qsl(shown.fastest[-1][1].alone.partition("?")[2]))).shown
-    assert any(note.startswith("Beyond what was measured") for note in there.notes)
+    assert any(note.startswith("Outside the measured range") for note in there.notes)
     assert plan.view(SMALL).shown.num_beyond == 0
 
 
@@ -246,11 +245,11 @@ def test_a_model_of_somebody_s_own_is_in_the_address(client, tmp_path):
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ("{", "it is no JSON"),
+        ("{", "it is not JSON"),
         ("[]", "expected an object of keys"),
         ('{"model_type": "bert"}', "expected one of llama"),
         ('{"model_type": "llama"}', "hidden_size is missing"),
-        (HOSTILE, "it is no JSON"),
+        (HOSTILE, "it is not JSON"),
         ("x" * 20_000, "expected at most 16384"),
     ],
 )
@@ -267,7 +266,7 @@ def test_a_bad_configuration_is_one_line_of_the_page(client, config, words):
 
 def test_why_a_dry_run_s_peak_is_another_is_said_in_its_parts():
     shown = plan.view({"model": "llama-3-8b", "stage": "3", "options": "plain"}).shown
-    assert shown.dry.startswith("A dry run of this layout peaks at 65.8 GB where this plan pred")
+    assert shown.dry.startswith("A dry run of this layout peaks at 65.8 GB, this plan pred")
     assert plan.view({**SMALL, "options": "offload"}).shown.dry == ""
 
 
@@ -290,7 +289,7 @@ def test_of_a_grid_the_cells_lead_to_their_layouts():
         ({"tokens": "9" * 20}, "at most"),
         ({"tensor": "5"}, "divisor"),
         ({"pipeline": "0"}, "1 or more"),
-        ({"batch": "64"}, "take one of these choices back"),
+        ({"batch": "64"}, "drop one of them"),
         ({"stage": "9"}, "expected one of 0, 1, 2, 3"),
         ({"options": HOSTILE}, "expected one of"),
         ({"recompute": "all"}, "expected one of"),
@@ -310,7 +309,7 @@ def test_what_cannot_be_planned_is_said_in_one_line(client, changed, words):
 def test_what_does_not_fit_is_shown_with_its_peak():
     shown = plan.view({"model": "zero-128b", "gpus": "8", "tokens": "512k", "stage": "0"}).shown
     assert not shown.fits
-    assert "nothing fits" in shown.headline
+    assert "no layout fits" in shown.headline
     assert shown.fastest == ()
 
 
@@ -406,7 +405,7 @@ LARGE |= {"tensor": "1", "batch": "1"}
     ("query", "words"),
     [
         (LARGE, "this page simulates at most"),
-        ({**SMALL, "tensor": "2"}, "cuts neither"),
+        ({**SMALL, "tensor": "2"}, "shards neither"),
         ({**SMALL, "machine": "/etc/passwd.toml"}, "there is no machine"),
         ({"model": HOSTILE}, "expected one of"),
     ],
@@ -491,7 +490,7 @@ def test_every_number_s_title_says_predicted(client):
     for title in (
         "Memory of a GPU at its peak, predicted",
         "Where the time of a step goes, predicted",
-        "When does communication stop hiding? Predicted",
+        "When is communication no longer hidden? Predicted",
         "Tensor x pipeline parallel, predicted",
         "The fastest layouts, predicted",
     ):

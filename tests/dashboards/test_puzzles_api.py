@@ -128,8 +128,8 @@ def test_without_pytorch_nothing_runs(desk, monkeypatch):
 @pytest.mark.parametrize(
     ("body", "status", "said"),
     [
-        ({}, 422, "program is no text"),
-        ({"program": 7}, 422, "program is no text"),
+        ({}, 422, "program is not text"),
+        ({"program": 7}, 422, "program is not text"),
         ({"program": "x" * (MOST_BYTES + 1)}, 422, "too long"),
         ({"program": "x" * 3 * MOST_BYTES}, 413, "at most"),
     ],

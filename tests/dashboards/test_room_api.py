@@ -157,7 +157,7 @@ def test_the_wrong_key_does_nothing(room, key):
     sent = key.encode("utf-8", "replace").decode()
     refused = room.client.get(f"{room.address}/tally", query_string={"key": sent})
     assert refused.status_code == 403
-    assert refused.json == {"error": "the key is not this room's: only who opened it has it"}
+    assert refused.json == {"error": "the key is not this room's: only its teacher has it"}
     assert room.client.get(f"{room.address}/tally").status_code == 403
     assert room.tally()["reveal"] is True
 

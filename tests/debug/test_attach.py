@@ -98,7 +98,7 @@ def test_attached_to_twice_a_run_ends_with_the_bits_of_one_never_held(
             assert (stand.kind, stand.phase) == (Kind.MARK, Phase.FORWARD)
             assert len(controller.steps()[0].standing) == num_ranks
             begun.append(stand.iteration)
-            with pytest.raises(ConfigError, match="somebody holds the ranks already"):
+            with pytest.raises(ConfigError, match="another debugger is attached to the ranks"):
                 called(folder).__enter__()
             assert controller.step(Goal.OVER).why is Why.REACHED
             assert not controller.steps()[0].missing
@@ -168,14 +168,14 @@ def test_a_program_of_torchruns_is_held_from_the_terminal_and_goes_on(tmp_path):
 def test_where_nothing_runs_there_is_a_line(tmp_path):
     attach = ("debug", "--no-browser", "--attach")
     assert_one_line(command(*attach, tmp_path / "none"), "does not exist", "expected the folder")
-    assert_one_line(command(*attach, tmp_path), "can be held", "--debuggable")
+    assert_one_line(command(*attach, tmp_path), "can be attached to", "--debuggable")
     (tmp_path / "attach-0.json").write_text("[]")
-    assert_one_line(command(*attach, tmp_path), "attach-0.json", "expected what its ranks wrote")
+    assert_one_line(command(*attach, tmp_path), "attach-0.json", "as its ranks wrote it")
     assert_one_line(command(*attach, tmp_path, "--", "true"), "true", "started already")
     assert_one_line(command("debug", "--host", "10.0.0.1"), "host is 10.0.0.1", "--attach")
     said = {"path": "", "token": "", "machine": "another", "host": "there"}
     (tmp_path / "attach-0.json").write_text(json.dumps(said))
-    with pytest.raises(EnvironmentFault, match="expected to be there"):
+    with pytest.raises(EnvironmentFault, match="run this command there"):
         called(tmp_path).__enter__()
 
 
@@ -205,7 +205,7 @@ def test_ranks_of_two_hosts_come_over_a_cable_if_they_are_asked_to(tmp_path):
             while "try again in a moment" in alone.stderr:
                 alone = _said(nodes[0], "", *attach)
             assert alone.returncode == 2, alone
-            assert "rank 1 cannot come here from " in alone.stderr
+            assert "rank 1 cannot connect from " in alone.stderr
             assert "expected --host with an address" in alone.stderr
             held = _said(nodes[0], "over\nphase\ndetach\n", *attach, "--host", "10.0.0.1")
             assert (held.returncode, held.stderr) == (0, ""), held
@@ -213,7 +213,7 @@ def test_ranks_of_two_hosts_come_over_a_cable_if_they_are_asked_to(tmp_path):
             assert "ranks 0, 1 before the backward" in held.stdout
             other = _said(nodes[1], "", *("debug", "--no-browser", "--attach"), str(folder))
             assert other.returncode == 2
-            assert "expected to be there" in other.stderr
+            assert "run this command there" in other.stderr
             assert _listening(nodes[0]) == before
         finally:
             for node in nodes:

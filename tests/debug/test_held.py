@@ -138,15 +138,15 @@ def test_replay_of_ranks_that_stand_says_where_and_not_that_the_iteration_is_ove
         run.controller.step(Goal.PHASE)
         title, what = last_words(folder, 0)
         assert title == "The iteration is not over"
-        assert what == "Ranks 0-1 have come to: Forward · compute head."
+        assert what == "Ranks 0-1 have reached: Forward · compute head."
         assert run.controller.step(Goal.ITERATION, only=1).why is Why.WAITS
         _, what = last_words(folder, 0)
-        assert what.startswith("Rank 0 has come to: Forward · compute head; rank 1 has come to: Ba")
+        assert what.startswith("Rank 0 has reached: Forward · compute head; rank 1 has reached: Ba")
         run.controller.detach()
         run.end()
     title, what = last_words(folder, 0)
     assert title == "The iteration is over"
-    assert what == "The next iteration begins with what is here now."
+    assert what == "The next iteration begins with this state."
 
 
 def last_words(folder, iteration):
@@ -241,8 +241,8 @@ def test_a_rank_that_dies_lets_the_others_go(tmp_path):
         outcome = run.controller.step(Goal.INTO)
         assert outcome.why is Why.LEFT
         assert outcome.said == (
-            "rank 1 is gone; all others were let go; what was recorded until then can be looked "
-            f"at: zerosim replay {tmp_path / 'held'}"
+            "rank 1 is gone; all others were released; to see the trace up to that point: zerosim "
+            f"replay {tmp_path / 'held'}"
         )
         with pytest.raises(AssertionError, match=r"rank 1 died \(-9\)"):
             run.end()
@@ -270,7 +270,7 @@ def test_a_reduced_gradient_is_the_sum_of_the_ranks_own(stage, tmp_path):
     with held(programs.engine, 2, str(tmp_path / "held"), ZERO_1 | {"stage": stage}) as run:
         controller = run.controller
         controller.step(Goal.ITERATION)
-        with pytest.raises(ConfigError, match="do not stand before a reduction"):
+        with pytest.raises(ConfigError, match="are not stopped before a gradient reduction"):
             controller.check_sum()
         while controller.steps()[0].stand.purpose is not Purpose.REDUCE_GRADIENTS:
             controller.step(Goal.INTO)

@@ -108,7 +108,7 @@ def test_while_the_ranks_go_nothing_is_asked(controller):
     steering = Steering(controller)
     steering.act(steering.key, "one", "over")
     going(controller)
-    with pytest.raises(ConfigError, match="the ranks are going: wait for them"):
+    with pytest.raises(ConfigError, match="the ranks are running: wait for them"):
         steering.act(steering.key, "two", "where")
     controller.may_end.set()
     settled(steering, "one")

@@ -153,7 +153,7 @@ def test_a_script_asks_again_until_it_is_an_answer(asking, capsys):
     asking("sent", "much", "2,25", "225%")
     said = " ".join(capsys.readouterr().out.split())
     assert said.count("expected a number, such as 2.25, 9/4, 75%") == 2
-    assert said.endswith("noted; the run will tell")
+    assert said.endswith("noted; the run will show")
 
 
 def test_a_script_takes_no_answer_for_an_answer(asking, capsys):
@@ -170,7 +170,7 @@ def test_a_list_to_be_put_in_order_does_not_stand_in_order(asking, capsys):
     said = capsys.readouterr().out
     shown = sorted(keys, key=lambda key: said.index(f"  {key}: "))
     assert shown != keys
-    assert "noted; the run will tell" in said
+    assert "noted; the run will show" in said
 
 
 # ------------------------------------------------------------------------------- real runs

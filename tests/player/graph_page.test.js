@@ -74,7 +74,7 @@ test("what bound an event, in a sentence", () => {
     reasonOf(model, N.wait0),
     "Bound by all-reduce of a: it completes on rank 0, at 130 ns. It followed 5 ns later.",
   );
-  assert.equal(reasonOf(model, N.begin0), "Nothing in this iteration came before it.");
+  assert.equal(reasonOf(model, N.begin0), "It is the first event of this iteration.");
   assert.equal(
     reasonOf(model, N.call0),
     "Bound by forward of a: rank 0 continues, at 55 ns. It followed 5 ns later. " +

@@ -10,7 +10,7 @@ test("a hop is said in words", () => {
   assert.equal(
     narrate(readModel(makeDocument()), 2, true),
     "Step 3 of 28. Forward: gather parameters of embedding. Ring all-gather, hop 1 of 2: each " +
-      "rank passes on what it received before. 3 ranks send 800 B each.",
+      "rank forwards what it received before. 3 ranks send 800 B each.",
   );
 });
 

@@ -218,7 +218,7 @@ class Maker {
       this.now + 0.8 * MS,
     ]);
     const collective = this.collectives.length - 1;
-    const what = `Ring ${op}, hop ${hop + 1} of ${NUM_RANKS - 1}: each rank passes on what it received before.`;
+    const what = `Ring ${op}, hop ${hop + 1} of ${NUM_RANKS - 1}: each rank forwards what it received before.`;
     this.step("transfer", phase, unit, { title, what, op, purpose, collective, hop, packets, cells });
   }
 

@@ -34,7 +34,7 @@ def test_five_programs_are_to_be_mended(tmp_path, monkeypatch):
     assert len(broken) == 5
     assert len({puzzle.broken.check for puzzle in broken}) >= 4
     monkeypatch.chdir(tmp_path)
-    assert "check it as it is, then mend it" in command("puzzle", broken[0].name).out
+    assert "check it first, then fix it" in command("puzzle", broken[0].name).out
 
 
 def test_formulas_are_those_of_theory():
@@ -52,9 +52,9 @@ def test_a_puzzle_is_found_by_number_name_and_what_a_file_defines():
     assert find_puzzle("1") is find_puzzle("ring_reduce_scatter.py") is first
     with pytest.raises(ConfigError, match=r"no puzzle 'x'.*expected one of ring-reduce-scatter"):
         find_puzzle("x")
-    with pytest.raises(ConfigError, match="is no Python program"):
+    with pytest.raises(ConfigError, match="is not a Python program"):
         puzzle_of("def", "x.py")
-    with pytest.raises(ConfigError, match="defines none"):
+    with pytest.raises(ConfigError, match="defines no function"):
         puzzle_of("x = 1", "x.py")
 
 
@@ -67,7 +67,7 @@ def test_the_command_lists_gives_out_and_hints(tmp_path, monkeypatch):
     file = tmp_path / "zero_3.py"
     assert (given.code, file.read_text()) == (0, find_puzzle("zero-3").task)
     file.write_text("mine")
-    assert "zero_3.py is here already, and stays as it is" in command("puzzle", "zero-3").out
+    assert "zero_3.py exists already and is unchanged" in command("puzzle", "zero-3").out
     assert file.read_text() == "mine"
     hints = command("puzzle", "zero-3", "--hint", "2")
     assert [line[:7] for line in hints.out.splitlines()] == ["hint 1:", "hint 2:"]
@@ -119,7 +119,7 @@ def test_a_folder_is_graded(tmp_path):
     ada, bob, eve = json.loads(answer.out)
     assert (ada["passes"], ada["reason"]) == (True, None)
     assert (bob["passes"], bob["check"]) == (False, first.wrong[1].check)
-    assert "is no Python program: line 1: " in eve["problem"]
+    assert "is not a Python program: line 1: " in eve["problem"]
 
 
 def test_a_table_says_what_could_not_be_judged(tmp_path):
@@ -128,5 +128,5 @@ def test_a_table_says_what_could_not_be_judged(tmp_path):
     assert answer.code == 1
     head, eve, last = answer.out.splitlines()
     assert head.split() == ["file", "puzzle", "hold", "fails", "why"]
-    assert "eve.py is no Python program: line 1: " in eve
+    assert "eve.py is not a Python program: line 1: " in eve
     assert last.startswith("0 of 1 pass")

@@ -40,7 +40,7 @@ SUBMISSIONS = {
 PASS = {"right", "printing"}
 SAID = {
     "wrong": ("contents", "in round"),
-    "hanging": ("messages", "no rank can go on"),
+    "hanging": ("messages", "no rank can continue"),
     "endless": ("ends", ""),  # out of processor time, or on a busy machine of all time
     "greedy": ("ends", "allocate"),
     "killing": ("ends", "was killed (SIGKILL)"),
@@ -69,6 +69,6 @@ def test_twelve_submissions_are_graded_to_the_end(tmp_path):
     for name, (check, words) in SAID.items():
         assert (grades[name]["check"], grades[name]["problem"]) == (check, ""), name
         assert words in grades[name]["reason"], name
-    assert "is no Python program" in grades["syntax"]["problem"]
+    assert "is not a Python program" in grades["syntax"]["problem"]
     for name in ("empty", "misnamed"):
-        assert "defines none of what puzzles ask for" in grades[name]["problem"]
+        assert "defines no function of a puzzle" in grades[name]["problem"]

@@ -128,7 +128,7 @@ def test_ranks_that_wait_for_each_other_are_one_step(verdicts):
     ends = zip(step["packets"][::6], step["packets"][1::6], step["packets"][3::6], strict=True)
     assert sorted(ends) == [(0, 1, 0), (1, 2, 0), (2, 3, 0), (3, 0, 0)]  # 0 bytes: not sent
     title = document["texts"][document["beats"][0]["title"]]
-    assert title == "Backward · a circle of ranks that wait for each other"
+    assert title == "Backward · deadlock: ranks wait for each other in a cycle"
 
 
 def test_what_is_not_what_a_sum_should_be_is_not_drawn_as_one(verdicts):
@@ -136,7 +136,7 @@ def test_what_is_not_what_a_sum_should_be_is_not_drawn_as_one(verdicts):
     document = replay_document(load(verdicts["ring-reduce-scatter", wrong].trace))
     rounds = [step for step in document["steps"] if step["hop"] >= 0]
     assert [set(step["packets"][2::6]) for step in rounds] == [{0, 1, 2, 3}, {-1}, {-1}]
-    assert "without what it has received" in document["texts"][rounds[1]["why"]]
+    assert "without the parts received" in document["texts"][rounds[1]["why"]]
 
 
 @pytest.mark.parametrize("name", OFTEN)

@@ -102,13 +102,13 @@ def test_counts_by_operation_purpose_and_phase():
     both = (Phase.FORWARD, Op.ALL_GATHER)
     assert parse_counts({("all-gather", "forward"): 2}) == {both: 2}
     for wrong, words in (
-        ({"allreduce": 1}, "no operation, purpose or phase"),
+        ({"allreduce": 1}, "not an operation, purpose or phase"),
         ({"all-reduce": -1}, "expected 0 or more"),
         ({"all-reduce": 1, "backward": 1}, "do not name the same things"),
         ({("all-reduce", "all-gather"): 1}, "two of one kind"),
         ({("forward", "send"): 1, ("send", "forward"): 1}, "given twice"),
         ({(): 1}, "a key is empty"),
-        (["all-reduce"], "are no counts"),
+        (["all-reduce"], "are not counts"),
     ):
         with pytest.raises(ConfigError, match=words):
             parse_counts(wrong)

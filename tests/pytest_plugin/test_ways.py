@@ -142,7 +142,7 @@ def test_absent(group, zerosim_trace):
 @pytest.mark.zerosim(timeout_s=1)
 def test_late(group, zerosim_trace):
     if dist.get_rank() == 0:
-        with pytest.raises(RunError, match="rank 1 did not come to this assert within 1 s"):
+        with pytest.raises(RunError, match="rank 1 did not reach this assert within 1 s"):
             zerosim_trace.assert_collectives({})
     dist.barrier()
 """
@@ -257,7 +257,7 @@ def test_pytest_under_torchrun(tmp_path):
     code, text = run_pytest(tmp_path, "--tb=short", torchrun=2)
     assert code == 1, text
     assert text.count("1 failed, 3 passed") == 2, text
-    assert "rank 1 ended this test without coming to this assert" in text
+    assert "rank 1 ended this test before this assert" in text
     assert "ValueError: of my own" in text
 
 

@@ -18,7 +18,12 @@ from zerosim.view.replay import replay_document
         (None, ()),
         (
             Source.SIMULATED,
-            ("a simulated run: all its times are predicted for dgx-h100, nothing was sent",),
+            (
+                (
+                    "a simulated run: all its times are predicted for dgx-h100, without real "
+                    "communication"
+                ),
+            ),
         ),
         (
             Source.PREDICTED,

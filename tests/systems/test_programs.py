@@ -356,7 +356,7 @@ def test_frozen_layers_are_gathered_as_fsdp2_does_it(ran):
     report = verify(trace)
     assert (report.unexplained_trace, report.unexplained_wire) == (0, 0)
     # nothing is left over for a guess at what it was
-    assert not any("computed in backward" in cause.words for cause in report.causes)
+    assert not any("backward recomputes" in cause.words for cause in report.causes)
     for rank in trace.ranks:
         gathered = {
             call.unit
@@ -389,7 +389,7 @@ TOLD = {
     "shards flat by hand": (None, "This program sends 2Ψ(N-1)/N a step, like ZeRO-1 or ZeRO-2"),
     "messages by hand": (
         None,
-        "No known law covers what this program sends: 512 B (send",
+        "No known law covers the traffic of this program: 512 B (send",
     ),
     "Muon, fsdp2": (Outcome.EXPLAINED, "FSDP2 sends 9.13Ψ(N-1)/N a step, not 3Ψ(N-1)/N: Gloo"),
     "replicated": (
@@ -511,7 +511,7 @@ def test_a_reduction_belongs_to_the_backward_that_makes_it(ran):
 def test_an_iteration_without_an_update_is_said(ran):
     for name in ("skips, ddp", "skips, fsdp2"):
         notes = verify(load(ran(2)[0] / name)).notes
-        assert notes == ("iteration 1 ends without an update: its gradients were thrown away",)
+        assert notes == ("iteration 1 ends without an update: its gradients were discarded",)
 
 
 def test_a_hybrid_mesh_spans_all_its_ranks(ran):

@@ -82,8 +82,8 @@ def test_ddp_that_finds_unused_parameters_reduces_all(ran):
 
 def test_what_ddp_is_told_to_ignore_is_no_matter_of_its_buckets(ran):
     report = verify(ran(2, "ddp, ignored"))
-    told = "DDP was told to ignore layers.1.weight and layers.1.bias (272 parameters): - 0.47 Ψ."
-    assert report.headline.endswith(told)
+    told = "DDP is configured to ignore layers.1.weight and layers.1.bias (272 parameters)"
+    assert report.headline.endswith(f"{told}: - 0.47 Ψ.")
     assert causes(report) == {Cause.NOT_REDUCED}
 
 
@@ -125,7 +125,7 @@ def test_each_model_has_its_line_and_only_a_recomputation_is_called_so(ran, name
     assert f"of Layers ({made}) sends" in report.headline
     assert "of Layers 2 (1 forward without a backward) sends" in report.headline
     assert Cause.RECOMPUTATION not in causes(report)
-    assert "computed in backward" not in report.headline
+    assert "backward recomputes" not in report.headline
 
 
 NUM_PARAMETERS = 4 * (16 * 16 + 16) + 16 * 4 + 4
@@ -146,7 +146,7 @@ def test_gradients_that_a_system_keeps_between_micro_steps_have_a_role(ran, name
         (
             "updated by hand, reduced in bf16",
             "1.50Ψ",
-            "gradients are reduced in 2 B each, parameters travel in 4: - 0.50 Ψ",
+            "gradients are reduced in 2 B each, parameters gathered in 4: - 0.50 Ψ",
         ),
     ],
 )
@@ -162,14 +162,17 @@ def test_an_update_by_hand_is_in_the_step_and_its_dtypes_are_causes(ran, name, a
 def test_messages_between_steps_are_in_the_headline(ran):
     report = verify(ran(2, "messages between steps"))
     assert report.outcome is Outcome.EXPLAINED
-    assert "not 2Ψ(N-1)/N: send of no stated purpose, between two steps" in report.headline
+    assert "not 2Ψ(N-1)/N: send without a recorded purpose, between two steps" in report.headline
 
 
 @pytest.mark.parametrize(
     ("name", "who"),
     [
-        ("messages to rank 0", "Rank 1 also sends 40,000 B (send of no stated purpose"),
-        ("messages at first", "In iteration 0 rank 1 also sends 40,000 B (send of no stated purp"),
+        ("messages to rank 0", "Rank 1 also sends 40,000 B (send without a recorded purpose"),
+        (
+            "messages at first",
+            "In iteration 0 rank 1 also sends 40,000 B (send without a",
+        ),
     ],
 )
 def test_messages_of_another_rank_or_iteration_are_in_the_headline(ran, name, who):
@@ -185,7 +188,7 @@ def test_what_a_forward_without_gradients_sends_is_an_evaluations(ran, name):
     words = {one.cause: one.words for one in report.causes}
     gathered = "gather parameters, for a forward without gradients between two steps, 5 calls"
     assert words[Cause.EVALUATION] == gathered
-    assert words[Cause.OUTSIDE] == "unlabelled, outside of the step, 1 call"
+    assert words[Cause.OUTSIDE] == "unlabelled, outside the step, 1 call"
     whys = {(one.purpose, one.why) for one in report.sources}
     assert (Purpose.GATHER_PARAMETERS, Cause.EVALUATION) in whys
 
@@ -235,7 +238,7 @@ def test_a_number_of_no_stated_purpose_is_small_beside_the_model(ran):
     assert report.headline == "DDP sends 2Ψ(N-1)/N a step, as data parallel should."
     assert report.outcome is Outcome.AS_PREDICTED
     [small] = [one for one in report.causes if one.cause == Cause.SMALL]
-    assert "all-reduce of no stated purpose" in small.words
+    assert "all-reduce without a recorded purpose" in small.words
     assert "programs_questions.py" in small.words
 
 
@@ -246,7 +249,7 @@ def test_gradients_that_are_used_at_once_are_not_there_when_the_update_begins(ra
     )
     [unused] = [one for one in report.causes if one.cause == Cause.UNUSED]
     assert unused.bytes == -4 * NUM_PARAMETERS // 2
-    assert unused.words.endswith("backward gave none, or it was used at once")
+    assert unused.words.endswith("backward computed none, or the gradient was used at once")
 
 
 def test_gradients_that_a_program_moves_to_its_own_master_copy_have_no_role(ran):
@@ -282,7 +285,7 @@ def test_what_a_hook_feeds_back_has_no_role(ran):
 
 def test_a_state_dict_that_is_gathered_between_steps_is_in_the_headline(ran):
     report = verify(ran(2, "fsdp2, saves"))
-    assert "all-gather of no stated purpose, between two steps" in report.headline
+    assert "all-gather without a recorded purpose, between two steps" in report.headline
 
 
 def test_quantized_values_are_no_metadata_and_scales_no_activations(ran):
@@ -297,13 +300,13 @@ def test_what_the_program_frees_after_forward_is_no_recomputation(ran):
     found = {one.cause for one in report.causes if one.bytes}
     assert {Cause.ASKED_FOR, Cause.KEPT_PARAMETERS} <= found
     assert Cause.RECOMPUTATION not in found
-    assert "the program frees what is kept after forward (reshard)" in report.headline
+    assert "the program reshards the kept parameters after forward" in report.headline
 
 
 def test_what_is_kept_after_backward_is_not_gathered_in_the_next_forward(ran):
     report = verify(ran(2, "fsdp2, kept after backward"))
     assert "parameters kept after backward" in report.headline
-    assert "whole already when forward begins" in report.headline
+    assert "already whole when forward begins" in report.headline
 
 
 @pytest.mark.parametrize(("name", "law"), [("ddp, hoards", "16Ψ"), ("fsdp2, hoards", "16Ψ/N")])

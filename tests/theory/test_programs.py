@@ -116,7 +116,7 @@ def test_gloo_carries_fsdp2s_reduce_scatter_out_as_all_reduce():
     plan = plan_of(2, fsdp(2, module("a", W, B)))
     found = plan.deviations(0, Algorithm.GLOO)
     assert [(one.cause, one.bytes) for one in found] == [(Cause.BACKEND_ALGORITHM, 256)]
-    assert found[0].words == "Gloo reduce-scatter carried out as all-reduce: + 1.00 Ψ on the wire"
+    assert found[0].words == "Gloo implements reduce-scatter as all-reduce: + 1.00 Ψ on the wire"
 
 
 def test_gradients_in_a_wider_dtype():
@@ -196,7 +196,7 @@ def test_one_rank_sends_nothing():
 def test_wrong_options_are_named():
     with pytest.raises(ConfigError, match="option 'buckets' of 'model' is 'many': expected a list"):
         plan_of(2, ddp(2, W, buckets="many"))
-    with pytest.raises(ConfigError, match="dtype 'quaternion' has is not known"):
+    with pytest.raises(ConfigError, match="dtype 'quaternion' is unknown"):
         plan_of(2, ddp(2, parameter("w", 3, dtype="quaternion")))
 
 

@@ -327,13 +327,14 @@ def test_an_option_without_a_plan_is_named(option, value, words):
     with pytest.raises(UnplannedError) as raised:
         plan_of(2, deepspeed(2, 3, *MODULES, **{option: value}))
     assert words in str(raised.value)
-    assert f"there is no plan for {option}, so what it sends is shown as it is" in str(raised.value)
+    said = f"there is no plan for {option}, so its traffic is shown without a check"
+    assert said in str(raised.value)
     off = -1 if option == "mics_shard_size" else False
     assert causes(plan_of(2, deepspeed(2, 3, *MODULES, **{option: off}))) == {}
 
 
 def test_what_cannot_be_planned_is_said():
-    with pytest.raises(ConfigError, match="has not told in which order its modules compute"):
+    with pytest.raises(ConfigError, match="did not record the order of its modules"):
         plan_of(2, deepspeed(2, 3, *MODULES, module_order=[], trace="record"))
     with pytest.raises(ConfigError, match="is of stage 4: expected 0 to 3"):
         plan_of(2, deepspeed(2, 4, GROUP))

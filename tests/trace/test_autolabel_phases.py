@@ -443,7 +443,7 @@ def test_a_mistake_in_labelling_ends_the_labels_and_nothing_else(tmp_path, alone
         labeler._rules.find = lambda: 1 / 0
         net(X).sum().backward()
         assert labeler.trouble == "ZeroDivisionError: division by zero"
-    said = "zerosim: what follows is not labelled (ZeroDivisionError: division by zero)\n"
+    said = "zerosim: events from here on are not labelled (ZeroDivisionError: division by zero)\n"
     assert capsys.readouterr().err == said
     (rank,) = load(tmp_path / "t", strict=True).ranks
     assert len([event for event in rank.events if event.kind is Kind.COLLECTIVE]) == 4

@@ -34,7 +34,7 @@ def test_what_was_under_way_makes_no_claim_false(tmp_path):
     assert report.holds
     wire = verdict_of(report, "wire-is-trace")
     assert wire.holds is None
-    assert "855,872 B were still under way" in wire.measured
+    assert "855,872 B were still in flight" in wire.measured
     assert verdict_of(report, "sent-is-received").holds is None
     assert [one.framing for one in report.wires] == [468, 468]
 

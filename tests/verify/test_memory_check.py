@@ -182,7 +182,7 @@ def test_one_step_proves_not_all(tmp_path):
     states = report.verdicts[0]
     assert (states.id, states.holds) == ("model-states", None)
     assert "record a second step" in states.measured
-    assert "momentum and variance come with the first update" in report.headline
+    assert "the first update allocates momentum and variance" in report.headline
     assert command("memory", folder).code == 0
 
 
@@ -225,7 +225,7 @@ def test_a_whole_gradient_that_stays(tmp_path, stage):
     found = failed(write(tmp_path, written))
     assert found.keys() == {"whole-gradients"}
     assert "rank 1 in backward of iteration 1" in found["whole-gradients"]
-    assert "the whole gradient of head is still there" in found["whole-gradients"]
+    assert "the whole gradient of head is still live" in found["whole-gradients"]
 
 
 def test_half_a_gradient(tmp_path):
@@ -253,7 +253,7 @@ def test_roles_that_have_more_than_the_allocator(tmp_path):
     rows[place] = ("allocations", replace(row, allocated_bytes=less))
     found = failed(write(tmp_path, written))
     assert found.keys() == {"allocated"}
-    assert "the roles count up to 5 B too much" in found["allocated"]
+    assert "the roles exceed the allocator by up to 5 B" in found["allocated"]
 
 
 def test_much_that_no_role_explains_refutes_nothing_and_is_told(tmp_path):
@@ -336,7 +336,7 @@ def test_a_peak_counts_where_the_allocator_was_not_asked(tmp_path):
     assert top.sample == position
     assert top.other_bytes is None
     assert top.bytes == sum(part.bytes for part in top.parts)
-    assert "what no role explains was not measured then" in top.sentence
+    assert "memory without a role was not measured at this event" in top.sentence
     other = next(verdict for verdict in report.verdicts if verdict.id == "other")
     assert f"{OTHER_BYTES:,} B of" in other.measured  # of the highest one that it was asked at
     bare = memory_trace(0, 2, counts_allocations=False)
@@ -412,7 +412,7 @@ def test_roles_that_have_more_in_a_program_without_a_law_prove_nothing(tmp_path)
     folder = write(tmp_path, written)
     found = {verdict.id: verdict for verdict in report_of(folder).verdicts}
     assert found["allocated"].holds is None
-    assert "76 B too much" in found["allocated"].measured
+    assert "exceed the allocator by up to 76 B" in found["allocated"].measured
     assert command("memory", folder).code == 0
 
 

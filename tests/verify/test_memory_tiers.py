@@ -74,8 +74,8 @@ def test_the_numbers_by_hand(tmp_path):
     answer = command("memory", folder)
     for words in (
         "bytes on the host of each rank when the update of iteration 2 begins",
-        "from the formula to what rank 0 keeps on the host",
-        "bytes alive on the host of rank 0: iteration 0",
+        "from the formula to the memory of rank 0 on the host",
+        "live bytes on the host of rank 0: iteration 0",
         "model states  14Ψ/N",
         "Ranks 0-2 had at most 966 B on the host",
     ):
@@ -206,7 +206,7 @@ def test_the_inputs_of_all_blocks_are_kept_and_nothing_is_more(tmp_path, on_host
 def test_inputs_of_a_model_that_is_not_known_prove_nothing(tmp_path):
     folder = write(tmp_path, memory_trace(3, RANKS, checkpoint_activations=True))
     assert verdict_of(folder, "checkpoints").holds is None
-    assert "not known for this model" in verdict_of(folder, "checkpoints").measured
+    assert "unknown for this model" in verdict_of(folder, "checkpoints").measured
 
 
 def test_a_copy_has_its_name_in_a_peak(tmp_path):

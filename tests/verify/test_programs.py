@@ -67,8 +67,9 @@ def failed(report: Report) -> dict[str, str]:
         (
             (FSDP2,),
             (
-                "FSDP2 sends 3.94Ψ(N-1)/N a step, not 3Ψ(N-1)/N: Gloo reduce-scatter carried out "
-                "as all-reduce: + 1.00 Ψ on the wire; root parameters kept after forward: - 0.06 Ψ."
+                "FSDP2 sends 3.94Ψ(N-1)/N a step, not 3Ψ(N-1)/N: Gloo implements "
+                "reduce-scatter as all-reduce: + 1.00 Ψ on the wire; root parameters kept after "
+                "forward: - 0.06 Ψ."
             ),
         ),
     ],
@@ -231,9 +232,9 @@ def test_what_a_program_gathers_by_itself_has_its_name(tmp_path, phase):
     assert failed(report) == {}
     assert [one.why for one in report.sources] == ["asked for by the program"]
     (cause,) = [one for one in report.causes if one.cause == "asked for by the program"]
-    where = "outside of the step" if phase is Phase.OUTSIDE else f"in {phase}"
+    where = "outside the step" if phase is Phase.OUTSIDE else f"in {phase}"
     assert cause.words == (
-        "whole parameters that the program asks for (GatheredParameters): all-gather "
+        "whole parameters that the program requests (GatheredParameters): all-gather "
         f"{where}, 1 call"
     )
 
@@ -246,7 +247,7 @@ def test_an_option_without_a_plan_has_no_law_and_no_false_claim(tmp_path):
     assert command("verify", tmp_path).code == 0
     assert report.headline == (
         "DeepSpeed of 'model' quantizes what it gathers (qwZ): there is no plan for "
-        "zero_quantized_weights, so what it sends is shown as it is."
+        "zero_quantized_weights, so its traffic is shown without a check."
     )
     assert report.systems == ()
     assert failed(report) == {}
@@ -419,7 +420,7 @@ def test_programs_are_compared_by_their_laws(tmp_path):
     assert sides[1].wire_bytes == verify(second).total("kernel", 0)
     answer = command("compare", tmp_path / "a", tmp_path / "b")
     assert answer.code == 0
-    assert "Against a, b sends 0.681 times as much" in answer.out
+    assert "Compared with a, b sends 0.681 times as much" in answer.out
 
 
 def test_ranks_of_a_pipeline_whose_laws_differ(tmp_path):

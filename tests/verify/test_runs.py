@@ -193,7 +193,7 @@ def test_native_gloo_differs_and_every_byte_is_explained(tmp_path):
         assert (report.outcome, told.code) == (Outcome.EXPLAINED, 0)
         first = told.out.splitlines()[0]
         assert f"sends {actual}Ψ(N-1)/N a step, not {LAW[stage]}Ψ(N-1)/N" in first
-        assert "Gloo carries reduce-scatter out as all-reduce" in first
+        assert "Gloo implements reduce-scatter as all-reduce" in first
         assert first in answer.out
         assert first.startswith("≠")
         differs = {v.id for v in report.verdicts if v.outcome is not Outcome.AS_PREDICTED}

@@ -53,14 +53,15 @@ def cost_of(rank: RankTrace, event: Event, messages: tuple[int, int] = (0, 0)) -
         return Cost(event.sent_bytes, event.received_bytes, sent, received)
     if event.operator and event.op is not Op.UNKNOWN:
         raise ConfigError(
-            f"rank {rank.rank}: what event {event.id} sends is not known: its size is not recorded"
+            f"rank {rank.rank}: the bytes sent by event {event.id} are unknown: its size was "
+            f"not recorded"
         )
     known = rank.groups.get(event.group)
     group = () if known is None else known.ranks
     if event.algorithm is None or event.op is None or rank.rank not in group:
         raise ConfigError(
-            f"rank {rank.rank}: what event {event.id} sends is not known: its trace does not say "
-            f"by which algorithm, or who is in its group {event.group!r}"
+            f"rank {rank.rank}: the bytes sent by event {event.id} are unknown: its trace does "
+            f"not name the algorithm, or the ranks of its group {event.group!r}"
         )
     element_bytes = event.payload_bytes // event.elements if event.elements else 1
     return cost(

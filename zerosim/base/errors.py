@@ -82,8 +82,9 @@ def cannot_load(error: BaseException) -> str:
     while error.__cause__ is not None:  # NumPy puts a page of advice before it
         error = error.__cause__
     return (
-        f"this machine cannot load what is needed ({type(error).__name__}: {first_line(error)}): "
-        "expected PyTorch, and memory for it; see ulimit -v, and try zerosim doctor"
+        f"this machine cannot load a library that zerosim needs ({type(error).__name__}: "
+        f"{first_line(error)}): expected PyTorch, and memory for it; see ulimit -v, and try "
+        "zerosim doctor"
     )
 
 

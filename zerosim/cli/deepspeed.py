@@ -140,7 +140,7 @@ def _explained(file: DeepSpeedFile, run: RunConfig, num_ranks: int) -> Explanati
     try:
         return explain(json.loads(file.text), model, ranks=num_ranks)
     except ConfigError as error:
-        return f"what DeepSpeed itself sends with it is not known: {error}"
+        return f"DeepSpeed's own traffic with it is unknown: {error}"
 
 
 def note_of(file: DeepSpeedFile) -> str:

@@ -28,7 +28,7 @@ def diagnose(
     ],
     *,
     patience: Annotated[
-        float, decimal("Ranks hang that others have waited for so many seconds.")
+        float, decimal("Report a rank as hanging once others have waited this long for it.")
     ] = PATIENCE_S,
     as_json: AsJson = False,
 ) -> int:

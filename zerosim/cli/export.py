@@ -47,8 +47,8 @@ _TOOLS = {
     ],
     "hta": _tool("Write a run for HTA and TraceLens into this folder, a profile for each rank."),
     "graphml": _tool("Write an iteration's event graph for Gephi, yEd and networkx."),
-    "csv": _tool("Write events, a line each, of all iterations or of the one that is given."),
-    "parquet": _tool("Write the same as Parquet, which needs pyarrow."),
+    "csv": _tool("Write events as CSV, one line each, of all iterations or of --iteration."),
+    "parquet": _tool("Write the same events as Parquet (needs pyarrow)."),
 }
 _SLIDES = "slides"
 """The other page of a lesson."""
@@ -72,7 +72,7 @@ def export(
     ] = None,
     *,
     html: Annotated[
-        Path | None, typer.Option(help="Write a page to this file, which needs no server.")
+        Path | None, typer.Option(help="Write a self-contained page to this file.")
     ] = None,
     page: Annotated[
         str | None,
@@ -231,16 +231,18 @@ def _export_lesson(
 
 def _require_alone(site: Path, folders: object, options: Mapping[str, Any], *given: object) -> None:
     if folders or files_of(options) or any(options[name] for name in _TOOLS) or any(given):
-        raise ConfigError(f"site is {site}: it is written by itself; give no trace and no file")
+        raise ConfigError(
+            f"site is {site}: a site is exported alone; leave out traces and other files"
+        )
 
 
 def _export_site(folder: Path, *, overwrite: bool) -> int:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         if not overwrite:
-            raise ConfigError(f"site is {folder}: it is there already; try --overwrite")
+            raise ConfigError(f"site is {folder}: it already exists; try --overwrite")
         if not is_site(folder):
             raise ConfigError(
-                f"site is {folder}: it holds something else than a site; give another folder"
+                f"site is {folder}: it holds other files than a site; give another folder"
             )
     count, num_bytes = site_in(folder)
     typer.echo(f"wrote {folder}: {count} files, {format_bytes(num_bytes)}")

@@ -209,7 +209,7 @@ def _told(one: Try) -> str:
 
 _HEADINGS = (
     *("system", "predicted layers", "layers", "parameters", "times", "peak"),
-    "what the next has no room for",
+    "the allocation that fails in the next size",
 )
 
 
@@ -237,7 +237,7 @@ def _why(fit: Fit) -> str:
     if not failed:
         return "nothing larger was tried"
     problem = min(failed, key=lambda one: one.layers).problem
-    return problem.partition("; ")[0].removeprefix("the device has no room: ")
+    return problem.partition("; ")[0].removeprefix("out of device memory: ")
 
 
 def _what(run: RunConfig) -> str:

@@ -51,7 +51,7 @@ def launch_job(job: Job, held: ExitStack, port: int = 0, *, overwrite: bool = Fa
         raise RunError(_explain(job, failed)) from None
     except KeyboardInterrupt:
         begun = [folder for _, folder in job.engines if trace_files(folder)]
-        shown = f"; what was recorded until then: zerosim show {begun[-1]}" if begun else ""
+        shown = f"; the trace up to that point: zerosim show {begun[-1]}" if begun else ""
         raise InterruptedRun(f"interrupted: the ranks were stopped{shown}") from None
 
 

@@ -59,7 +59,7 @@ _OPTIONS = {
     "theme": _text(f"{' or '.join(THEMES)}; light by default."),
     "present": Annotated[
         bool,
-        typer.Option("--present", help="With large words, for a wall.", rich_help_panel=_PANEL),
+        typer.Option("--present", help="With large text, for a projector.", rich_help_panel=_PANEL),
     ],
     "rank": Annotated[int | None, integer("The selected rank.", _PANEL)],
     "size": _text("WIDTHxHEIGHT, as of a window; a PNG is twice as fine."),

@@ -76,10 +76,10 @@ def plan(  # noqa: PLR0913 - as many things can be asked
     sequence: Annotated[
         int | None, integer("Tokens of a sequence; the model's own by default.")
     ] = None,
-    stage: Annotated[int | None, integer("0, 1, 2 or 3 alone.")] = None,
+    stage: Annotated[int | None, integer("Only stage 0, 1, 2 or 3.")] = None,
     tensor_parallel: Annotated[int | None, integer("So many alone.")] = None,
     pipeline_parallel: Annotated[int | None, integer("So many alone.")] = None,
-    batch: Annotated[int | None, integer("Sequences of a micro-batch, alone.")] = None,
+    batch: Annotated[int | None, integer("Only this micro-batch, in sequences.")] = None,
     recompute: Annotated[
         str | None, typer.Option(help=f"Only this recomputation: {', '.join(_RECOMPUTES)}.")
     ] = None,
@@ -87,44 +87,49 @@ def plan(  # noqa: PLR0913 - as many things can be asked
         str | None, typer.Option(help=f"Only this variant of the stage: {', '.join(Variant)}.")
     ] = None,
     context_parallel: Annotated[int, integer("Ranks that share each sequence.")] = 1,
-    expert_parallel: Annotated[
-        int | None, integer("Data parallel ranks that share the experts, alone.")
-    ] = None,
+    expert_parallel: Annotated[int | None, integer("Only this expert-parallel size.")] = None,
     chunks: Annotated[
-        int | None, integer("Of a stage's layers, done in turn (interleaved), alone.")
+        int | None, integer("Only this number of chunks per stage (interleaved schedule).")
     ] = None,
     float8: Annotated[
         bool, typer.Option("--float8", help="Matrix products of the blocks in 8 bits.")
     ] = False,
     ideal: Annotated[
         bool,
-        typer.Option("--ideal", help="Bound by the data sheet, not by measured software."),
+        typer.Option("--ideal", help="Assume data-sheet rates instead of measured software."),
     ] = False,
     tokens: Annotated[
         str | None,
         typer.Option(
-            help="Tokens of the whole training, for its time, GPU-hours and failures: 15T."
+            help=(
+                "Tokens of the whole training run, to predict its time, GPU-hours and "
+                "failures: 15T."
+            )
         ),
     ] = None,
     days: Annotated[
-        float | None, decimal("With --tokens: on how many GPUs it takes at most so long.")
+        float | None,
+        decimal("With --tokens: find the number of GPUs that finishes in this many days."),
     ] = None,
-    price: Annotated[float | None, decimal("With --tokens: of a GPU for an hour.")] = None,
+    price: Annotated[float | None, decimal("With --tokens: price of a GPU-hour.")] = None,
     gpu_mtbf: Annotated[
-        float, decimal("With --tokens: hours of a GPU between failures that stop the run.")
+        float, decimal("With --tokens: mean hours between failures of one GPU.")
     ] = GPU_MTBF_HOURS,
     checkpoint_time: Annotated[
         float, decimal("With --tokens: seconds that writing a checkpoint takes; an assumption.")
     ] = CHECKPOINT_S,
     restart_time: Annotated[
-        float, decimal("With --tokens: seconds until the run goes on; an assumption.")
+        float, decimal("With --tokens: seconds to restart after a failure; an assumption.")
     ] = RESTART_S,
     ds_config: Annotated[
         Path | None,
         typer.Option(help="Predict this DeepSpeed configuration beside the best layout."),
     ] = None,
     margin: Annotated[
-        float, decimal("Part of a card's memory for what no law counts; an assumption.")
+        float,
+        decimal(
+            "Share of GPU memory to leave free for allocations that no law counts; an assumption."
+        ),
     ] = 0.05,
     top: Annotated[int, integer("Rows of the fastest layouts.")] = 5,
     write: Annotated[

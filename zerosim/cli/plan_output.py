@@ -35,10 +35,10 @@ def print_plan(found: LayoutSearch, given: PredictedLayout | None, top: int) -> 
     console.print()
     _print_layouts(console, "predicted, the fastest that fit", found.fastest(top))
     if beyond := found.beyond(top):
-        _print_layouts(console, "predicted to be faster, but beyond what was measured", beyond)
+        _print_layouts(console, "predicted to be faster, but outside the measured range", beyond)
     _print_layouts(console, "predicted, the fastest of each kind", tuple(found.kinds().values()))
     if given is not None:
-        _print_layouts(console, "predicted, as the file says it", (given,))
+        _print_layouts(console, "predicted, as configured in the file", (given,))
     _print_best(console, best)
     _print_limits(console, found)
     _print_files(console, found)
@@ -169,7 +169,7 @@ def _print_files(console: Console, found: LayoutSearch) -> None:
         console.print("the same with PyTorch (--write layout.py):")
         console.print(Text(calls))
     if best.layout.recompute is Recompute.FULL:
-        console.print("the program itself computes its blocks again: torch.utils.checkpoint")
+        console.print("activation checkpointing is up to the program: torch.utils.checkpoint")
     command, reason = simulate_command(found.question, best.layout)
     console.print(f"next: {command}" if command else f"note: not simulated, because {reason}")
 

@@ -25,22 +25,22 @@ into             to whatever comes next: a hop, a message, a computation
 out              to the next unit
 phase            to the next phase: forward, backward, update
 iteration        to the forward of the next iteration
-only RANK step   one rank alone (or into, out ...): it goes until it must wait for another
-continue         all ranks at their own pace, until a breakpoint or Ctrl-C
-break CONDITION  stop where it holds: break phase=backward unit=blocks.1 bytes>1e6
+only RANK step   one rank alone (or into, out ...): it runs until it must wait for another
+continue         run all ranks until a breakpoint or Ctrl-C
+break CONDITION  stop where it is true: break phase=backward unit=blocks.1 bytes>1e6
                  break if grad("blocks.1").isnan().any(); break alone lists them
-delete N         forget one of them, or a watch: delete replicas, delete slow
+delete N         delete a breakpoint or a watch: delete replicas, delete slow
 watch WHAT       nonfinite; replicas; memory>200e6 (bytes); slow>2 (seconds): a breakpoint, too
 where            the next event of each rank, communication in flight, and the program's line
 stack RANK       the Python stack of each thread of a rank
-tensors RANK     what a rank holds, by role and unit, with norms
+tensors RANK     the tensors of a rank by role and unit, with norms
 look ROLE UNIT   one of these on all ranks, with histogram and first values
 print EXPRESSION on all ranks: print grad("blocks.1").norm()
-check            whether what must be equal on all ranks is
-check sum        before a reduction: to the next phase, and whether the sum is what it should be
-detach           open the gates: the program resumes without the debugger
-quit             end the program; one that was attached to goes on
-An empty line does the last step again; unambiguous beginnings of a word do (s, i, o, c, w).
+check            compare the replicas of all ranks
+check sum        before a reduction: run to the next phase and check the sum
+detach           let the program run on without the debugger
+quit             end the program; after --attach, detach from it
+An empty line repeats the last step; unambiguous prefixes work (s, i, o, c, w).
 """
 
 
@@ -100,7 +100,7 @@ class Prompt:
             if self.ending is not None:
                 return
         if self.ending is None and lets_go:
-            _say("no more commands: the ranks are let go")
+            _say("end of input: the ranks run on")
             self._controller.detach()
         elif self.ending is None:
             watching.join()
@@ -162,7 +162,7 @@ class Prompt:
     def _detach(self, _: str) -> Reply:
         self._controller.detach()
         self._stopped(StepEnd(Why.DETACHED))
-        return Reply(["the gates are open"])
+        return Reply(["detached: the ranks run on"])
 
     def _quit(self, _: str) -> Reply:
         self._stopped(StepEnd(Why.DETACHED))

@@ -49,7 +49,9 @@ def puzzle(
         raise ConfigError("--check, --hint and --grade are three things: give one of them")
     if grade is not None:
         if name is not None:
-            raise ConfigError(f"name is {name!r}: expected none with --grade, files say it")
+            raise ConfigError(
+                f"name is {name!r}: expected none with --grade, which finds it in the files"
+            )
         return _grade(grade, out or TRACES / f"grades-{moment()}", as_json=as_json)
     if name is None:
         if check is not None or hint is not None:

@@ -71,7 +71,7 @@ def run(  # noqa: PLR0913 - an option is an argument
         str, typer.Option(help="0 for data parallelism; 1, 2, 3 for ZeRO; several as 0,3; or all.")
     ] = "all",
     ranks: Annotated[
-        int | None, integer("Processes; 4 by default, under torchrun as many as it started.")
+        int | None, integer("Number of processes; 4 by default, or torchrun's.")
     ] = None,
     timeout: Timeout = 60,
     port: Annotated[int, integer("Port of the ranks' rendezvous; a free one by default.")] = 0,
@@ -82,7 +82,7 @@ def run(  # noqa: PLR0913 - an option is an argument
         bool,
         typer.Option(
             "--explain",
-            help="Explain each key of it and what DeepSpeed sends, without training.",
+            help="Explain each key of it and DeepSpeed's traffic, without training.",
         ),
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for the trace.")] = None,
@@ -153,7 +153,7 @@ def _require_secret() -> None:
     if not os.environ.get(ATTACH_VARIABLE):
         raise ConfigError(
             f"debuggable under a launcher: expected {ATTACH_VARIABLE}=SECRET in the environment of "
-            "all ranks, which whoever holds them must know"
+            "all ranks and of the debugger"
         )
 
 
@@ -174,7 +174,7 @@ def _require_able(faults: Sequence[Fault], num_ranks: int, config: EngineConfig)
         one.require_ranks(num_ranks)
         if one.kind is FaultKind.GROUP:
             raise ConfigError(
-                f"fault {one}: zerosim's engine has one group for all that it calls: try it with "
+                f"fault {one}: zerosim's engine makes all calls in one group: try it with "
                 "zerosim trace and a program that has several"
             )
         if one.kind is FaultKind.PEER:

@@ -234,8 +234,8 @@ def _serve(
     if not any(not entry.problem for entry in own):
         places = " ".join(map(str, folders))
         typer.echo(
-            f"note: no trace in {places} yet: runs appear here once recorded; until then the "
-            "lessons' runs are shown",
+            f"note: no trace in {places} yet: runs appear here once recorded; the lessons' runs "
+            "are shown until then",
             err=True,
         )
     number = first.iteration

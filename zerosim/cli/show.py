@@ -34,15 +34,14 @@ def show(  # noqa: PLR0913 - an option is an argument
     rank: Annotated[str | None, typer.Option(help="A rank, or all; the first by default.")] = None,
     iteration: Annotated[
         str,
-        typer.Option(
-            help="An iteration, last, or all (including set-up and what follows the last)."
-        ),
+        typer.Option(help="An iteration, last, or all (with set-up and teardown)."),
     ] = "last",
     phase: Annotated[str | None, typer.Option(help="forward, backward, update, ...")] = None,
-    unit: Annotated[str | None, typer.Option(help="A unit's name; * stands for anything.")] = None,
+    unit: Annotated[str | None, typer.Option(help="A unit's name; * matches anything.")] = None,
     hops: Annotated[bool, typer.Option("--hops", help="Show each message as well.")] = False,
     raw: Annotated[
-        bool, typer.Option("--raw", help="Show each row of a rank's file, with its template's.")
+        bool,
+        typer.Option("--raw", help="Show each row of a rank's file, merged with its template."),
     ] = False,
     tour: Annotated[
         bool, typer.Option("--tour", help="Summarize an iteration in ten to twelve stops.")
@@ -52,13 +51,11 @@ def show(  # noqa: PLR0913 - an option is an argument
     """List what a trace recorded; a trace that was cut short is shown up to its end."""
     if tour:
         if (rank, phase, unit, hops, raw) != (None, None, None, False, False):
-            raise ConfigError(
-                "--tour tells of all ranks: it takes no other choice than --iteration"
-            )
+            raise ConfigError("--tour covers all ranks: it combines with --iteration only")
         return _show_tour(folder, iteration, as_json=as_json)
     if raw:
         if (iteration, phase, unit, hops) != (_LAST, None, None, False):
-            raise ConfigError("--raw shows whole files: it takes no other choice than --rank")
+            raise ConfigError("--raw shows whole files: it combines with --rank only")
         return _show_rows(folder, rank, as_json=as_json)
     trace = open_run(folder).trace
     first = str(trace.ranks[0].rank)
@@ -150,7 +147,7 @@ def _choose(
         )
         raise ConfigError(
             f"unit {unit!r} matches nothing in {trace.folder}: "
-            + (f"expected one of {names}; * stands for anything" if units else "it has no units")
+            + (f"expected one of {names}; * matches anything" if units else "it has no units")
         )
     return _Choice(wanted, step, None if phase is None else choice(Phase, phase, "phase"), unit)
 

@@ -43,7 +43,7 @@ _MACHINE = Annotated[str, typer.Option(help="Machine of the ranks: a name, or a 
 
 _ENOUGH = 3
 """DDP makes its buckets anew in the second step."""
-_STEPS = Annotated[int, integer("Optimizer steps; from the third on each is like the one before.")]
+_STEPS = Annotated[int, integer("Optimizer steps; all from the third on are alike.")]
 
 
 @with_options(
@@ -119,7 +119,7 @@ def _simulate_program(
     asked = simulate_program(program, folder, costs)
     for line, told in asked.items():
         typer.echo(
-            f"zerosim: {line} asks for a value, which a dry run does not have: it is told {told}",
+            f"zerosim: {line} needs a value, which a dry run does not have: it gets {told}",
             err=True,
         )
 

@@ -120,7 +120,7 @@ def _agrees(cell: TableCell) -> bool:
 def _print(console: Console, cells: tuple[TableCell, ...], *, agree: bool) -> None:
     count = sum(_agrees(cell) for cell in cells)
     answer = (
-        f"{count} of the {len(cells)} cells of Table 1 are what the law gives, within one "
+        f"{count} of the {len(cells)} cells of Table 1 agree with the law, within one "
         "unit of the last printed place."
     )
     print_answer(console, outcome_of(holds=agree), answer)
@@ -137,7 +137,7 @@ def _print(console: Console, cells: tuple[TableCell, ...], *, agree: bool) -> No
 def _print_model(console: Console, model: str, cells: list[TableCell]) -> None:
     headers = [text for stage in _NAMES for text in (_NAMES[stage], "the law")]
     found = make_table("N", *headers, left=0)
-    found.title = f"{model} parameters: as the paper prints it, and what the law gives"
+    found.title = f"{model} parameters: the paper's figure and the law's"
     for num_ranks in dict.fromkeys(cell.num_ranks for cell in cells):
         row = [cell for cell in cells if cell.num_ranks == num_ranks]
         texts = [text for cell in row for text in (cell.printed, exact_decimal(cell.exact_gb))]

@@ -115,7 +115,7 @@ def _foreseen() -> list[str]:
     try:
         require_loopback()
     except EnvironmentFault as error:
-        return [f"zerosim: {error}; the program is started all the same"]
+        return [f"zerosim: {error}; the program starts without it"]
     return []
 
 
@@ -128,11 +128,11 @@ def _require_able(faults: Sequence[Fault], *, memory: bool, is_light: bool) -> N
     for one in faults:
         if one.kind is FaultKind.SLOW_LINK:
             raise ConfigError(
-                f"fault {one}: the messages of a program's calls are the backend's own, which "
-                "nobody here stands in; zerosim run has a ring of its own: try it there"
+                f"fault {one}: the backend sends a program's messages, out of zerosim's reach; "
+                "zerosim run sends its own: try it there"
             )
         if one.kind is FaultKind.FLIP_PARAMETER and (is_light or not memory):
-            raise ConfigError(f"fault {one}: it needs to know what is alive: expected --memory")
+            raise ConfigError(f"fault {one}: it needs the live tensors: expected --memory")
         if one.kind in (FaultKind.SLOW, FaultKind.DIE_WRITING) and is_light:
             raise ConfigError(f"fault {one}: a light trace has no such moment: leave --light out")
 
@@ -198,8 +198,8 @@ def _report(folder: Path, ending: Sequence[str] = ()) -> list[str]:
     notes = _notes(folder)
     if not seen:
         nothing = (
-            "zerosim: nothing was recorded: no process that could be seen joined "
-            "torch.distributed (python -I, -E, -S, or with another PYTHONPATH is not seen)"
+            "zerosim: nothing was recorded: no traceable process joined "
+            "torch.distributed (python -I, -E, -S or another PYTHONPATH prevents tracing)"
         )
         return notes or [nothing]
     num_ranks = max(recorded.num_ranks for recorded in seen)
@@ -210,7 +210,7 @@ def _report(folder: Path, ending: Sequence[str] = ()) -> list[str]:
     if cut:
         lines.append(
             f"zerosim: {_name(cut)} ended before the trace could be closed (killed, or os._exit): "
-            "what was recorded until then is there"
+            "the trace is complete up to that point"
         )
     missing = sorted(set(range(num_ranks)) - {recorded.rank for recorded in seen})
     if missing:

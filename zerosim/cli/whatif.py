@@ -33,12 +33,18 @@ def factor(words: str) -> Any:
 def whatif(  # noqa: PLR0913 - as many things can be different
     folder: TraceFolder,
     *,
-    bandwidth: Annotated[float, factor("So many times the bandwidth between ranks.")] = 1.0,
-    latency: Annotated[float, factor("So many times the latency of each message.")] = 1.0,
-    compute: Annotated[float, factor("Units compute so many times as fast.")] = 1.0,
-    batch: Annotated[float, factor("A micro-batch has so many times as many sequences.")] = 1.0,
-    bus: Annotated[float, factor("So many times the bandwidth between device and host.")] = 1.0,
-    disk: Annotated[float, factor("So many times the bandwidth of the disk.")] = 1.0,
+    bandwidth: Annotated[
+        float, factor("Multiply the bandwidth between ranks by this factor.")
+    ] = 1.0,
+    latency: Annotated[float, factor("Multiply the latency of each message by this factor.")] = 1.0,
+    compute: Annotated[float, factor("Multiply the speed of computation by this factor.")] = 1.0,
+    batch: Annotated[
+        float, factor("Multiply the sequences of a micro-batch by this factor.")
+    ] = 1.0,
+    bus: Annotated[
+        float, factor("Multiply the bandwidth between device and host by this factor.")
+    ] = 1.0,
+    disk: Annotated[float, factor("Multiply the bandwidth of the disk by this factor.")] = 1.0,
     no_straggler: Annotated[
         bool, typer.Option("--no-straggler", help="Make the slowest rank as fast as the others.")
     ] = False,
@@ -52,11 +58,11 @@ def whatif(  # noqa: PLR0913 - as many things can be different
         str, typer.Option(help="Slow ranks down: RANK=FACTOR, several with commas.")
     ] = "",
     jitter: Annotated[
-        float, decimal("Computations vary: the standard deviation of a factor's logarithm.")
+        float, decimal("Vary computation times: standard deviation of the factor's logarithm.")
     ] = 0.0,
-    seed: Annotated[int, integer("Of the jitter.")] = 0,
+    seed: Annotated[int, integer("Random seed of the jitter.")] = 0,
     iteration: Annotated[
-        int | None, integer("Which iteration to speak of; the last complete one by default.")
+        int | None, integer("Iteration to predict; the last complete one by default.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Write the predicted run to this folder, for Replay.")

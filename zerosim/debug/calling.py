@@ -1,4 +1,4 @@
-"""Calling ranks that run, to hold them: the other side of `zerosim.trace.attached`."""
+"""Calling running ranks, to hold them: the other side of `zerosim.trace.attached`."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ def called(folder: Path, host: str = "") -> Iterator[Door]:
             if not door.changed.wait_for(lambda: len(door.links) == num_ranks, _COME_S):
                 late = sorted(set(range(num_ranks)) - set(door.links))
                 raise EnvironmentFault(
-                    f"rank {', '.join(map(str, late))} did not come within {_COME_S:g} s: expected "
-                    f"{'hosts that reach ' + address if address else 'ranks that run'}"
+                    f"rank {', '.join(map(str, late))} did not connect within {_COME_S:g} s: "
+                    f"expected "
+                    f"{'hosts that reach ' + address if address else 'running ranks'}"
                 )
         yield door
     finally:
@@ -49,19 +50,19 @@ def called(folder: Path, host: str = "") -> Iterator[Door]:
 def _place(folder: Path) -> AttachPoint:
     if not folder.is_dir():
         raise EnvironmentFault(
-            f"{folder} does not exist: expected the folder in which a run is being recorded"
+            f"{folder} does not exist: expected the folder of a run that is being recorded"
         )
     found = list(places(folder))
     if not found:
         raise EnvironmentFault(
-            f"no run in {folder} can be held: expected one that runs and was started with "
+            f"no run in {folder} can be attached to: expected a running one that was started with "
             "--debuggable"
         )
     own = [one for one in found if one.machine == machine()]
     if not own:
         raise EnvironmentFault(
-            f"the run in {folder} is on {found[0].host}, or was before that was started again: "
-            "expected to be there"
+            f"the run in {folder} is on {found[0].host}, or was until that host restarted: run "
+            "this command there"
         )
     return own[0]
 
@@ -79,5 +80,5 @@ def _told(folder: Path, place: AttachPoint, call: Summons) -> int:
     if error := answer.get("error"):
         raise ConfigError(f"the ranks of {folder} say: {error}")
     if "num_ranks" not in answer:
-        raise EnvironmentFault(f"the run in {folder} has ended: expected one that runs")
+        raise EnvironmentFault(f"the run in {folder} has ended: expected a running one")
     return int(answer["num_ranks"])

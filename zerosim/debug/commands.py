@@ -105,7 +105,7 @@ class Commands:
         """The breakpoints: their descriptions, by their names for `delete`."""
         found = {str(one.number): one.text for one in self._controller.breakpoints.values()}
         if self._controller.watches_replicas:
-            found[_REPLICAS] = "what must be equal on all ranks is not, as a forward begins"
+            found[_REPLICAS] = "replicas differ as a forward begins"
         if self._controller.longest_s is not None:
             found[_SLOW] = f"a collective takes longer than {self._controller.longest_s:g} s"
         return found
@@ -164,7 +164,7 @@ class Commands:
             return self._add("nonfinite()")
         if rest == _REPLICAS:
             self._controller.watches_replicas = True
-            return Reply(["  what must be equal on all ranks is compared as each forward begins"])
+            return Reply(["  replicas are compared as each forward begins"])
         if limit is None:
             raise ConfigError(
                 f"watch is {rest!r}: expected nonfinite, replicas, memory>BYTES or slow>SECONDS"
@@ -223,14 +223,14 @@ class Commands:
             what = "mean" if found.is_mean else "sum"
             verdict = (
                 f"  gradients of {found.unit}, {found.elements:,} elements a rank: the {what} of "
-                f"the ranks' own, but for {found.largest:.2g} (greatest {found.greatest:.2g})"
+                f"the ranks' gradients, within {found.largest:.2g} (largest {found.greatest:.2g})"
             )
             return Reply([verdict])
         if rest:
             raise ConfigError(f"check is {rest!r}: expected nothing after it, or sum")
         compared = self._controller.compare_replicas()
         if not compared:
-            nothing = "nothing is known to be whole on each rank: there is nothing to compare"
+            nothing = "no rank holds a full replica: there is nothing to compare"
             return Reply([f"  {nothing}"])
         said = []
         for one in compared:

@@ -121,7 +121,7 @@ class Controller(Ranks):
 
     def _told(self, go: Callable[[], StepEnd]) -> StepEnd:
         if not self._going.acquire(blocking=False):
-            raise ConfigError("the ranks are going already: wait for them, or pause them")
+            raise ConfigError("the ranks are running already: wait for them, or pause them")
         try:
             outcome = go()
         finally:
@@ -140,7 +140,9 @@ class Controller(Ranks):
                 return StepEnd(Why.ENDED, self.over)
             if self._pause.is_set():
                 self.detach()
-                return StepEnd(Why.DETACHED, "interrupted before all ranks had come: none is held")
+                return StepEnd(
+                    Why.DETACHED, "interrupted before all ranks had connected: none is stopped"
+                )
             self.wait()
         self.history = History(self.links[0].folder if self.links else None)
         if self._attaches:
@@ -224,14 +226,14 @@ class Controller(Ranks):
         stand = None if following is None else following.stand
         if stand is None or stand.purpose is not Purpose.REDUCE_GRADIENTS:
             raise ConfigError(
-                "the ranks do not stand before a reduction of gradients: step there, as with "
+                "the ranks are not stopped before a gradient reduction: step to one, as with "
                 'break purpose=="reduce gradients"'
             )
         role = Role.GRADIENTS.value
         before = read_values(self.ask("values", role=role, unit=stand.unit))
         outcome = self.step(Goal.PHASE)
         if outcome.why is not Why.REACHED:
-            raise ConfigError(f"the ranks did not come to the next phase: {outcome.why}")
+            raise ConfigError(f"the ranks did not reach the next phase: {outcome.why}")
         after = read_values(self.ask("values", role=role, unit=stand.unit))
         return compare_sums(stand.unit, before, after)
 
@@ -264,7 +266,7 @@ class Controller(Ranks):
 
     def _require_held(self, only: int | None) -> None:
         if not self.is_attached:
-            raise ConfigError("the ranks were let go: nobody can hold them again")
+            raise ConfigError("the ranks were released: they cannot be stopped again")
         if only is not None and only not in self.here:
             raise ConfigError(
                 f"rank is {only}: expected one of {', '.join(map(str, self.here)) or 'none'}"

@@ -132,7 +132,7 @@ class Door:
         Raises:
             EnvironmentFault: this machine has no such address.
         """
-        assert self._token, "whoever comes over a network says that it knows the token"
+        assert self._token, "a connection over a network proves that it knows the token"
         try:
             self._elsewhere = socket.create_server((host, 0))
         except OSError as error:

@@ -117,14 +117,14 @@ class Ranks:
         """Why no rank can be controlled any more."""
         links = list(self.door.links.values())
         if (lost := self.lost) and self.is_attached:
-            others = "; all others were let go" if self.links else ""
+            others = "; all others were released" if self.links else ""
             self.let_all_go()
             are = "is" if len(lost) == 1 else "are"
             folder = self.door.links[lost[0]].folder
             return StepEnd(
                 Why.LEFT,
-                f"{of_ranks(lost)} {are} gone{others}; what was recorded until then can be looked "
-                f"at: zerosim replay {folder}",
+                f"{of_ranks(lost)} {are} gone{others}; to see the trace up to that point: zerosim "
+                f"replay {folder}",
             )
         if self.over or (links and not self.links):
             return StepEnd(Why.ENDED, self.over)

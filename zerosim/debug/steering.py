@@ -84,7 +84,7 @@ class Steering:
         if not asks:
             self._steer(who)
         elif self._controller.is_going:
-            raise ConfigError("the ranks are going: wait for them, or pause them")
+            raise ConfigError("the ranks are running: wait for them, or pause them")
         if not self._commands.moves(what):
             return self._commands.do(what)
         threading.Thread(
@@ -95,7 +95,9 @@ class Steering:
     def _steer(self, who: str) -> None:
         with self._lock:
             if self._is_taken(who):
-                raise NotAllowedError("another page steers: this one watches until that is closed")
+                raise NotAllowedError(
+                    "another page controls the run: this one only watches until that is closed"
+                )
             self._steers = who, time.monotonic()
 
     def _pause(self, _: str) -> Reply:
@@ -124,7 +126,7 @@ class Steering:
     def _require_key(self, key: str) -> None:
         if not secrets.compare_digest(key.encode(errors="replace"), self.key.encode()):
             raise NotAllowedError(
-                "the key in the address is wrong: open the address as it was told"
+                "the key in the address is wrong: open the address as it was printed"
             )
 
     def _is_taken(self, who: str) -> bool:

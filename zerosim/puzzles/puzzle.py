@@ -190,17 +190,17 @@ def puzzle_of(text: str, name: str) -> Puzzle:
         tree = ast.parse(text)
     except SyntaxError as error:
         raise ConfigError(
-            f"{name} is no Python program: line {error.lineno}: {error.msg}"
+            f"{name} is not a Python program: line {error.lineno}: {error.msg}"
         ) from None
     except ValueError as error:
-        raise ConfigError(f"{name} is no Python program: {error}") from None
+        raise ConfigError(f"{name} is not a Python program: {error}") from None
     kinds = (ast.FunctionDef, ast.ClassDef)
     defined = {node.name for node in tree.body if isinstance(node, kinds)}
     for one in puzzles():
         if set(one.functions) <= defined:
             return one
     raise ConfigError(
-        f"{name} defines none of what puzzles ask for: expected a file that zerosim puzzle NAME "
+        f"{name} defines no function of a puzzle: expected a file that zerosim puzzle NAME "
         "wrote, filled in"
     )
 

@@ -29,7 +29,7 @@ def parse_counts(given: object) -> dict[Key, int]:
         ConfigError: a key names nothing, keys name different things, or a count is none.
     """
     if not isinstance(given, Mapping):
-        raise ConfigError(f"{given!r} are no counts: expected such as {{'all-reduce': 3}}")
+        raise ConfigError(f"{given!r} are not counts: expected, for example, {{'all-reduce': 3}}")
     counts: dict[Key, int] = {}
     for key, count in given.items():
         if not isinstance(count, int) or isinstance(count, bool) or count < 0:
@@ -85,8 +85,8 @@ def check_collectives(run: Run, selection: Selection, expected: dict[Key, int]) 
         lines += ["  not counted:", *describe_calls(beside, "    ")]
     if any(purpose_of(each) in _ONCE for each in calls):
         lines.append(
-            f"  {' and '.join(_ONCE)} are what frameworks do once, in the first two iterations: "
-            f"iteration= or purpose= leaves it out"
+            f"  {' and '.join(_ONCE)} happen once, in the first two iterations, in most "
+            "frameworks: iteration= or purpose= leaves it out"
         )
     return "\n".join([*lines, "", *ledgers(run, rank, iteration)])
 
@@ -111,7 +111,7 @@ def _member(given: object) -> StrEnum:
         if isinstance(given, str) and given in list(kind):
             return kind(given)
     known = "; ".join(", ".join(kind) for kind in (Op, Purpose, Phase))
-    raise ConfigError(f"{given!r} is no operation, purpose or phase: expected one of {known}")
+    raise ConfigError(f"{given!r} is not an operation, purpose or phase: expected one of {known}")
 
 
 def _kinds(key: Key) -> tuple[type[StrEnum], ...]:

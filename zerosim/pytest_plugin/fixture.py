@@ -55,7 +55,9 @@ class ZerosimTrace(Recordings):
         quantity = parse_quantity(expected)
         chosen = choose_ledger(quantity, ledger)
         if chosen is LedgerName.WIRE and purpose is not None:
-            raise ConfigError("the kernel knows no purposes: expected ledger='trace', or phase=")
+            raise ConfigError(
+                "the kernel's counters have no purposes: expected ledger='trace', or phase="
+            )
         if element_bytes is not None and (
             isinstance(element_bytes, bool)
             or not isinstance(element_bytes, int)
@@ -146,8 +148,8 @@ class ZerosimTrace(Recordings):
         warnings = run.trace.warnings
         if warnings:
             raise TraceError(
-                f"{run.folder} is incomplete: {first_of(warnings)}: nothing is proved by a part; "
-                f"zerosim show prints what is there"
+                f"{run.folder} is incomplete: {first_of(warnings)}: an incomplete trace proves "
+                "nothing; zerosim show prints it"
             )
         return run
 

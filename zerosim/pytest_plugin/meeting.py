@@ -59,8 +59,8 @@ class AssertMeeting:
         found = Path(self._store().get(self._key("folder")).decode())
         if not found.is_dir():
             raise ConfigError(
-                f"rank 0 writes to {found}, which rank {self._rank} does not see: give "
-                f"--zerosim-traces a folder that all hosts share"
+                f"rank 0 writes to {found}, which rank {self._rank} cannot see: give "
+                "--zerosim-traces a folder that all hosts share"
             )
         return found
 
@@ -98,15 +98,15 @@ class AssertMeeting:
                     del missing[rank]
                 elif has_left:
                     raise RunError(
-                        f"rank {rank} ended this test without coming to this assert: its own "
-                        f"output says why; an assert of zerosim_trace is called on every rank"
+                        f"rank {rank} ended this test before this assert: see its output; every "
+                        "rank must call an assert of zerosim_trace"
                     )
             if missing and time.monotonic() > deadline:
                 late = ", ".join(str(rank) for rank in missing)
                 raise RunError(
-                    f"rank {late} did not come to this assert within {self._timeout_s:g} s: "
-                    f"expected every rank to call it, as a collective; a test may ask for more "
-                    f"with pytest.mark.zerosim(timeout_s=...)"
+                    f"rank {late} did not reach this assert within {self._timeout_s:g} s: "
+                    "expected every rank to call it, as a collective; a test may ask for more "
+                    "with pytest.mark.zerosim(timeout_s=...)"
                 )
             if missing:
                 time.sleep(_POLL_S)

@@ -65,7 +65,7 @@ class OwnTrace:
         if self._taken_by is not None:
             raise ConfigError(
                 f"the test began a trace of its own in {self._taken_by}, so zerosim_trace recorded "
-                f"no more: read that one, or leave zerosim.trace out"
+                f"no more: read that trace, or leave zerosim.trace out"
             )
         if self._session is None:
             raise ConfigError(

@@ -102,7 +102,7 @@ def _peak(
 
 def _source(line: Timeline, roles: tuple[Role, ...]) -> str:
     if roles:
-        return "by the storages that are alive"
+        return "by live storages"
     if line.is_measured:
-        return "all roles together and what PyTorch's allocator counted beside them"
-    return "all roles together (the allocator was not asked)"
+        return "all roles together and the rest of PyTorch's allocator"
+    return "all roles together (without the allocator's count)"

@@ -71,7 +71,7 @@ def _pickle(function: Callable[..., Any], call: tuple[tuple[Any, ...], dict[str,
         pickle.dumps(function)
     except Exception as error:  # noqa: BLE001 - pickle raises any exception
         raise ConfigError(
-            f"{name} cannot be handed to ranks, which are processes of their own ({error}): "
+            f"{name} cannot be handed to ranks, which are separate processes ({error}): "
             f"expected a function at the top of its module"
         ) from None
     try:

@@ -95,7 +95,7 @@ def explain_failure(
     lines = [_about_culprit(rank, timeout_s) for rank in culprits]
     lines += [_about_other(rank, culprits) for rank in ranks if rank not in culprits]
     if traces:
-        lines.append(f"what was recorded until then: zerosim show {folder}")
+        lines.append(f"the trace up to that point: zerosim show {folder}")
     return "\n".join(lines)
 
 

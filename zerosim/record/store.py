@@ -102,7 +102,7 @@ def load(folder: str | Path, *, strict: bool = False) -> Trace:
     if strict and lines:
         raise _error(
             path,
-            f"incomplete: {first_of(lines)}: load it without strict to see what is there, "
+            f"incomplete: {first_of(lines)}: load it without strict to see its content, "
             f"or record the run again",
         )
     return Trace(

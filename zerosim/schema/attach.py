@@ -87,7 +87,7 @@ def places(folder: Path) -> Iterator[AttachPoint]:
             yield AttachPoint(**json.loads(path.read_text()))
         except (OSError, ValueError, TypeError):
             raise EnvironmentFault(
-                f"{path} does not say where the run can be called: expected what its ranks wrote"
+                f"{path} has no address of the run: expected the file as its ranks wrote it"
             ) from None
 
 

@@ -61,9 +61,7 @@ def cost(  # noqa: PLR0913, PLR0917 - a collective has as many sides
         ConfigError: a number is out of its range, or the exact cost is not known.
     """
     if op is Op.UNKNOWN:
-        raise ConfigError(
-            "what a rank sends for an operator that zerosim does not know is not known"
-        )
+        raise ConfigError("the traffic of an operator that zerosim does not know is unknown")
     request = Request(
         op=op,
         num_ranks=num_ranks,
@@ -84,7 +82,7 @@ def cost(  # noqa: PLR0913, PLR0917 - a collective has as many sides
     if algorithm is Algorithm.NCCL:
         return _nccl_bound(request)
     raise ConfigError(
-        f"what a rank sends for {op} by algorithm {str(algorithm)!r} is not known: expected one of "
+        f"the traffic of {op} with algorithm {str(algorithm)!r} is not known: expected one of "
         f"{Algorithm.RING}, {Algorithm.PAIRWISE}, {Algorithm.GLOO}, {Algorithm.NCCL}"
     )
 

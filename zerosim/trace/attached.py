@@ -138,7 +138,7 @@ class Attachable:
             )
         except (OSError, ZerosimError) as error:
             guard.say(
-                f"rank {self._header.rank} was called and could not come: {first_line(error)}"
+                f"rank {self._header.rank} was called and could not connect: {first_line(error)}"
             )
 
     # serving debuggers
@@ -150,7 +150,7 @@ class Attachable:
             ConfigError: the ranks cannot be summoned, or a debugger is already attached.
         """
         if self._keeper is not None and not self._keeper.is_over:
-            raise ConfigError("somebody holds the ranks already: detach there first")
+            raise ConfigError("another debugger is attached to the ranks: detach it first")
         if not dist.is_initialized():
             if self._header.num_ranks > 1:
                 raise ConfigError("the ranks have left their process group, and cannot be called")
@@ -177,7 +177,7 @@ class Attachable:
                 away.append((rank, said["host"]))
         if late:
             raise ConfigError(
-                f"rank {_names(late)} cannot be held: expected all to be started with "
+                f"rank {_names(late)} cannot be stopped: expected all to be started with "
                 "--debuggable; if they are, try again in a moment"
             )
         if strangers:
@@ -188,8 +188,8 @@ class Attachable:
         if away:
             hosts = ", ".join(dict.fromkeys(host for _, host in away))
             raise ConfigError(
-                f"rank {_names([rank for rank, _ in away])} cannot come here from {hosts}: "
-                "expected --host with an address of this machine that they reach"
+                f"rank {_names([rank for rank, _ in away])} cannot connect from {hosts}: expected "
+                "--host with an address of this machine that they can reach"
             )
 
 
@@ -288,6 +288,8 @@ def attachable(
     try:
         found.begin()
     except OSError as error:
-        guard.say(f"nobody can hold rank {header.rank} later: {first_line(error)}; it goes on")
+        guard.say(
+            f"rank {header.rank} cannot be attached to later: {first_line(error)}; it goes on"
+        )
         return None
     return found

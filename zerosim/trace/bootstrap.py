@@ -153,8 +153,8 @@ def _set_earlier_attempts_aside(this: _Process, folder: Path) -> None:
             for path in left:
                 path.rename(aside / path.name)
             this.say(
-                f"torchrun started the ranks again: attempt {restarts} is recorded here, and what "
-                f"attempt {before} recorded is in {aside}"
+                f"torchrun started the ranks again: attempt {restarts} is recorded here, and "
+                f"attempt {before} in {aside}"
             )
     finally:
         os.close(descriptor)

@@ -349,6 +349,6 @@ def keep(
         keeper.begin(header, folder, contents)
     except (OSError, ZerosimError) as error:
         connection.close()
-        guard.say(f"nobody holds rank {header.rank}: {first_line(error)}; it goes on")
+        guard.say(f"rank {header.rank} has no debugger: {first_line(error)}; it runs on")
         return None
     return keeper

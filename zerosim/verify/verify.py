@@ -169,7 +169,7 @@ def _complete(trace: Trace) -> tuple[int, ...]:
         what, why = "no collective and no training step was recorded", "; zerosim trace said why"
     raise TraceError(
         f"{trace.folder}: {what}: nothing to verify{_why_early(trace)}{why}; zerosim show "
-        f"{trace.folder} prints what was recorded"
+        f"{trace.folder} prints the recording"
     )
 
 

@@ -1,7 +1,7 @@
 """Accumulation without wasted traffic.
 
-A step has several micro-batches: step gets a list of (x, target). Add up the gradients of all of
-them, on all ranks, and make one update with their average. Communicate only what has to be.
+A step has several micro-batches: step gets a list of (x, target). Sum the gradients of all of
+them, on all ranks, and make one update with their average. Communicate as little as possible.
 
 The model is given layer by layer (zerosim.puzzles.toy): toy.initial(layer) is a vector of
 parameters, toy.forward(layer, weight, x) and toy.backward(layer, weight, x, gradient) compute,
@@ -9,8 +9,8 @@ toy.loss_gradient(y, target) begins the backward pass, toy.update(weight, gradie
 changes any part of a layer in place. Use torch.distributed as you like; calls of its collectives
 count as a ring would send them. toy.gradients(parameters, x, target) gives those of all layers.
 
-You pass if the parameters are bit by bit those of one process, and no rank sends more than one
-all-reduce of the gradients has to, however many micro-batches there are.
+You pass if the parameters are bitwise equal to those of one process, and no rank sends more than
+one all-reduce of the gradients needs, for any number of micro-batches.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """All-reduce, from both halves.
 
 Each of N ranks has a vector of the same length, which need not divide by N. Return the sum over
-all ranks, on every rank. Ranks stand in a ring: rank r sends to r + 1 only and receives from r - 1
-only. Use dist.isend and dist.irecv, nothing else.
+all ranks, on every rank. The ranks form a ring: rank r sends to r + 1 only and receives from r - 1
+only. Use only dist.isend and dist.irecv.
 
-You pass if the sum is right bit by bit, each message holds a piece as torch.tensor_split(vector, N)
-cuts it, summed over some ranks, no rank sends more than a ring has to, and it takes no more than
+You pass if the sum is bitwise right, each message holds a piece as torch.tensor_split(vector, N)
+splits it, summed over some ranks, no rank sends more than a ring needs, and it takes no more than
 2 (N - 1) rounds.
 """
 

@@ -1,13 +1,13 @@
 """Buckets.
 
-Every call of a collective costs a start. Average a list of gradients over all ranks, in place,
+Every call of a collective has a latency. Average a list of gradients over all ranks, in place,
 with few calls: put gradients one after another into a flat bucket, reduce it when the next one
 does not fit into `bucket` elements any more, and begin a new one. Keep the order of the list; no
 gradient is larger than a bucket.
 
-You pass if the averages are right bit by bit, no rank sends more than an all-reduce of all
-gradients has to, there are no more calls than filled buckets, and no call finds more than two
-buckets in memory beside the gradients.
+You pass if the averages are bitwise right, no rank sends more than an all-reduce of all
+gradients needs, there are no more calls than filled buckets, and no call finds more than two
+buckets in memory besides the gradients.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Find the bug: micro-batches that count twice.
 
 This program accumulates the gradients of several micro-batches before it updates; step gets a
-list of (x, target). It comes to its end, sends more than it has to, and trains something else.
-Check it as it is, count in Replay what each micro-batch contributes, then mend it.
+list of (x, target). It ends, sends more than necessary, and trains other parameters.
+Check it first, count in Replay the contribution of each micro-batch, then fix it.
 
-You pass if the parameters are bit by bit those of one process, and no rank sends more than one
-all-reduce of the gradients has to, however many micro-batches there are.
+You pass if the parameters are bitwise equal to those of one process, and no rank sends more than
+one all-reduce of the gradients needs, for any number of micro-batches.
 """
 
 from __future__ import annotations

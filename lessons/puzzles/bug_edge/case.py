@@ -1,4 +1,4 @@
-"""Find the bug: right on some days: inputs, and what is right."""
+"""Find the bug: sometimes right: inputs, and what is right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find the bug: right on some days: a solution."""
+"""Find the bug: sometimes right: a solution."""
 
 from __future__ import annotations
 

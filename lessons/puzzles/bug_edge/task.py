@@ -1,11 +1,11 @@
-"""Find the bug: right on some days.
+"""Find the bug: sometimes right.
 
-Rows of a matrix are divided over N ranks, and each needs the last row of the rank before it: rank
+Rows of a matrix are divided over N ranks, and each needs the last row of the previous rank: rank
 r sends its last row to r + 1, the last rank to rank 0. The program is right on a quick machine,
-most of the time. Check it as it is and see what the verdict says of the message, then mend it.
+most of the time. Check it first and read the verdict on the message, then fix it.
 
-You pass if the rows are right, each message is waited for before it is read, no rank sends more
-than one row, and it takes one round.
+You pass if the rows are right, each rank waits for its message before reading it, no rank sends
+more than one row, and it takes one round.
 """
 
 from __future__ import annotations

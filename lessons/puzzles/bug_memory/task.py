@@ -1,10 +1,10 @@
 """Find the bug: stage 3 that does not fit.
 
-This program is ZeRO-3: each rank keeps 1/N of parameters, gradients and momentum. It trains what
-it should, and runs out of memory as soon as the model is larger than a device. Check it as it is,
-see what is held when, then mend it.
+This program is ZeRO-3: each rank keeps 1/N of parameters, gradients and momentum. It trains
+correctly, but runs out of memory as soon as the model is larger than a device. Check it first,
+see which tensors are live when, then fix it.
 
-You pass if the parameters are bit by bit those of one process, no rank sends more than two
+You pass if the parameters are bitwise equal to those of one process, no rank sends more than two
 all-gathers of the parameters and a reduce-scatter of the gradients, and when a collective is
 called you hold 1/N of parameters, gradients and momentum, inputs of the layers, and three vectors
 of a layer's size at most.

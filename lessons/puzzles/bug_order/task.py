@@ -1,11 +1,11 @@
 """Find the bug: sums of the wrong things.
 
-This program averages gradients over all ranks, those first that it thinks are most urgent. It
-comes to its end, and what it trains is wrong from the first iteration on. Check it as it is,
-watch in Replay which tensors the ranks bring to one call, then mend it.
+This program averages gradients over all ranks, those first that it considers most urgent. It
+ends, but its parameters are wrong from the first iteration on. Check it first,
+watch in Replay which tensors the ranks pass to one call, then fix it.
 
-You pass if the parameters are bit by bit those of one process, and no rank sends more than an
-all-reduce of the gradients has to.
+You pass if the parameters are bitwise equal to those of one process, and no rank sends more than
+an all-reduce of the gradients needs.
 """
 
 from __future__ import annotations

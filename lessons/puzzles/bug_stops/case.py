@@ -1,4 +1,4 @@
-"""Find the bug: a run that stops: inputs, and what is right."""
+"""Find the bug: a run that hangs: inputs, and what is right."""
 
 from __future__ import annotations
 

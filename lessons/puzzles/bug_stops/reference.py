@@ -1,4 +1,4 @@
-"""Find the bug: a run that stops: a solution."""
+"""Find the bug: a run that hangs: a solution."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Find the bug: a run that stops.
+"""Find the bug: a run that hangs.
 
 This program trains in data parallel, and rank 0 keeps a log: the squared norm of the first
-layer's gradients, summed over all ranks, once per iteration. It stands still and never ends.
-Check it as it is and see what the verdict says of each rank's calls, then mend it.
+layer's gradients, summed over all ranks, once per iteration. It hangs.
+Check it first and read the verdict on each rank's calls, then fix it.
 
-You pass if the parameters are bit by bit those of one process, rank 0's log has the sums and the
-other ranks' logs are empty, and no rank sends more than an all-reduce of the gradients and of one
-number in an iteration has to.
+You pass if the parameters are bitwise equal to those of one process, rank 0's log has the sums and
+the other ranks' logs are empty, and no rank sends more than an all-reduce of the gradients and of
+one number in an iteration needs.
 """
 
 from __future__ import annotations

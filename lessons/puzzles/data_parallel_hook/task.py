@@ -1,12 +1,12 @@
 """Data parallel with a hook.
 
-A model is to be trained on N ranks, each with a batch of its own. Attach what is needed so that
+A model is trained on N ranks, each with its own batch. Attach hooks so that
 after a plain loss.backward() every parameter's .grad is the average over all ranks. Ranks begin
 with the same parameters. The training loop is not yours: it calls attach(model, ranks) once, then
 backward and optimizer.step() in every iteration.
 
-You pass if the parameters are bit by bit those of one process that was given all batches, and no
-rank sends more than an all-reduce of all gradients has to, during backward.
+You pass if the parameters are bitwise equal to those of one process with all batches, and no
+rank sends more than an all-reduce of all gradients needs, during backward.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """hpZ: backward gathers inside a node.
 
 ZeRO-3 gathers every layer from all ranks twice, in forward and in backward. Links between nodes
-are slow. hpZ of ZeRO++ keeps, of what forward gathered, a second part of each layer on every
-rank: the ranks of one node have all of it among them, the secondary partition. Backward gathers
-it from the node alone. Begin with ZeRO-3: 1/N of parameters, gradients and momentum on each rank.
+are slow. hpZ of ZeRO++ keeps, after forward's gather, a second part of each layer on every
+rank: together the ranks of one node have all of it, the secondary partition. Backward gathers
+it within the node. Begin with ZeRO-3: 1/N of parameters, gradients and momentum on each rank.
 
 Rank r is in node r // ranks_per_node. The model is given layer by layer (zerosim.puzzles.toy):
 toy.initial(layer) is a vector of parameters, toy.forward(layer, weight, x) and
@@ -12,11 +12,11 @@ pass, toy.update(weight, gradient, momentum) changes any part of a layer in plac
 torch.distributed as you like; calls of its collectives count as a ring would send them, and as
 sent to other nodes if their group has ranks of several nodes.
 
-You pass if the parameters are bit by bit those of one process, no rank sends more to other nodes
-than one all-gather of the parameters and a reduce-scatter of the gradients, nor more in all than
-this and an all-gather inside a node, and when a collective is called you hold 1/N of parameters
-and momentum, the secondary partition or, of layers whose backward is over, 1/N of the gradients in
-its place, inputs of the layers, and three vectors of a layer's size at most.
+You pass if the parameters are bitwise equal to those of one process, no rank sends more to other
+nodes than one all-gather of the parameters and a reduce-scatter of the gradients, nor more in all
+than this and an all-gather inside a node, and when a collective is called you hold 1/N of the
+parameters and momentum, the secondary partition or, of layers after their backward, 1/N of the
+gradients in its place, inputs of the layers, and three vectors of a layer's size at most.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A loss-scaled update that all skip: inputs, and what is right."""
+"""A loss-scaled update that all ranks skip: inputs, and what is right."""
 
 from __future__ import annotations
 

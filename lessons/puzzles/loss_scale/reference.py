@@ -1,4 +1,4 @@
-"""A loss-scaled update that all skip: a solution."""
+"""A loss-scaled update that all ranks skip: a solution."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A loss-scaled update that all skip.
+"""A loss-scaled update that all ranks skip.
 
-In fp16 the loss is multiplied by a scale, so gradients are, too; where that was too much they are
-infinite or not a number. Gradients were reduce-scattered: `shard` is this rank's part of the sum
+In fp16 the loss is multiplied by a scale, so gradients are, too; if the scale is too large they
+are infinite or NaN. Gradients were reduce-scattered: `shard` is this rank's part of the sum
 over N ranks, times the scale. If it is finite on all ranks subtract 1/8 of the average gradient
 from this rank's part of `parameter`, gather the rest, and return the scale as it was. If any
 rank's part is not finite no rank may change anything: return half of the scale.

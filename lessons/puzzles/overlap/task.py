@@ -1,13 +1,13 @@
 """Overlap.
 
 Backward computes gradients from the last layer to the first. The training loop calls
-reducer.ready(gradient) as soon as a layer's gradient is there and goes on with the layer before
-it, then reducer.finish() when backward is over. Average each gradient over all ranks, in place,
-while the next layer computes. The same reducer serves every iteration.
+reducer.ready(gradient) as soon as a layer's gradient is complete and continues with the previous
+layer, then reducer.finish() after backward. Average each gradient over all ranks, in place, while
+the next layer computes. The same reducer serves every iteration.
 
-You pass if the parameters are bit by bit those of one process, no rank sends more than an
-all-reduce of all gradients has to, and of each layer but the last to compute the reduction is
-under way while another layer computes.
+You pass if the parameters are bitwise equal to those of one process, no rank sends more than an
+all-reduce of all gradients needs, and the reduction of each layer except the last to compute
+overlaps the computation of another layer.
 """
 
 from __future__ import annotations

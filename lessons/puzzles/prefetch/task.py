@@ -5,8 +5,8 @@ while a layer computes. Gather the next layer while this one computes. shards[la
 rank's part of a layer; toy.forward(layer, weight, x) computes one, toy.elements is the size of a
 whole one.
 
-You pass if the output is right bit by bit, no rank sends more than an all-gather of all layers
-has to, all gathers but the first are under way while a layer computes, and no call finds
+You pass if the output is bitwise right, no rank sends more than an all-gather of all layers
+needs, all gathers except the first overlap the computation of a layer, and no call finds
 more than two whole layers.
 """
 

@@ -1,11 +1,11 @@
 """All-gather around a ring.
 
-Each of N ranks has one piece. Bring all pieces to all ranks: return the list of N pieces, piece r
-being that of rank r. Rank r sends to r + 1 only and receives from r - 1 only. Use dist.isend and
-dist.irecv, nothing else.
+Each of N ranks has one piece. Send all pieces to all ranks: return the list of N pieces, with
+rank r's piece at index r. Rank r sends to r + 1 only and receives from r - 1 only. Use only
+dist.isend and dist.irecv.
 
 You pass if all pieces are right, each message holds one of them, no rank sends more than a ring
-has to, and it takes no more than N - 1 rounds.
+needs, and it takes no more than N - 1 rounds.
 """
 
 from __future__ import annotations

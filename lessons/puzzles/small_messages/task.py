@@ -1,11 +1,11 @@
 """A tree for small messages.
 
-A vector of a few numbers is to be summed over N ranks, N a power of two, as a gradient's norm or
-an overflow flag. Its bytes cost nothing; what costs is each round of messages. A ring needs 2 (N
-- 1) rounds. Return the sum on every rank in log2(N) rounds, with dist.isend and dist.irecv and
-nothing else; a rank sends and receives one message in a round.
+Sum a vector of a few numbers over N ranks, N a power of two, such as a gradient's norm or
+an overflow flag. Its bytes are negligible; each round of messages costs time. A ring needs 2 (N
+- 1) rounds. Return the sum on every rank in log2(N) rounds, with dist.isend and dist.irecv
+only; a rank sends and receives one message in a round.
 
-You pass if the sum is right bit by bit, each message holds the vector summed over some ranks, and
+You pass if the sum is bitwise right, each message holds the vector summed over some ranks, and
 it takes no more than log2(N) rounds.
 """
 

@@ -1,7 +1,7 @@
 """ZeRO-1: optimizer states partitioned.
 
-Data parallel keeps the momentum of every parameter on every rank. Keep of each layer only the
-part of the momentum that belongs to this rank, the r-th of N equal parts, and update only that
+Data parallel keeps the momentum of every parameter on every rank. Of each layer, keep only this
+rank's part of the momentum, the r-th of N equal parts, and update only that
 part of the parameters; all ranks need all updated parameters before the next forward.
 
 The model is given layer by layer (zerosim.puzzles.toy): toy.initial(layer) is a vector of
@@ -10,7 +10,7 @@ toy.loss_gradient(y, target) begins the backward pass, toy.update(weight, gradie
 changes any part of a layer in place. Use torch.distributed as you like; calls of its collectives
 count as a ring would send them.
 
-You pass if the parameters are bit by bit those of one process, no rank sends more than a
+You pass if the parameters are bitwise equal to those of one process, no rank sends more than a
 reduce-scatter of the gradients and an all-gather of the parameters, and when a collective is
 called you hold parameters, gradients, 1/N of the momentum, inputs of the layers, and two more
 vectors of a layer's size at most.

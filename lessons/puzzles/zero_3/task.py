@@ -1,7 +1,7 @@
 """ZeRO-3: gather, use, free.
 
 Keep 1/N of everything: of each layer only this rank's part of the parameters, gradients and
-momentum. Before a layer computes gather its parameters, use them, let go of them; in forward and
+momentum. Before a layer computes gather its parameters, use them, free them; in forward and
 in backward.
 
 The model is given layer by layer (zerosim.puzzles.toy): toy.initial(layer) is a vector of
@@ -10,10 +10,10 @@ toy.loss_gradient(y, target) begins the backward pass, toy.update(weight, gradie
 changes any part of a layer in place. Use torch.distributed as you like; calls of its collectives
 count as a ring would send them.
 
-You pass if the parameters are bit by bit those of one process, no rank sends more than two
+You pass if the parameters are bitwise equal to those of one process, no rank sends more than two
 all-gathers of the parameters and a reduce-scatter of the gradients, and when a collective is
 called you hold 1/N of parameters, gradients and momentum, inputs of the layers, and three vectors
-of a layer's size at most: its parameters, its gradient, and a copy on its way.
+of a layer's size at most: its parameters, its gradient, and a copy in flight.
 """
 
 from __future__ import annotations

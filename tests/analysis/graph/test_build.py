@@ -53,7 +53,7 @@ def test_every_edge_of_a_small_run(tmp_path):
             (f"{rank}: wait for {reduce}", f"{rank}: forward of b", order, goes_on, wait[1]),
             (f"{rank}: forward of b", f"{rank}: the end", order, goes_on, last),
             (f"{rank}: forward of a", f"{rank}: arrival at {reduce}", order,
-             f"rank {rank} asks for it", issue),
+             f"rank {rank} requests it", issue),
             (f"{rank}: arrival at {reduce}", reduce, match, f"rank {rank} has arrived", start),
             (reduce, f"{rank}: wait for {reduce}", match, f"it completes on rank {rank}", end),
         }  # fmt: skip
@@ -147,7 +147,7 @@ def test_messages_go_round_the_ring():
         "message from rank 2 to rank 0",
     }
     passed = ("1: receive shard 0 from rank 0", "1: send shard 0 to rank 2")
-    assert passed in {edge[:2] for edge in edges if edge[3] == "rank 1 passes shard 0 on"}
+    assert passed in {edge[:2] for edge in edges if edge[3] == "rank 1 forwards shard 0"}
 
 
 def test_what_was_interrupted_is_in_pieces(tmp_path):
@@ -170,7 +170,7 @@ def test_what_was_interrupted_is_in_pieces(tmp_path):
         (80, 80, "wait for all-reduce of a (reduce gradients)"),
         (80, 100, "forward of outer"),
     ]
-    asked = [edge for edge in edges_of(graph) if edge[3] == "rank 0 asks for it"]
+    asked = [edge for edge in edges_of(graph) if edge[3] == "rank 0 requests it"]
     assert [edge[0] for edge in asked] == ["0: forward of outer"]
 
 

@@ -74,7 +74,7 @@ def two(**second_fields):
         ({"payload_bytes": 104}, "payload"),
         ({"dtype": "bfloat16"}, "dtype"),
         ({"op": Op.ALL_GATHER}, "op"),
-        ({"unit": "head"}, "crossed"),
+        ({"unit": "head"}, "cross"),
     ],
 )
 def test_ranks_that_ask_for_different_things(tmp_path, fields, word):
@@ -151,8 +151,8 @@ def test_two_groups_called_in_crossed_order_are_a_deadlock(tmp_path):
     assert found.ranks == (0, 1)
     assert set(found.units) == {"unit left", "unit right"}
     assert "deadlock" in found.message
-    first_side = "rank 0 comes to all-reduce of unit right (forward of iteration 0 at right.py:3 in right) only after all-reduce of unit left"  # noqa: E501
-    second_side = "rank 1 comes to all-reduce of unit left (forward of iteration 0 at left.py:3 in left) only after all-reduce of unit right"  # noqa: E501
+    first_side = "rank 0 reaches all-reduce of unit right (forward of iteration 0 at right.py:3 in right) only after all-reduce of unit left"  # noqa: E501
+    second_side = "rank 1 reaches all-reduce of unit left (forward of iteration 0 at left.py:3 in left) only after all-reduce of unit right"  # noqa: E501
     assert first_side in found.message
     assert second_side in found.message
 

@@ -65,7 +65,7 @@ def test_what_is_copied_goes_from_maker_to_user(graph):
             (
                 "update of a",
                 f"store {what} of a, host to disk",
-                "new values of a go to where they are kept",
+                "new values of a return to their tier",
             )
             for what in ("optimizer states", "parameters")
         ),
@@ -169,7 +169,7 @@ def test_a_delayed_update_applies_the_gradients_of_the_iteration_before(tmp_path
     graph = build_graph(plant(tmp_path, rank))
     assert {words for _, _, words in _edges(graph, EdgeKind.LIFETIME)} == {
         "offloaded gradients of a are applied",
-        "new values of a go to where they are kept",
+        "new values of a return to their tier",
         "returned parameters of a are used",
     }
 

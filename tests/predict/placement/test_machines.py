@@ -94,7 +94,7 @@ def test_steps_of_collectives():
         CollectiveSteps(7, 0.875),
         CollectiveSteps(3, 0.75 / 8),
     )
-    with pytest.raises(ConfigError, match="unknown takes is not known"):
+    with pytest.raises(ConfigError, match="duration of unknown is unknown"):
         steps(Op.UNKNOWN, Algorithm.RING, 2)
 
 
@@ -166,5 +166,5 @@ def test_where_cores_are_few_messages_and_computations_take_turns(tmp_path):
 
 
 def test_without_a_network_there_are_no_nodes():
-    with pytest.raises(ConfigError, match="'h100' does not say how fast bytes go between nodes"):
+    with pytest.raises(ConfigError, match="'h100' has no bandwidth for bytes between nodes"):
         nccl_time(load_machine("h100"), Op.ALL_REDUCE, RanksOnNodes(16, 2), 1)

@@ -144,7 +144,7 @@ def test_ranks_that_wait_for_each_other_say_so(tmp_path):
         with dry_rank(rank, letters) as dry, dry.without_memory():
             dist.recv(torch.zeros(1, dtype=torch.int64), src=1 - rank)
 
-    with pytest.raises(UnknownValue, match="rank 0 waits for what rank 1 does not send"):
+    with pytest.raises(UnknownValue, match="rank 0 waits for a message that rank 1 has not sent"):
         in_turn(range(2), tmp_path, do)
 
 

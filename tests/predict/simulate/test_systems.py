@@ -157,5 +157,5 @@ def test_a_device_without_room_says_where(tmp_path):
     assert (real.code, dry.code) == (3, 3)
     (said,) = dry.err.strip().splitlines()
     words = said.removeprefix("zerosim: rank 0 failed: ")
-    assert words.startswith("OutOfMemory: the device has no room: ")
+    assert words.startswith("OutOfMemory: out of device memory: ")
     assert words in real.err

@@ -141,13 +141,13 @@ def test_alone_they_have_an_order_and_no_times(tmp_path, old):
         executed(rank, old=old).save(tmp_path)
     answer = command("import", tmp_path, "--out", tmp_path / "out")
     assert answer.code == 0
-    assert "calls have an order and no times" in answer.err
-    assert ("taken from the parts of the largest exchange" in answer.err) == old
+    assert "calls have an order but no times" in answer.err
+    assert ("inferred from the parts of the largest exchange" in answer.err) == old
     trace = load(tmp_path / "out")
     assert told(trace)[3][1][:2] == (Op.ALL_REDUCE, 4000)
     answer = command("graph", tmp_path / "out")
     assert answer.code == 0
-    assert "an order and no times" in answer.out
+    assert "an order but no recorded times" in answer.out
     assert " ms" not in answer.out
     report = verify(trace)
     assert report.total("trace", 0) == 2 * 4000 * 3 // 4 + 256 - 4 * 40  # its own part stays
@@ -156,9 +156,9 @@ def test_alone_they_have_an_order_and_no_times(tmp_path, old):
         ("export", tmp_path / "out", "--perfetto", tmp_path / "x"),
         ("export", tmp_path / "out", "--hta", tmp_path / "x"),
     ):
-        assert_one_line(command(*args), "an order and no times")
+        assert_one_line(command(*args), "an order but no times")
     answer = command("whatif", tmp_path / "out", "--bandwidth", "x2")
-    assert_one_line(answer, "computations and waits of an imported run are not recorded")
+    assert_one_line(answer, "an imported run has no computations and waits")
     plain = command("compare", tmp_path / "out", tmp_path / "out", "--json")
     assert plain.code == 0
     assert json.loads(plain.out)["sides"][0]["times"] is None
@@ -180,10 +180,12 @@ def test_what_does_not_fit_together(tmp_path):
     stranger = executed(3, old=False).save(tmp_path / "far")
     answer = command("import", profile, stranger, profiled(1, linked=False).save(tmp_path),
                      "--out", out)  # fmt: skip
-    assert_one_line(answer, "of a process that no profile was given of")
+    assert_one_line(answer, "no profile of the same process was given")
     silent = Executed(0, old=False)
     silent.nodes = silent.nodes[:1]
-    assert_one_line(command("import", silent.save(tmp_path), "--out", out), "does not say")
+    assert_one_line(
+        command("import", silent.save(tmp_path), "--out", out), "does not name its rank"
+    )
 
 
 def test_an_archive_is_read_and_nothing_leaves_it(tmp_path):

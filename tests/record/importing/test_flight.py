@@ -93,8 +93,8 @@ def test_what_gloo_does_not_say_is_said(tmp_path):
         plain = dump(lists[rank]) | {"pg_config": {"": {"name": "", "ranks": "[]"}}}
         (folder / f"trace_rank_{rank}").write_bytes(pickle.dumps(plain, 2))
     notes = read_dumps([folder]).notes
-    assert any("nothing of groups" in note for note in notes)
-    assert any("order of what was enqueued" in note for note in notes)
+    assert any("do not describe groups" in note for note in notes)
+    assert any("order of enqueued calls" in note for note in notes)
 
 
 class _Runs:

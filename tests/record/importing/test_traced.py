@@ -137,7 +137,7 @@ def test_tensor_parallel_obeys_no_law_of_parameters(folder):
 def test_what_computes_and_waits_is_said_to_be_unknown(folder):
     answer = command("graph", folder / "fsdp2-imported")
     assert answer.code == 0
-    assert "its critical path, exposed communication and overlap are not known" in answer.out
+    assert "its critical path, exposed communication and overlap are unknown" in answer.out
     answer = command("verify", folder / "fsdp2-imported")
     assert answer.code == 0
     assert "an imported run: memory, waits and the wire are not recorded" in answer.out
@@ -179,5 +179,5 @@ def test_one_rank_of_two_is_enough_and_says_so(folder, tmp_path):
     assert run.verify().report.systems[0].law_name == "ZeRO-3"
     answer = command("verify", out)
     assert answer.code == 0
-    assert "of rank 0 there was no file: what is told is of rank 1" in answer.out
+    assert "the files of rank 0 are missing: the recording has only rank 1" in answer.out
     assert run.replay().document["run"]["iteration"] == PROFILED[-1]

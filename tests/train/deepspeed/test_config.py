@@ -291,11 +291,11 @@ def test_loss_scales():
         (smallest(gradient_clipping=10**400), ("a number",)),
         (smallest(gradient_clipping=math.nan), ("'gradient_clipping' is nan", "finite")),
         (smallest(aio={"a": {"b": math.inf}}), ("is inf", "finite")),
-        (smallest(aio={1: 2}), ("1 is no text",)),
+        (smallest(aio={1: 2}), ("1 is not text",)),
         (smallest(aio=object()), ("what JSON can hold",)),
         (7, ("config is 7", "a dictionary")),
         ("no_such_file.json", ("no such file", "base64")),
-        ("/", ("is no file",)),
+        ("/", ("is not a file",)),
         ('{"a": 1, "a": 2}', ("'a'", "twice")),
         ('{"aio": {"b": 1, "b": 1}}', ("'b'", "twice")),
         ('{"a": NaN}', ("NaN", "expected a number")),
@@ -329,7 +329,7 @@ def test_all_that_deepspeed_takes_is_the_same(tmp_path):
 def test_names_of_files_are_shown_in_one_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = Path("two\nlines.json")
-    assert "two\\nlines.json is not there" in refusal(path).replace('"', "")
+    assert "two\\nlines.json does not exist" in refusal(path).replace('"', "")
     path.write_text("[")
     assert "two\\nlines.json, line 1" in refusal(path).replace('"', "")
 
@@ -457,7 +457,7 @@ def test_one_rank_has_no_second_copy():
         ({**zero(1, offload_optimizer={"device": "cpu"}),
           "optimizer": {"type": "Adam", "params": {"fp32_optimizer_states": False}}},
          ("fp32_optimizer_states is false", "refused")),
-        (zero(1, zero_quantized_nontrainable_weights=True), ("not what is kept",)),
+        (zero(1, zero_quantized_nontrainable_weights=True), ("not stored parameters",)),
         (zero(1, zenflow={"topk_ratio": 0.1}), ("zenflow is", "refused")),
         (smallest(activation_checkpointing={"partitioned_activations": True}),
          ("nearest", "partition_activations")),

@@ -228,7 +228,7 @@ class ForgetsItself(Stack):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (ChangesItsInput, r"unit blocks\.1 was given has been changed in place"),
+        (ChangesItsInput, r"an input of unit blocks\.1 was changed in place"),
         (ForgetsItself, r"unit blocks\.1 saved \d+ tensors for backward, and \d+ when it was"),
     ],
 )

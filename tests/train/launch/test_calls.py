@@ -62,7 +62,7 @@ def test_what_each_rank_returns():
         ),
         (dies, RANKS_S, r"rank 0 did not end [\s\S]*rank 1 died \(-9\)"),
         (sleeps, 0.5, r"rank 0 did not end within 0.5 s[\s\S]*rank 1 did not end"),
-        (makes_what_cannot_be_sent, RANKS_S, "what the function returned cannot be sent back"),
+        (makes_what_cannot_be_sent, RANKS_S, "the function's return value cannot be sent back"),
     ],
 )
 def test_a_rank_that_returns_nothing_is_told_of(function, deadline_s, words, monkeypatch):

@@ -406,5 +406,7 @@ def test_a_process_that_forks_ranks_and_stands_still_is_given_up(tmp_path):
     with Run(tmp_path / "t", 2, "--stage", 1, "--timeout", 3) as run:
         forking, ended = run.strike(signal.SIGSTOP)
     assert len(ended.lines) == 1, ended.err
-    assert ended.lines[0].startswith(f"process {forking}, which starts the ranks"), ended.err
+    assert ended.lines[0].startswith(f"process {forking}, which starts and supervises the ranks"), (
+        ended.err
+    )
     assert "was stopped for 3 s" in ended.lines[0]

@@ -273,8 +273,8 @@ def test_the_attempt_that_came_through_is_the_trace(tmp_path, trace):
     assert (done.code, done.out.replace("\n", "")) == (0, "donedone"), done
     aside = folder / "attempt-0"
     assert done.own[0] == f"zerosim: 2 ranks recorded in {folder}"
-    again = "zerosim: torchrun started the ranks again: attempt 1 is recorded here, and what "
-    assert done.own[1] == f"{again}attempt 0 recorded is in {aside}"
+    again = "zerosim: torchrun started the ranks again: attempt 1 is recorded here, and "
+    assert done.own[1] == f"{again}attempt 0 in {aside}"
     last = verify(load(folder, strict=True))
     assert (last.outcome, last.iterations) == (Outcome.AS_PREDICTED, (0, 1, 2, 3))
     assert_proved_until_it_failed(load(aside))
@@ -286,7 +286,7 @@ def assert_proved_until_it_failed(first):
     report = verify(first)
     assert report.outcome is Outcome.AS_PREDICTED
     assert report.iterations == (0, 1)
-    assert "the run ended early: what is judged is iterations 0 to 1" in " ".join(report.notes)
+    assert "the run ended early: the checks cover iterations 0 to 1" in " ".join(report.notes)
 
 
 def test_ctrl_c_in_a_second_attempt_leaves_what_both_finished_proved(tmp_path):
@@ -319,15 +319,15 @@ def test_ctrl_c_in_a_second_attempt_leaves_what_both_finished_proved(tmp_path):
             _, err = started.communicate(timeout=RANKS_S)
     assert started.returncode == 1
     assert f"zerosim: 2 ranks recorded in {folder}\n" in err
-    again = "zerosim: torchrun started the ranks again: attempt 1 is recorded here, and what "
-    assert f"{again}attempt 0 recorded is in {aside}\n" in err
+    again = "zerosim: torchrun started the ranks again: attempt 1 is recorded here, and "
+    assert f"{again}attempt 0 in {aside}\n" in err
     assert_proved_until_it_failed(load(aside))
     report = verify(load(folder))
     assert (report.outcome, report.iterations) == (Outcome.AS_PREDICTED, (0, 1))
     [matching] = [one for one in report.verdicts if one.id == "matched"]
     assert "1 cut short: " in matching.measured
     for words in (
-        "the run ended early: what is judged is iterations 0 to 1, which all ranks finished",
+        "the run ended early: the checks cover iterations 0 to 1, which all ranks finished",
         "rank 0 failed: KeyboardInterrupt",
         "rank 1 failed: KeyboardInterrupt",
     ):
@@ -414,7 +414,7 @@ def test_what_an_attempt_before_recorded_lies_beside_the_last(tmp_path, monkeypa
     assert {path.read_text() for path in aside.iterdir()} == {"first"}
     assert {path.read_text() for path in tmp_path.glob("rank-*.jsonl")} == {"second"}
     [line] = said
-    assert line.endswith(f"attempt 1 is recorded here, and what attempt 0 recorded is in {aside}")
+    assert line.endswith(f"attempt 1 is recorded here, and attempt 0 in {aside}")
     # a folder that is written over loses them too
     make_free(tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -18,8 +18,8 @@ LINE = "models/gpt.py:116 in GPT.logits"
 @pytest.mark.parametrize(
     ("fault", "wrong", "words"),
     [
-        ("hang", Wrong.STANDS_STILL, f"rank 0 called from {LINE}; it stands in {LINE}"),
-        ("skip", Wrong.LEFT_OUT, f"rank 0 called from {LINE}; it went on to the all-gather of"),
+        ("hang", Wrong.STANDS_STILL, f"rank 0 called from {LINE}; it is in {LINE}"),
+        ("skip", Wrong.LEFT_OUT, f"rank 0 called from {LINE}; it continued to the all-gather of"),
     ],
 )
 def test_who_hangs_is_named_with_call_and_line(fault, wrong, words, tmp_path):
@@ -53,5 +53,5 @@ def test_a_run_that_was_cut_off_is_never_said_to_be_right(tmp_path):
     found = diagnose(replace(trace, ranks=tuple(ranks)), ProcessStates())
     assert not found.findings
     assert "nothing is wrong" not in found.headline
-    assert "what ranks 0 and 1 recorded stops without a last row" in found.headline
-    assert "is the first that the device is not known to have done" in found.headline
+    assert "the recording of ranks 0 and 1 stops without an end row" in found.headline
+    assert "is the first call that the device may not have finished" in found.headline

@@ -226,7 +226,7 @@ def test_a_call_that_failed_is_told_although_nobody_is_at_fault(tmp_path):
     found = diagnose(broken, ProcessStates())
     assert not found.findings
     assert found.headline.startswith(
-        "nobody is found to be at fault, though the all-reduce of bucket 1 (backward, iteration 2) "
+        "no faulty rank found, though the all-reduce of bucket 1 (backward, iteration 2) "
         "of rank 1 failed after 0.0 s (Timed out waiting 1000ms); 24 calls of 2 ranks"
     )
 
@@ -253,7 +253,8 @@ def test_a_rank_that_does_not_come_hangs_when_others_have_waited(tmp_path):
     assert (found.wrong, found.ranks) == (Wrong.STANDS_STILL, (1,))
     assert "train.py:41 in step" in found.sentence
     assert "ranks 0 and 2 have waited 13 s" in found.sentence
-    assert "last common event: the all-reduce of bucket 0 (backward, iteration 2)" in found.sentence
+    common = "the all-reduce of bucket 0 (backward, iteration 2)"
+    assert f"last call made by all: {common}" in found.sentence
 
 
 def test_a_rank_whose_process_is_gone_died(tmp_path):

@@ -157,7 +157,7 @@ def test_a_trace_that_ends_early_is_told_and_compared_as_far_as_it_came(folder, 
     assert cut.incomplete.startswith("rank 1: the trace stops after")
     assert notes(sides) == (
         f"killed is incomplete: {cut.incomplete}",
-        "what all of them finished is compared: iteration 0",
+        "the comparison covers what all of them finished: iteration 0",
     )
     answer = command("compare", folder / "stage-2", short)
     assert answer.code == 0

@@ -119,7 +119,7 @@ def test_filters_are_added_up_by_what_they_leave():
         (lambda run: run.memory(tier="attic"), "tier is 'attic': expected one of"),
         (lambda run: run.time(by=("cause", "rank")), "expected 'cause' alone"),
         (lambda run: run.traffic()["size"], "column is 'size': expected one of calls"),
-        (lambda run: run.verify(against="3 apples"), "'3 apples' is no quantity"),
+        (lambda run: run.verify(against="3 apples"), "'3 apples' is not a quantity"),
         (lambda run: run.replay(at="backward dance"), "has no step 'backward dance'"),
     ],
 )

@@ -147,11 +147,11 @@ def test_what_is_said_of_a_moment_and_of_what_follows(pair):
     said = dict(zip(names(alignment), zip(alignment.titles, *(r.follows for r in alignment.runs),
                                           strict=True), strict=True))  # fmt: skip
     assert said["forward", "begins", ""] == (
-        "Forward begins", "next: nothing is sent", "next: all-gather of embedding",
+        "Forward begins", "next: no communication", "next: all-gather of embedding",
     )  # fmt: skip
     assert said["forward", "computes", "block"] == (
         "Forward: block computes", "next: its parameters stay",
-        "next: what was gathered for it is freed",
+        "next: its gathered parameters are freed",
     )  # fmt: skip
     title, one, three = said["backward", "computed", "embedding"]
     assert title == "Backward: the gradient of embedding has just been computed"
@@ -163,7 +163,7 @@ def test_what_is_said_of_a_moment_and_of_what_follows(pair):
         "next: 1/2 is used in the update, the buffer stays whole",
         "next: 1/2 is kept until the update",
     )
-    assert said["update", "gathered", "block"][2] == "next: nothing until the next forward"
+    assert said["update", "gathered", "block"][2] == "next: no communication until the next forward"
     assert said["outside", "over", ""] == (
         "The iteration is over", "next: the next iteration", "next: the next iteration",
     )  # fmt: skip
@@ -233,7 +233,7 @@ def test_different_numbers_of_ranks_are_aligned_with_a_note():
 def test_one_rank_sends_nothing():
     alignment = align([document("one", num_ranks=1), document("two", num_ranks=2)])
     said = {*alignment.runs[0].follows}
-    assert said == {"next: nothing is sent, one rank has it all", "next: the next iteration"}
+    assert said == {"next: no communication, one rank has it all", "next: the next iteration"}
 
 
 def test_other_models_share_the_units_that_have_the_same_name():
@@ -242,7 +242,7 @@ def test_other_models_share_the_units_that_have_the_same_name():
     one, more = units_of(alignment)
     assert more - one == {"head"}
     assert "block" in one & more
-    assert any("do not compute the same units" in note for note in alignment.notes)
+    assert any("compute different units" in note for note in alignment.notes)
 
 
 @pytest.mark.parametrize("count", [0, 1, 5])
@@ -279,7 +279,7 @@ def test_runs_of_another_order_share_their_phases(pair):
     alignment = align([pair[1], swapped])
     assert {moment.unit for moment in alignment.moments} == {""}
     assert {moment.phase for moment in alignment.moments} >= {Phase.FORWARD, Phase.BACKWARD}
-    assert any("in another order" in note for note in alignment.notes)
+    assert any("in a different order" in note for note in alignment.notes)
 
 
 def test_a_broken_run_stays_where_it_ends(pair):
@@ -303,7 +303,7 @@ def test_a_run_that_was_cut_short_says_so(pair):
     alignment = align([pair[0], cut])
     assert alignment.notes == (
         "incomplete: three; so the runs are shown at iterations 1, 0",
-        "three did not come to the end of the iteration",
+        "three did not reach the end of the iteration",
     )
     assert [run.title for run in alignment.runs] == ["ZeRO-1", "ZeRO-3 · incomplete"]
     assert not alignment.runs[1].came[-1]

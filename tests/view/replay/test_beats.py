@@ -71,7 +71,7 @@ def test_a_stage_3_iteration_in_words():
         "The iteration is over",
     ]
     assert whats[0].startswith(
-        "Every rank sends its shard round the ring, until all 4 have all of em"
+        "Every rank's shard travels around the ring, until all 4 ranks have all of em"
     )
     assert said("ring/stage-3", "meanwhile")[4] == "Meanwhile blocks.0 is computed, then freed."
     assert document("ring/stage-3")["beats"][4]["freed"] == ["0"]
@@ -88,7 +88,7 @@ def test_a_program_is_told_without_theory():
     assert titles[2] == "Forward · gather the parameters of hidden.0"
     assert titles[3] == "Forward · compute hidden.0, then free it"
     assert "Update · the optimizer's step" in said("profiles/ddp", "title")
-    assert "The gradients of all ranks are added up, and every rank gets the whole sum." in said(
+    assert "The gradients of all ranks are summed, and every rank gets the whole sum." in said(
         "profiles/ddp", "what"
     )
     assert "The ranks compute hidden.0." in said("profiles/ddp", "what")

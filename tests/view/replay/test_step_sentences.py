@@ -26,7 +26,7 @@ OWNED = {"owner_broadcast": "states"}
 def setting(stage, **changes) -> Setting:
     states = {one.role: one.bytes for one in bytes_a_parameter(EngineConfig())}
     fields = {"num_ranks": 4, "iteration": 7, "backend": "gloo", "states": states}
-    fields["reached"] = "rank 0 has come to: Backward begins"
+    fields["reached"] = "rank 0 has reached: Backward begins"
     options = {name: changes.pop(name) for name in OPTIONS if name in changes}
     config = None if stage is None else EngineConfig(stage=stage, nvme_path="disk", **options)
     return Setting(config=config, **fields | changes)
@@ -184,15 +184,15 @@ def test_the_reason_depends_on_stage_phase_and_purpose():
     ("op", "hop", "words"),
     [
         (Op.ALL_GATHER, 0, "hop 1 of 6: each rank sends its own part"),
-        (Op.ALL_GATHER, 5, "hop 6 of 6: each rank passes on the part that it received"),
+        (Op.ALL_GATHER, 5, "hop 6 of 6: each rank forwards the part that it received"),
         (Op.REDUCE_SCATTER, 0, "hop 1 of 6: each rank sends one shard of its gradient"),
-        (Op.REDUCE_SCATTER, 3, "hop 4 of 6: each rank passes on the partial sum"),
+        (Op.REDUCE_SCATTER, 3, "hop 4 of 6: each rank forwards the partial sum"),
         (Op.REDUCE_SCATTER, 5, "each rank has the finished sum of its own shard"),
         (Op.ALL_REDUCE, 0, "hop 1 of 6: each rank sends one shard of its gradient"),
         (Op.ALL_REDUCE, 2, "each shard's sum is finished on one rank"),
         (Op.ALL_REDUCE, 3, "hop 4 of 6: the finished sums circulate"),
-        (Op.REDUCE, 0, "a chain to the owner, hop 1 of 6: the rank behind it"),
-        (Op.REDUCE, 3, "hop 4 of 6: a rank passes on the partial sum"),
+        (Op.REDUCE, 0, "a chain to the owner, hop 1 of 6: the rank after the owner"),
+        (Op.REDUCE, 3, "hop 4 of 6: a rank forwards the partial sum"),
         (Op.REDUCE, 5, "the owner adds its own gradient"),
     ],
 )
@@ -238,12 +238,12 @@ def test_waits_say_who_waits_how_long_and_for_what():
         (0, {}, "Every rank has all the new parameters"),
         (2, {}, "Every rank has all the new parameters"),
         (3, {}, "the new values of its own shard, 1/4 of every unit"),
-        (3, OWNERS, "on the one rank that keeps all of it"),
-        (3, OWNED, "on the one rank that keeps all of it"),
+        (3, OWNERS, "on its owner rank"),
+        (3, OWNED, "on its owner rank"),
         (2, {**HOST, "delayed_update": True}, "one step behind"),
-        (2, {"is_skipped": True, "has_update": False}, "every parameter is as it was"),
-        (3, {"quantize_weights": True}, "What every rank holds now"),
-        (None, {}, "What every rank holds now"),
+        (2, {"is_skipped": True, "has_update": False}, "every parameter keeps its value"),
+        (3, {"quantize_weights": True}, "the state that every rank holds now"),
+        (None, {}, "the state that every rank holds now"),
     ],
 )
 def test_the_end_says_what_this_run_leaves_where(stage, changes, words):
@@ -256,7 +256,7 @@ def test_gradients_that_are_only_added_up_are_not_said_to_be_reduced():
     told = {
         stage: describe(begins, setting(stage, accumulate=2), num_hops=0).why for stage in range(4)
     }
-    assert "Nothing is reduced until the last micro-step" in told[0]
+    assert "The reduction waits for the last micro-step" in told[0]
     assert told[0] == told[1]
     assert "can be reduced" in told[2]
     assert told[2] == told[3]

@@ -108,7 +108,7 @@ def test_a_tour_of_stage_3():
         "Backward · reduce the gradients of head",
         "The peak of memory: 24.7 MB",
         "Update · the optimizer updates all units",
-        "What was sent, and the law",
+        "The traffic, and the law",
     ]
     num_parameters = 3_307_008
     quarter = num_parameters // 4
@@ -124,14 +124,14 @@ def test_a_tour_of_stage_3():
     assert f"Each rank sends {format_bytes(embedding * 3 // 4)} in 3 hops." in gathered
     freed = stops["Forward · embedding is freed"]
     assert freed == (
-        f"Each rank has given back {format_bytes(embedding * 3 // 4)} that were there for the "
-        "computation only."
+        f"Each rank has freed {format_bytes(embedding * 3 // 4)} that were live only for the "
+        "computation."
     )
     again = stops["Backward · gather the parameters of head"]
     assert "It is the second gather of head in this iteration." in again
     updated = stops["Update · the optimizer updates all units"]
     assert f"{format_exact(quarter)} of {format_exact(num_parameters)} parameters" in updated
-    sums = stops["What was sent, and the law"]
+    sums = stops["The traffic, and the law"]
     third = quarter * 3 * 2
     for what in ("gathers in forward", "gathers in backward", "reductions in backward"):
         assert f"{what} {psi(third, document)} Ψ" in sums
@@ -153,8 +153,8 @@ def test_a_tour_says_how_much_of_a_tiled_operator_is_there_at_once():
     one_tile = 98_688 * 2
     assert [one.title.split()[0] for one in tiled] == ["Forward", "Backward"]
     assert tiled[0].text.endswith(
-        f"Of its {format_bytes(2 * one_tile)} of parameters a rank has at most "
-        f"{format_bytes(one_tile)} at a time."
+        f"A rank has at most {format_bytes(one_tile)} of its {format_bytes(2 * one_tile)} of "
+        "parameters live at a time."
     )
     assert "at a time" not in tiled[1].text  # the next tile is there before the first is freed
 
@@ -182,7 +182,7 @@ def test_gloo_is_said_to_send_more_than_it_is_asked_to():
     asked = sum(call["trace"][0] for call in document["collectives"])
     excess = sum(call["excess"][0] for call in document["collectives"] if call["is_more"])
     assert f"Each rank has been asked to send {format_bytes(asked)}" in total
-    assert f"Gloo sent {format_bytes(excess)} ({psi(excess, document)} Ψ) more, as" in total
+    assert f"Gloo sent {format_bytes(excess)} ({psi(excess, document)} Ψ) more, because" in total
     assert "more" not in stop("ring/stage-2", "sum").text
 
 

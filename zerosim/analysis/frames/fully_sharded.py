@@ -47,6 +47,6 @@ def fully_sharded(
 
 def _require_shards(bundle: Bundle) -> None:
     if text(bundle, "comm_hook"):
-        raise NotShown(f"what the communication hook of {bundle.name} makes is not known")
+        raise NotShown(f"the result of the communication hook of {bundle.name} is unknown")
     if flag(bundle, "starts_whole", default=False):
         raise NotShown(f"{bundle.name} stays gathered from one iteration to the next")

@@ -29,9 +29,9 @@ def program_of(
     systems = next(iter(by_rank.values()))
     if any(len(by_rank[rank]) < len(of_rank) for rank, of_rank in held.items()):
         names = " and ".join(str(one.system) for one in next(iter(held.values())))
-        raise NotShown(f"what each rank holds of a unit is not shown for {names}")
+        raise NotShown(f"the shards of each rank are not shown for {names}")
     if any(one.keys() != systems.keys() for one in by_rank.values()):
-        raise NotShown("what ranks hold is shown where all of them divide the training alike")
+        raise NotShown("shards are shown only where all ranks partition the training alike")
     if along(systems, Axis.PIPELINE):
         stages = require_stages(by_rank)
         return read_stages(by_rank, stages, computations, _read)
@@ -45,7 +45,7 @@ def _read(
     part = reader_of(made.systems, "frames")
     if part is None:
         names = " and ".join(str(one) for one in made.systems)
-        raise NotShown(f"what each rank holds of a unit is not shown for {names}")
+        raise NotShown(f"the shards of each rank are not shown for {names}")
     with understood(made.systems.values()):
         found: ProgramUnits = part.read(made)
     return found
@@ -63,7 +63,7 @@ def one_program(micro_steps: Iterable[ProgramUnits]) -> ProgramUnits:
         raise NotShown(f"{name} stays gathered after backward")
     found = _until_the_last(last, others[0].division.frees_last if others else frozenset())
     if any(one != found for one in others):
-        raise NotShown("what ranks keep changes from one micro-step to the next")
+        raise NotShown("the kept shards change from one micro-step to the next")
     return found
 
 

@@ -25,7 +25,7 @@ def reduced_buckets(made: Cutting, strategy: Strategy) -> Iterator[BucketLayout]
         raise NotShown("only the loss decides which parameters have gradients")
     if text(strategy, "comm_hook"):
         hook = text(strategy, "comm_hook")
-        raise NotShown(f"what DDP's communication hook {hook} makes of gradients is not known")
+        raise NotShown(f"the result of DDP's communication hook {hook} is unknown")
     buckets = name_lists(strategy, "bucket_parameters")
     nameless = [names for names in buckets if "" in names]
     if len(nameless) > 1:

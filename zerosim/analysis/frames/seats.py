@@ -28,7 +28,7 @@ from zerosim.systems.registry import Axis, find
 from zerosim.theory.programs.options import numbers, texts
 from zerosim.theory.programs.parts import local_parameters
 
-_NOT_ALIKE = "what ranks hold is shown where all of them divide the training alike"
+_NOT_ALIKE = "shards are shown only where all ranks partition the training alike"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

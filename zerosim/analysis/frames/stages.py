@@ -65,7 +65,7 @@ def require_stages(held: Held) -> dict[int, tuple[str, ...]]:
     found = {rank: tuple(stages_of(of_rank.values()).values()) for rank, of_rank in held.items()}
     for rank, stages in found.items():
         if not stages:
-            raise NotShown(f"which of its stages rank {rank} computes is not told")
+            raise NotShown(f"the trace does not say which of its stages rank {rank} computes")
     return found
 
 

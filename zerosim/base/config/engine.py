@@ -117,7 +117,7 @@ class EngineConfig(Configuration):
     offload_optimizer: Annotated[
         Offload,
         Spec(
-            f"Stages 1 to 3: where optimizer states are kept: {_PLACES}.",
+            f"Stages 1 to 3: where to keep optimizer states: {_PLACES}.",
             panel=TIERS,
             least_stage=1,
             deepspeed=f"{_ZERO}.offload_optimizer.device",
@@ -127,7 +127,7 @@ class EngineConfig(Configuration):
     offload_param: Annotated[
         Offload,
         Spec(
-            f"Stage 3: where parameters are kept: {_PLACES}.",
+            f"Stage 3: where to keep parameters: {_PLACES}.",
             panel=TIERS,
             least_stage=3,
             deepspeed=f"{_ZERO}.offload_param.device",
@@ -159,8 +159,8 @@ class EngineConfig(Configuration):
     owner_broadcast: Annotated[
         Owners,
         Spec(
-            "Stage 3: keep each unit at one rank that broadcasts it, not a part at each: "
-            f"{', '.join(Owners)}.",
+            "Stage 3: one owner rank keeps and broadcasts each unit, instead of a shard on each "
+            f"rank: {', '.join(Owners)}.",
             panel=TIERS,
             least_stage=3,
         ),

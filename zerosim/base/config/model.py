@@ -146,7 +146,7 @@ def trained_shape(
         raise ConfigError(
             f"{where}: {shape.family} with {', '.join(beside)} is for zerosim plan and zerosim "
             "table alone: expected a GPT-2 or a Llama in all its parts (Mistral, Qwen2 and Qwen3 "
-            "are), which train here and are done dry"
+            "are), which zerosim can train and simulate"
         )
     return found
 
@@ -162,11 +162,11 @@ def taken_words(name: ModelFile, shape: Shape = _USUAL) -> str:
     if isinstance(found, LlamaConfig):
         design = "a Llama (RMSNorm, rotary positions, SwiGLU)"
     return (
-        f"{name} is done as {design}: {found.layers} layers, width {format_exact(found.width)}, "
-        f"{found.heads} heads, {found.key_heads} of keys, vocabulary "
+        f"{name} is built as {design}: {found.layers} layers, width "
+        f"{format_exact(found.width)}, {found.heads} heads, {found.key_heads} of keys, vocabulary "
         f"{format_exact(found.vocabulary)}, {format_exact(found.num_parameters)} parameters, "
         f"sequences of {format_exact(found.context)} tokens"
-        + (f"; not taken: {', '.join(left)}" if left else "")
+        + (f"; ignored: {', '.join(left)}" if left else "")
     )
 
 

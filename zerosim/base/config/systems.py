@@ -66,7 +66,7 @@ SYSTEMS = (
     Preset("zero-1", "ZeRO-1", {"stage": 1}),
     Preset("zero-2", "ZeRO-2", {"stage": 2}),
     Preset("zero-3", "ZeRO-3", {"stage": 3}),
-    Preset("checkpoints", "ZeRO-3, activations computed again", {"stage": 3, **_CHECKPOINTS}),
+    Preset("checkpoints", "ZeRO-3, activation checkpointing", {"stage": 3, **_CHECKPOINTS}),
     Preset(
         "zero-r",
         "ZeRO-1 + ZeRO-R: P_a, C_B, M_D, tensor parallel 2",

@@ -42,7 +42,7 @@ def steps(op: Op, algorithm: Algorithm, num_ranks: int) -> CollectiveSteps:
     own = _GLOO if algorithm is Algorithm.GLOO else {}
     found = own.get(op, _USUAL.get(op))
     if found is None:
-        raise ConfigError(f"how long {op} takes is not known: zerosim does not know what it sends")
+        raise ConfigError(f"the duration of {op} is unknown: zerosim has no law for its traffic")
     return found(num_ranks)
 
 

@@ -158,7 +158,7 @@ class Machine:
         if link not in self.links:
             also = "; dgx-h100 and the like do" if link is Link.NETWORK else ""
             raise ConfigError(
-                f"machine {self.name!r} does not say how fast bytes go {_WAYS[link]}{also}: choose "
+                f"machine {self.name!r} has no bandwidth for bytes {_WAYS[link]}{also}: choose "
                 "another, or write a file with that constant"
             )
         return self.links[link]

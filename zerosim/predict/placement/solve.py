@@ -30,7 +30,7 @@ def solve(network: Network, found: Durations) -> Ints:
     if solver.left:
         raise TraceError(
             f"{network.graph.trace.folder}: {solver.left:,} events would wait for each other in a "
-            "circle, so they have no times: leave overlap or serial as it is, or see zerosim graph"
+            "cycle, so they have no times: leave overlap or serial as it is, or see zerosim graph"
         )
     if max(solver.time, default=0) - min(network.time.tolist(), default=0) > LONGEST_NS:
         raise ConfigError(
@@ -72,7 +72,7 @@ class _Solver:
             end = underway.next_end()
             if self._waiting and (end is None or self._waiting[0][0] <= end):
                 now, moment = heappop(self._waiting)
-                assert self._sharing is not None, "somebody waits for a share"
+                assert self._sharing is not None, "an event waits for a share"
                 needs = self._sharing.needs[self._sharing.of[moment]]
                 underway.begin(moment, now, self._lag[moment], needs)
                 continue

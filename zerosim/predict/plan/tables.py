@@ -63,7 +63,7 @@ def model_table(name: str) -> Table:
     total = (parameters_of(shape), parameters_of(shape, active=True))
     rows.append(("together", 1, *total, together, None))
     notes = tuple(f"not counted: {left}" for left in getattr(shape, "left_out", ()))
-    title = f"{name}: what it is made of, at {format_exact(shape.context)} tokens, by theory"
+    title = f"{name}: parts of the model at {format_exact(shape.context)} tokens, by theory"
     return Table(title, (Column("part"), *map(Column, names)), tuple(rows), notes)
 
 

@@ -142,8 +142,8 @@ def _in_a_process(
         told: _Told = hearing.recv()
     except EOFError:
         raise RunError(
-            f"rank {where.rank} of the dry run ended without a word: try zerosim trace with real "
-            "ranks"
+            f"rank {where.rank} of the dry run ended without an error message: try zerosim trace "
+            "with real ranks"
         ) from None
     finally:
         child.join()
@@ -194,6 +194,6 @@ def _error_of(told: _Told, rank: int) -> ZerosimError:
     if told.exit_code == UnknownValue.exit_code:
         return UnknownValue(told.error)
     return RunError(
-        f"rank {rank} of the dry run stopped at {told.error}; if it does not in a run for real "
-        "(zerosim trace), it needs numbers that a dry run does not have"
+        f"rank {rank} of the dry run stopped at {told.error}; if a real run (zerosim trace) gets "
+        "past it, the program needs numbers that a dry run does not have"
     )

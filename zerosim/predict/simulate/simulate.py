@@ -55,9 +55,9 @@ def require_simulated(job: Job, machine: str) -> None:
         if isinstance(who, EngineConfig):
             parallel.require_divisible(run, who)
         elif why := unavailable(who, run):
-            raise ConfigError(f"{who} cannot be done dry: {why}")
+            raise ConfigError(f"{who} cannot be simulated: {why}")
     if run.resume:
-        raise ConfigError("resume is asked for of a dry run, which keeps nothing: leave it out")
+        raise ConfigError("resume has no effect in a dry run, which saves no state: leave it out")
     require_nodes(costs, run.ranks)
 
 

@@ -31,8 +31,8 @@ def in_turn(ranks: Sequence[int], folder: Path, do: Callable[[int, Letters], Non
             (folder / rank_file_name(rank)).unlink(missing_ok=True)
             if error.sender not in waiting or said.get(rank) == num_letters:
                 raise UnknownValue(
-                    f"rank {rank} waits for what rank {error.sender} does not send before it: "
-                    "a dry run does ranks one after another; try zerosim trace with real ranks"
+                    f"rank {rank} waits for a message that rank {error.sender} has not sent yet: a "
+                    "dry run executes ranks one after another; try zerosim trace with real ranks"
                 ) from None
             said[rank] = num_letters
             waiting.remove(error.sender)

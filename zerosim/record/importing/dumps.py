@@ -151,7 +151,7 @@ def read_files(paths: Sequence[Path]) -> list[Dump]:
     ranks: dict[int, Dump] = {}
     for file in files:
         if not file.is_file():
-            raise _wrong(file, "it is no file")
+            raise _wrong(file, "it is not a file")
         if file.stat().st_size > _MOST_BYTES:
             raise _wrong(file, f"it has more than {_MOST_BYTES:,} B")
         dump = read_dump(file, read_bytes(file))

@@ -54,11 +54,11 @@ _RECURRENCE = (
 )
 _NO_ROUNDS = (
     "Flight Recorder knows no step of an optimizer, and lines of code do not tell forwards from "
-    "backwards: of which iteration a call is, is not recorded"
+    "backwards: the iteration of a call is not recorded"
 )
-_NOTICED = "begin and end of a call are when PyTorch's watchdog noticed, which looks now and then"
+_NOTICED = "begin and end of a call are the times at which PyTorch's watchdog polled it"
 _GLOO = (
-    "Gloo's recorder keeps what was enqueued, in order: not when it began or ended, nor messages "
+    "Gloo's recorder keeps the order of enqueued calls, without their times and without messages "
     "between two ranks"
 )
 
@@ -185,8 +185,8 @@ def _profile(rank: _EnqueuedCalls, num_ranks: int, rounds: _Rounds | None) -> Ki
             if one.op not in _RECORDED
         ),
         counts_iterations=rounds is not None,
-        unsized="dumps say types from PyTorch 2.4 on, and one for a call",
-        apart="Gloo's dumps do not say whom a group has",
+        unsized="dumps have dtypes from PyTorch 2.4 on, one per call",
+        apart="Gloo's dumps do not list the ranks of a group",
         notes=tuple(
             _notes(
                 rank,
@@ -308,23 +308,23 @@ def _ends_of_backwards(noted: Sequence[_Noted]) -> list[int]:
 def _notes(rank: _EnqueuedCalls, num_ranks: int, rounds: str, *, is_noticed: bool) -> Iterator[str]:
     dump, entries = rank.dump, [one.entry for one in rank.noted]
     if not any(one.frames for one in entries):
-        yield "the dumps have no lines of code, as JSON never has: why a call was made is not told"
+        yield "the dumps have no lines of code, as JSON never has: the purpose of a call is unknown"
     yield rounds
     if dump.backend == "gloo":
         yield _GLOO
     if is_noticed:
         yield _NOTICED
     if not dump.groups:
-        yield f"the dumps name no ranks: by what was gathered there are {num_ranks}"
+        yield f"the dumps name no ranks: the sizes of all-gathers imply {num_ranks}"
     if rank.num_more:
         yield (
             f"rank {dump.rank}: {_calls(rank.num_more)} that other ranks' dumps do not reach left "
-            "out: `zerosim diagnose` says whether somebody did not come"
+            "out: `zerosim diagnose` says whether a rank is missing"
         )
     if is_open := [one for one in entries if one.state != "completed" and not one.is_retired]:
         yield (
             f"rank {dump.rank}: {_calls(len(is_open))} had not ended when its dump was made: "
-            "`zerosim diagnose` says who is at fault"
+            "`zerosim diagnose` names the faulty rank"
         )
 
 

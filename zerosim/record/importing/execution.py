@@ -111,7 +111,7 @@ def read_execution(path: Path, content: bytes) -> Execution:
             raise
         why = "nested too deep" if isinstance(error, RecursionError) else str(error)
         raise TraceError(
-            f"{path}: no PyTorch execution trace, or a damaged one ({why}): expected JSON with "
+            f"{path}: not a PyTorch execution trace, or a damaged one ({why}): expected JSON with "
             "nodes, as ExecutionTraceObserver writes it"
         ) from None
 

@@ -145,4 +145,4 @@ def _too_long(path: Path, most: int) -> TraceError:
 
 
 def _damaged(path: Path, error: Exception) -> TraceError:
-    return TraceError(f"{path}: damaged, it cannot be unpacked ({error}): copy it again")
+    return TraceError(f"{path}: damaged: it cannot be unpacked ({error}): copy it again")

@@ -70,12 +70,12 @@ def _as_trace(dumps: Sequence[Dump]) -> Dumps:
 def _notes(dumps: Sequence[Dump], backend: str, *, unsaid: bool) -> Iterator[str]:
     if unsaid:
         yield (
-            "the dumps say nothing of groups (Gloo's never do): each group is taken for all ranks "
-            "that have a dump"
+            "the dumps do not describe groups (Gloo's never do): each group is assumed to have all "
+            "ranks with a dump"
         )
     if backend == "gloo":
         yield (
-            "Gloo's recorder keeps the order of what was enqueued: not that a call began or ended "
+            "Gloo's recorder keeps the order of enqueued calls: not whether a call began or ended "
             "(at most that it was retired), nor messages between two ranks"
         )
     if not any(entry.frames for dump in dumps for entry in dump.entries):

@@ -21,8 +21,8 @@ from zerosim.record.importing.spans import ProfileSpan
 MARK = b'_perf"'
 """A key in each of its lines: "coll_perf" or "p2p_perf"."""
 _NOTE = (
-    "NCCL Inspector leaves out messages below a size (8,192 B unless told otherwise) and what its "
-    "buffers had no room for: what it has is not all that was called"
+    "NCCL Inspector leaves out messages below a size (8,192 B by default) and calls that overflow "
+    "its buffers: the recording is incomplete"
 )
 _LINK = "External id"
 _MOST_US = 2**52
@@ -90,7 +90,7 @@ def read_lines(path: Path, content: bytes) -> list[InspectedLine]:
             line = msgspec.json.decode(text, type=_Line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise TraceError(
-                f"{path}: line {number} is none of NCCL Inspector ({error}): expected a JSON "
+                f"{path}: line {number} is not NCCL Inspector's ({error}): expected a JSON "
                 "object a line, with header and coll_perf"
             ) from None
         found.append((path, line))

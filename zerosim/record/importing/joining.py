@@ -185,7 +185,7 @@ def _alone(execution: Execution, profiles: Sequence[KinetoProfile]) -> KinetoPro
     """
     if profiles:
         raise TraceError(
-            f"{execution.path}: an execution trace of a process that no profile was given of: give "
+            f"{execution.path}: no profile of the same process was given: give "
             "the profiler's trace of the same steps beside it, or execution traces alone"
         )
     num_ranks, notes = execution.num_ranks, tuple(_untimed(execution))
@@ -194,8 +194,8 @@ def _alone(execution: Execution, profiles: Sequence[KinetoProfile]) -> KinetoPro
     rank = execution.rank
     if num_ranks is None or rank is None or not rank < num_ranks <= MOST_RANKS:
         raise TraceError(
-            f"{execution.path}: an execution trace that does not say of which rank it is, of how "
-            "many: give the profiler's trace of the same steps beside it"
+            f"{execution.path}: this execution trace does not name its rank and the number of "
+            "ranks: give the profiler's trace of the same steps beside it"
         )
     execution = _with_groups(execution, num_ranks)
     backends = Counter(execution.backends.values())
@@ -222,4 +222,4 @@ def _alone(execution: Execution, profiles: Sequence[KinetoProfile]) -> KinetoPro
 
 def _untimed(execution: Execution) -> Iterator[str]:
     if execution.num_ranks is None:
-        yield "how many ranks there are is taken from the parts of the largest exchange"
+        yield "the number of ranks is inferred from the parts of the largest exchange"

@@ -244,7 +244,7 @@ def _decoded(path: Path, content: bytes) -> _KinetoFile:
 def _damaged(path: Path, error: BaseException) -> TraceError:
     why = "nested too deep" if isinstance(error, RecursionError) else str(error)
     return TraceError(
-        f"{path}: no trace of PyTorch's profiler, or a damaged one ({why}): expected JSON with "
+        f"{path}: not a trace of PyTorch's profiler, or a damaged one ({why}): expected JSON with "
         "traceEvents, as export_chrome_trace writes it"
     )
 
@@ -254,7 +254,7 @@ def _identity(path: Path, info: dict[str, Any] | None) -> tuple[int, int, dict[s
     rank, num_ranks = counted(info, "rank"), counted(info, "world_size")
     if rank is None or num_ranks is None or not rank < num_ranks <= MOST_RANKS:
         raise TraceError(
-            f"{path}: it does not say whose it is: expected distributedInfo with rank and "
+            f"{path}: it does not name its rank: expected distributedInfo with rank and "
             f"world_size, found {str(info)[:80]}: profile after init_process_group"
         )
     return rank, num_ranks, info

@@ -60,7 +60,7 @@ def read_nsight(path: Path, content: bytes) -> list[KinetoProfile]:
         if isinstance(error, TraceError):
             raise
         raise TraceError(
-            f"{path}: no SQLite export of Nsight Systems, or a damaged one ({error}): expected "
+            f"{path}: not an SQLite export of Nsight Systems, or a damaged one ({error}): expected "
             "what nsys export --type sqlite writes"
         ) from None
 

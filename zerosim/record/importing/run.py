@@ -88,12 +88,12 @@ def _notes(ranks: Sequence[RankRows]) -> Iterator[str]:
     profiles = [rows.profile for rows in ranks]
     yield from dict.fromkeys(note for profile in profiles for note in profile.notes)
     if not all(profile.is_timed for profile in profiles):
-        yield "calls have an order and no times: when they were made is not recorded"
+        yield "calls have an order but no times"
     hidden = Counter(span.name for profile in profiles for span in profile.hidden)
     for name, count in hidden.items():
         yield (
-            f"{name} ran {count:,} times: it moves bytes between ranks and leaves no record of how "
-            "many or among whom, so no sum has them"
+            f"{name} ran {count:,} times: it moves bytes between ranks without recording their "
+            "number or its group, so they are in no total"
         )
     calls = [call for rows in ranks for call in rows.calls if call.op is not Op.UNKNOWN]
     if unsized := sum(call.payload_bytes is None for call in calls):
@@ -103,8 +103,7 @@ def _notes(ranks: Sequence[RankRows]) -> Iterator[str]:
         )
     if apart := sum(not call.group for call in calls):
         yield (
-            f"of {apart:,} of {len(calls):,} calls it is not recorded which group made them: "
-            f"{profiles[0].apart}"
+            f"of {apart:,} of {len(calls):,} calls the group is not recorded: {profiles[0].apart}"
         )
     timed = [
         call
@@ -114,7 +113,7 @@ def _notes(ranks: Sequence[RankRows]) -> Iterator[str]:
         if call.op is not Op.UNKNOWN
     ]
     if untimed := sum(call.carried is None for call in timed):
-        yield f"of {untimed:,} of {len(calls):,} calls it is not recorded when they were under way"
+        yield f"of {untimed:,} of {len(calls):,} calls the time is not recorded"
     used = {id(call.carried) for call in calls}
     if lone := sum(id(one) not in used for profile in profiles for one in profile.kernels):
         belong = f"{lone:,} NCCL kernel{'s belong' if lone > 1 else ' belongs'}"

@@ -262,7 +262,7 @@ def _buckets(strategy: Strategy, trainable: Sequence[Parameter]) -> list[tuple[i
     if not all(dtypes) and len(common) > 1:
         raise ConfigError(
             f"DDP of {strategy.name!r} has parameters in {', '.join(sorted(common))}, and does not "
-            "say which bucket holds which"
+            "say which bucket holds which parameter"
         )
     usual = next(iter(common), "float32")
     return [

@@ -201,7 +201,7 @@ def explain(config: object, model: Model | None = None, *, ranks: int = 2) -> Ex
     given = check(read_document(config))
     if model is None and given[f"{ZERO}.stage"] == 3:
         raise ConfigError(
-            "stage 3 keeps small parameters and fetches ahead, so what it sends depends on the "
+            "stage 3 keeps small parameters and fetches ahead, so its traffic depends on the "
             "model: give that, too, as in explain(config, model)"
         )
     found = Explanation(

@@ -39,14 +39,14 @@ def read(made: Cutting) -> ProgramUnits:
         return _of_stage_0(made)
     offloads = ("offload_optimizer", "offload_param")
     if any(strategy.options.get(name, "none") != "none" for name in offloads):
-        raise NotShown("what DeepSpeed keeps beside its devices is not shown")
+        raise NotShown("DeepSpeed's states off the device are not shown")
     trained = sum(one.elements for one in parameters_of(strategy) if one.trainable)
     if trained > number(strategy, "reduce_bucket_size"):
-        raise NotShown("which gradients DeepSpeed reduces in which bucket is not told")
+        raise NotShown("the trace does not assign gradients to DeepSpeed's buckets")
     if stage == 3:
         return _of_parameters(made)
     if text(strategy, "optimizer") == "BF16_Optimizer":
-        raise NotShown(f"what {text(strategy, 'optimizer')} keeps is not shown")
+        raise NotShown(f"the states of {text(strategy, 'optimizer')} are not shown")
     cuts: list[ParameterInUnit] = []
     padded: dict[str, int] = {}
     parts_of: dict[str, list[str]] = {}
@@ -102,9 +102,11 @@ def _of_parameters(made: Cutting) -> ProgramUnits:
     all_persist = persistent >= {one.name for one in parameters}
     keeps = any(number(strategy, key, 1) for key in ("prefetch_bucket_size", "max_reuse_distance"))
     if text(strategy, "trace") != "complete" or (keeps and not all_persist):
-        raise NotShown("what DeepSpeed's stage 3 fetches ahead and keeps for a time is not shown")
+        raise NotShown("parameters that DeepSpeed's stage 3 prefetches and keeps are not shown")
     if number(strategy, "partition_count") != made.num_ranks:
-        raise NotShown("that DeepSpeed's stage 3 divides parameters among all ranks is not told")
+        raise NotShown(
+            "the trace does not say that DeepSpeed's stage 3 partitions parameters across all ranks"
+        )
     padded = {one.name: -(-one.elements // made.num_ranks) * made.num_ranks for one in parameters}
     bundle_of = {one.name: bundle.name for bundle in strategy.bundles for one in bundle.parameters}
     cuts = made.cut(parameters)
@@ -147,8 +149,8 @@ def _of_stage_0(made: Cutting) -> ProgramUnits:
     parameters = parameters_in(strategy.bundles)
     trained = [one.name for one in parameters if one.trainable]
     if text(strategy, "optimizer").endswith("_Optimizer"):
-        raise NotShown(f"what {text(strategy, 'optimizer')} keeps is not shown")
+        raise NotShown(f"the states of {text(strategy, 'optimizer')} are not shown")
     if sum(one.elements for one in parameters if one.trainable) > _MOST_AT_ONCE:
-        raise NotShown("which gradients DeepSpeed reduces in which call is not told")
+        raise NotShown("the trace does not assign gradients to DeepSpeed's calls")
     units = made.units(made.cut(parameters), {})
     return made.program(units, [made.bucket("", trained)], EVERYTHING)

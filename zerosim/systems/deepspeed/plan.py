@@ -203,8 +203,8 @@ def _require_plan(strategy: Strategy) -> None:
         # MiCS is off at -1
         if (value := strategy.options.get(option)) and value != -1:
             raise UnplannedError(
-                f"DeepSpeed of {strategy.name!r} {words}: there is no plan for {option}, so what "
-                "it sends is shown as it is"
+                f"DeepSpeed of {strategy.name!r} {words}: there is no plan for {option}, so its "
+                "traffic is shown without a check"
             )
 
 
@@ -345,8 +345,8 @@ def _fetcher(
     recorded = next((one for one in nearest if texts(one, "module_order")), None)
     if recorded is None:
         raise ConfigError(
-            f"DeepSpeed of {strategy.name!r} has not told in which order its modules compute: what "
-            "stage 3 gathers is not known; trace two micro-steps or more"
+            f"DeepSpeed of {strategy.name!r} did not record the order of its modules, so the "
+            "gathers of stage 3 are unknown; trace two micro-steps or more"
         )
     cut = frozenset(numbers(recorded, "cut_short"))
     places, within = numbers(recorded, "recomputed"), name_lists(recorded, "recomputed_within")

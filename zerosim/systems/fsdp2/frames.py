@@ -38,7 +38,10 @@ def read(made: Cutting) -> ProgramUnits:
     for bundle in strategy.bundles:
         dims = numbers(bundle, "shard_dims")
         if len(dims) != len(bundle.parameters):
-            raise NotShown(f"along which dim the parameters of {bundle.name} are cut is not told")
+            raise NotShown(
+                f"the trace does not say along which dim the parameters of "
+                f"{bundle.name} are sharded"
+            )
         local = local_parameters(bundle.parameters, tensor)
         for one, part, dim in zip(bundle.parameters, local, dims, strict=True):
             count = len(seat.columns) if part != one else 1

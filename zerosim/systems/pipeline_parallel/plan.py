@@ -95,8 +95,8 @@ def order_of_one_stage(strategy: Strategy, rank: int) -> list[Phase]:
     schedule = text(strategy, "schedule")
     if schedule not in ("GPipe", "1F1B") or rank_of.count(rank) != 1:
         raise ConfigError(
-            f"in which order rank {rank} computes under schedule {schedule!r} is not known, so "
-            "what FSDP gathers is not: expected GPipe or 1F1B, with one stage a rank"
+            f"the order in which rank {rank} computes under schedule {schedule!r} is unknown, so "
+            "FSDP's gathers are, too: expected GPipe or 1F1B, with one stage a rank"
         )
     # 1F1B fills the pipeline, then alternates one backward and one forward
     ahead = count if schedule == "GPipe" else min(count, len(rank_of) - rank_of.index(rank))

@@ -47,7 +47,7 @@ def _undivided(strategy: Strategy) -> Iterator[Parameter]:
         NotShown: an older trace does not have their number.
     """
     if "undivided" not in strategy.options:
-        raise NotShown("how many parameters tensor parallel leaves whole is not told")
+        raise NotShown("the trace does not say how many parameters tensor parallelism leaves whole")
     for option, trains in (("undivided", True), ("undivided_frozen", False)):
         for dtype, elements in number_map(strategy, option).items():
             yield Parameter(name=_UNDIVIDED, shape=(elements,), dtype=dtype, trainable=trains)

@@ -30,7 +30,9 @@ def read(made: Cutting) -> ProgramUnits:
     if flag(strategy, "bucket_view", default=False) or flag(
         strategy, "overlap_with_ddp", default=False
     ):
-        raise NotShown("which parameters ZeroRedundancyOptimizer sends in one call is not told")
+        raise NotShown(
+            "the trace does not say which parameters ZeroRedundancyOptimizer sends in one call"
+        )
     every = parameters_in(strategy.bundles)
     sent = [made.unit_of[one.name] for one in every if one.name in made.unit_of]
     division = replace(

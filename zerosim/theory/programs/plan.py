@@ -50,7 +50,7 @@ def element_bytes_of(dtype: str) -> int:
         return 1
     if dtype not in _ELEMENT_BYTES:
         raise ConfigError(
-            f"how many bytes an element of dtype {dtype!r} has is not known: expected one of "
+            f"the size of an element of dtype {dtype!r} is unknown: expected one of "
             f"{', '.join(_ELEMENT_BYTES)}"
         )
     return _ELEMENT_BYTES[dtype]
@@ -255,7 +255,7 @@ class Plan:
 
     def in_words(self, moved: Fraction, link: Link | None) -> str:
         """The movements of this plan; over a link, if a claim is about one."""
-        assert link is None, "of this plan nothing is claimed by link"
+        assert link is None, "this plan makes no claims by link"
         key = "claims.called" if self.is_likeness else "claims.planned"
         return said(key, bytes=format_exact_bytes(moved))
 

@@ -134,7 +134,7 @@ def plan_step(
         if system is None:
             raise UnplannedError(
                 f"the trace says that {own!r} divides the training, and no package here knows that "
-                "system (entry points of zerosim.systems), so what it sends is shown as it is"
+                "system (entry points of zerosim.systems), so its traffic is shown without a check"
             )
         asked = StrategyStep(
             steps=tuple(_local(one, tensor) for one in steps),

@@ -45,7 +45,7 @@ def fail_safe(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S,
             raise
         except Exception as error:  # noqa: BLE001 - the program continues after any error
             self.trouble = f"{type(error).__name__}: {first_line(error)}"
-            say(f"what follows is not labelled ({self.trouble})")
+            say(f"events from here on are not labelled ({self.trouble})")
             return None
 
     return call  # type: ignore[return-value]

@@ -49,7 +49,7 @@ def init_distributed(  # noqa: PLR0913, PLR0917 - DeepSpeed's arguments
         return
     is_said = rank >= 0 and world_size >= 1
     if not is_said and not was_launched():
-        raise ConfigError("no launcher said how many ranks there are: start this with torchrun")
+        raise ConfigError("no launcher set the number of ranks: start this with torchrun")
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", str(distributed_port))
     backend = dist_backend or ("nccl" if torch.cuda.is_available() else "gloo")

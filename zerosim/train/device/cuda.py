@@ -40,7 +40,7 @@ def _limited_card(limit_bytes: int, device: torch.device) -> Iterator[None]:
         allocated_bytes = torch.cuda.memory_allocated(device)
         reserved_bytes = torch.cuda.memory_reserved(device)
         raise OutOfMemory(
-            f"the device has no room: {format_bytes(allocated_bytes)} is in use and "
+            f"out of device memory: {format_bytes(allocated_bytes)} is in use and "
             f"{format_bytes(reserved_bytes)} reserved of {format_bytes(limit_bytes)} "
             f"({first_line(error)}); try a higher --stage, --offload-optimizer cpu, "
             "--checkpoint-activations or a larger --device-bytes"

@@ -42,10 +42,10 @@ def out_of_memory(
         room += f", the largest piece {format_bytes(largest_free_bytes)}"
     most = [f"{role} {format_bytes(size)}" for role, size in by_role.most_common(3) if size]
     return OutOfMemory(
-        f"the device has no room: {what}{whom} asked for {format_bytes(num_bytes)} in {where}; "
+        f"out of device memory: {what}{whom} asked for {format_bytes(num_bytes)} in {where}; "
         f"{format_bytes(used_bytes)} of {format_bytes(limit_bytes)} is in use "
-        f"({', '.join(most) or 'nothing'}), {room}; "
-        f"try {_advice(labels.description().config, is_scattered=is_scattered)}"
+        f"({', '.join(most) or 'nothing'}), {room}; try "
+        f"{_advice(labels.description().config, is_scattered=is_scattered)}"
     )
 
 

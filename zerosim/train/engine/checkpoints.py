@@ -168,7 +168,7 @@ class _BlockForward:
         if number != len(self._places):
             raise ConfigError(
                 f"unit {self._unit} saved {len(self._places)} tensors for backward, and {number} "
-                "when it was computed again: with checkpoint_activations a block must do the same "
+                "when it was recomputed: with checkpoint_activations a block must do the same "
                 "each time"
             )
         labels.recomputed()

@@ -140,8 +140,8 @@ class _InPlace:
     def restore(self) -> torch.Tensor:
         if self._tensor._version != self._version:  # noqa: SLF001
             raise ConfigError(
-                f"what unit {self._unit} was given has been changed in place since, so it cannot "
-                "be computed again: with checkpoint_activations leave a block's input as it is"
+                f"an input of unit {self._unit} was changed in place, so the unit cannot be "
+                "recomputed: with checkpoint_activations leave a block's input as it is"
             )
         return self._tensor.detach().requires_grad_(self._requires_grad)
 

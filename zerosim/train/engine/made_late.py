@@ -46,7 +46,7 @@ def require_makeable(model: nn.Module) -> None:
             if tensor in seen:
                 raise ConfigError(
                     f"{name} shares a parameter with {seen[tensor]} and is on the meta device: "
-                    "which of the two draws it is not known; make the model on its device"
+                    "it is ambiguous which of the two initializes it; make the model on its device"
                 )
             seen[tensor] = name
 

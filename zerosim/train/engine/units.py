@@ -162,7 +162,7 @@ def _matching(model: nn.Module, patterns: Sequence[str]) -> Iterator[tuple[str, 
         if isinstance(module, NEVER_CALLED):
             raise ConfigError(
                 f"unit {name} is a {type(module).__name__}, which never computes itself: give "
-                f"{name}.* for what it holds"
+                f"{name}.* for its children"
             )
         for other, _ in chosen:
             if name.startswith(f"{other}."):

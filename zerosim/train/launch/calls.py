@@ -123,7 +123,7 @@ def _call(request: bytes) -> RankResult:
         return RankResult(value=pickle.dumps(value))
     except Exception as error:  # noqa: BLE001 - pickle raises any exception
         return RankResult(
-            problem=f"what the function returned cannot be sent back ({error}): expected numbers, "
+            problem=f"the function's return value cannot be sent back ({error}): expected numbers, "
             f"texts, tensors and the like\n",
             time_s=time.time(),
         )

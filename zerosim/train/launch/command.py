@@ -157,7 +157,7 @@ def hanging(folder: Path, silences: dict[int, Silence], now_s: float) -> str:
         return ""
     return (
         f"zerosim: no rank has written a row for {_PATIENCE_S:g} s while a call was under way: "
-        f"zerosim diagnose {folder} says who is at fault; the program is left alone\n"
+        f"zerosim diagnose {folder} names the faulty rank; the program runs on\n"
     )
 
 
@@ -176,7 +176,7 @@ def start_command(
         return subprocess.Popen(list(command), env=environment, **how)  # noqa: S603
     except OSError as error:
         raise EnvironmentFault(
-            f"cannot start {command[0]}: {error.strerror}; name what runs it, as in -- bash "
+            f"cannot start {command[0]}: {error.strerror}; name its interpreter, as in -- bash "
             f"{command[0]}"
         ) from None
 

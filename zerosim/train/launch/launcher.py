@@ -75,7 +75,7 @@ def _run(job: Job, server: ForkServer, rendezvous: dict[str, str]) -> dict[int, 
     except Exception as error:
         raise RunError(
             f"the ranks could not be watched any more and were ended: {type(error).__name__}: "
-            f"{first_line(error)}; what they recorded is kept"
+            f"{first_line(error)}; their traces are kept"
         ) from error
 
 
@@ -112,7 +112,7 @@ def require_able(job: Job) -> None:
     if job.run.model.is_large:
         raise ConfigError(
             f"model is {job.run.model}, of {num_parameters_of(job.run.model):,} parameters: "
-            "expected one that this machine can train; zerosim simulate does it dry"
+            "expected one that this machine can train; try zerosim simulate"
         )
     for who, _ in job.engines:
         if isinstance(who, EngineConfig):

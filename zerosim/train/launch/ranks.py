@@ -89,9 +89,9 @@ def _watch(
             went_on = now
         elif now - went_on >= timeouts.stopped_s:
             raise RunError(
-                f"process {server.pid}, which starts the ranks and hears how they end, "
-                f"was stopped for {timeouts.stopped_s:g} s (SIGSTOP): all were ended; what the "
-                f"ranks recorded is kept"
+                f"process {server.pid}, which starts and supervises the ranks, was "
+                f"stopped for {timeouts.stopped_s:g} s (SIGSTOP): all were ended; the ranks' "
+                "traces are kept"
             )
         if server.is_ready and deadline == math.inf:
             deadline = now + timeouts.deadline_s

@@ -103,7 +103,7 @@ class JoinedRanks:
         except RuntimeError as error:
             if not _is_late(error):
                 raise
-            raise CollectiveError(f"the other ranks did not come: {first_line(error)}") from error
+            raise CollectiveError(f"the other ranks did not arrive: {first_line(error)}") from error
 
 
 def joined() -> JoinedRanks:

@@ -145,8 +145,8 @@ def _say_what_is_open() -> None:
     found = beyond_loopback([os.getpid()], int(port) if port.isdigit() else 0)
     if found:
         sys.stderr.write(
-            f"note: other machines can reach this run at {', '.join(map(str, found))}, and are "
-            f"believed whatever they say: use a network that you trust (docs/security.md)\n"
+            f"note: other machines can reach this run at {', '.join(map(str, found))}, without "
+            "authentication: use a network that you trust (docs/security.md)\n"
         )
         sys.stderr.flush()
 

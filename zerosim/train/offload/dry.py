@@ -33,7 +33,7 @@ class DryDisk:
         """
         buffer = self.try_buffer(num_bytes)
         if buffer is None:
-            raise RuntimeError("every buffer is taken, and nobody is left who would return one")
+            raise RuntimeError("every buffer is taken, and no rank is left to return one")
         return buffer
 
     def try_buffer(self, num_bytes: int) -> Buffer | None:

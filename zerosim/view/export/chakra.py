@@ -111,8 +111,8 @@ def _require_whole(part: EventGraph) -> None:
     events = [event for call in calls if (event := part.event_of(call)) is not None]
     if unknown := [event for event in events if event.operator or not event.group]:
         raise TraceError(
-            f"{part.trace.folder}: of {len(unknown):,} of {len(events):,} calls it is not recorded "
-            "how much they send, or among whom, and a simulator needs it: import execution traces "
+            f"{part.trace.folder}: of {len(unknown):,} of {len(events):,} calls the size or the "
+            "group is not recorded, and a simulator needs both: import execution traces "
             "as well, or profile with record_shapes=True"
         )
 
@@ -193,8 +193,8 @@ def _described(
         return (SEND if event.op is Op.SEND else RECEIVE), settings
     if not event.group:
         raise TraceError(
-            f"in which group event {event.id} of rank {event.rank} was called is not recorded, and "
-            "Chakra has no such collective: give another --iteration, or record the run again"
+            f"the group of event {event.id} of rank {event.rank} is not recorded, and Chakra has "
+            "no such collective: give another --iteration, or record the run again"
         )
     ranks = groups[event.group].ranks
     if event.op in COLLECTIVES:

@@ -146,13 +146,13 @@ def num_parameters(trace: Trace, given: object = None) -> int:
         return sizes.pop()
     if not sizes:
         raise ConfigError(
-            f"the trace does not say how many parameters {PSI} is: expected psi=model, before it "
-            f"is wrapped, or psi= their number"
+            f"the trace does not give the number of parameters {PSI}: expected psi=model, before "
+            "it is wrapped, or psi= their number"
         )
     said = {name: size for (_, name), size in found.items()}
     words = ", ".join(f"{name} says {format_exact(size)}" for name, size in said.items())
     raise ConfigError(
-        f"it is not clear how many parameters {PSI} is: {words}: expected psi=model, before it is "
+        f"the number of parameters {PSI} is ambiguous: {words}: expected psi=model, before it is "
         f"wrapped, or psi= their number"
     )
 
@@ -238,5 +238,5 @@ def wire_sent_bytes(chosen: Selection, rank: RankTrace, iteration: int) -> int:
     """
     table = wire(replace(chosen, ranks=(rank,), iterations=(iteration,)), "rank", "")
     for problem in table.notes:
-        raise ConfigError(f"{problem}; ledger='trace' counts what was asked for")
+        raise ConfigError(f"{problem}; ledger='trace' counts the requested bytes")
     return table.sent_bytes or 0

@@ -54,7 +54,7 @@ def measurable(trace: Trace) -> tuple[int, ...]:
         why = f": {reason}" if (reason := why_early(trace)) else ""
         raise TraceError(
             f"{trace.folder}: no iteration is complete on all {trace.manifest.num_ranks} ranks: "
-            f"nothing to compare{why}; zerosim show {trace.folder} prints what was recorded"
+            f"nothing to compare{why}; zerosim show {trace.folder} prints the recording"
         )
     return complete
 

@@ -27,7 +27,7 @@ def predict(trace: Trace, changes: Changes) -> tuple[Trace, Straggler | None]:
     """
     if changes == Changes():
         raise ConfigError(
-            "nothing is said to change: give one of bandwidth, latency, compute, batch, bus, disk, "
+            "no change was given: give one of bandwidth, latency, compute, batch, bus, disk, "
             "no-straggler, overlap, serial, slow, jitter"
         )
     costs = Changed(changes)

@@ -94,6 +94,6 @@ def parse_tolerance(given: object) -> Fraction:
 
 def _what_is_expected(given: object) -> str:
     return (
-        f"{given!r} is no quantity: expected a multiple of the number of parameters such as "
+        f"{given!r} is not a quantity: expected a multiple of the number of parameters such as "
         f"'2Psi', '2Psi (N-1)/N' or '4Psi + 12Psi/N', or bytes such as 4096 or '12 MB'"
     )

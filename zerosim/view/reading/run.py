@@ -301,8 +301,8 @@ class Run:
         """
         if self.source is Source.IMPORTED:
             raise TraceError(
-                f"{self.folder}: computations and waits of an imported run are not recorded, so "
-                "what would follow from a change is not known: record it with zerosim trace"
+                f"{self.folder}: an imported run has no computations and waits, so the effect of a "
+                "change is unknown: record it with zerosim trace"
             )
         trace, straggler = predict(self.trace, changes)
         run = Run(trace)
@@ -310,8 +310,8 @@ class Run:
         for one in (before, after):
             if one.path is None:
                 raise TraceError(
-                    f"{self.folder}: its calls wait for each other in a circle, so nothing of it "
-                    "can be predicted: see zerosim graph"
+                    f"{self.folder}: its calls wait for each other in a cycle, so it cannot be "
+                    "predicted: see zerosim graph"
                 )
         prediction = Prediction(changes=changes, before=before, after=after, straggler=straggler)
         return prediction, run

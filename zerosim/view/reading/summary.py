@@ -69,7 +69,7 @@ def _system(trace: Trace) -> str:
     if isinstance(stage, int):
         return STAGE_NAMES[stage]
     systems = dict.fromkeys(one.system for one in trace.ranks[0].strategies)
-    return ", ".join(systems) or "a program that does not say how it divides its training"
+    return ", ".join(systems) or "a program of unknown parallelism"
 
 
 def _lines(trace: Trace) -> Iterator[tuple[str, str]]:
@@ -118,7 +118,7 @@ def _evidence(trace: Trace) -> tuple[dict[str, list[str]], list[str]]:
     unknown = []
     if not messages and calls:
         known["traced"].pop()
-        known["computed"].append("what native calls send")
+        known["computed"].append("traffic of native calls")
     witnesses: tuple[tuple[str, str, Callable[[RankTrace], object]], ...] = (
         ("traced", "memory by role", lambda rank: rank.memory_samples),
         ("traced", "computation by unit", lambda rank: _has(rank, Kind.COMPUTE)),

@@ -20,8 +20,8 @@ _PARTS = (
     "other_ns",
     "hidden_ns",
 )
-_NO_WAITS = "what the program waited for was not recorded"
-_NO_TIMES = "when calls were made was not recorded"
+_NO_WAITS = "the waits of the program were not recorded"
+_NO_TIMES = "the times of calls were not recorded"
 _DEADLOCK = "the collectives wait for each other in a cycle"
 
 

@@ -46,11 +46,8 @@ _COPY_KEYS: dict[str, Callable[[int, Link, Event], Cell]] = {
 }
 _WIRE_KEYS = ("rank", "iteration", "micro_step", "phase", "peer")
 _AS_CALLED = ("calls", "payload_bytes", "volume_elements", "volume_bytes")
-_BY_CALL_ONLY = (
-    "the kernel counts calls that run beside each other together: run.wire() says by phase what it "
-    "counted"
-)
-_MESSAGES_UNKNOWN = "which messages of a backend's own calls leave a node is not in the trace"
+_BY_CALL_ONLY = "the kernel counts concurrent calls together: run.wire() has its counts by phase"
+_MESSAGES_UNKNOWN = "the trace does not say which messages of a backend's own calls leave a node"
 
 
 def keys_of(by: object, known: Iterable[str]) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ class Verification:
             for one in self.report.causes
         ]
         columns = (Column("cause"), Column("bytes", Evidence.PREDICTED), *_LAST)
-        return Table("From the law to what was found, first rank", columns, tuple(rows))
+        return Table("From the law to the measurement, first rank", columns, tuple(rows))
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values: the output of the command with --json."""

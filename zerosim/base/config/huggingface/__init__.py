@@ -50,7 +50,7 @@ def read_architecture(name: str) -> Architecture:
             raise ConfigError(f"{path}: expected a configuration of at most 1 MiB")
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text"
+        reason = getattr(error, "strerror", None) or "it is not text"
         raise ConfigError(
             f"{path}: cannot be read: {reason}; expected a Hugging Face config.json, or its folder"
         ) from None
@@ -67,7 +67,7 @@ def values_of(text: str, where: str = FILE) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ConfigError(
-            f"{where}: cannot be read: it is no JSON ({error}); expected a Hugging Face "
+            f"{where}: cannot be read: it is not JSON ({error}); expected a Hugging Face "
             "config.json, or its folder"
         ) from None
 

@@ -99,8 +99,8 @@ class Key:
         if self.auto:
             return self.default
         raise ConfigError(
-            f'{self.path} is "auto": that is a blank for Hugging Face\'s Trainer, and nobody has '
-            f"filled it in; expected {self.kind}"
+            f'{self.path} is "auto": Hugging Face\'s Trainer would fill it in, and '
+            f"has not; expected {self.kind}"
         )
 
     def _asks_for_nothing(self, value: Any) -> bool:

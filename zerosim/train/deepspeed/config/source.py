@@ -54,7 +54,7 @@ def _read_file(path: Path) -> dict[str, Any]:
     name = str(path) if str(path).isprintable() else shown(str(path))
     try:
         if not path.is_file():
-            why = "is no file" if path.exists() else "is not there"
+            why = "is not a file" if path.exists() else "does not exist"
             raise ConfigError(f"{name} {why}: expected a configuration in JSON")
         if (size := path.stat().st_size) > _LARGEST_BYTES:
             raise ConfigError(
@@ -113,7 +113,7 @@ def _plain_section(section: Mapping[Any, Any], depth: int = 1) -> dict[str, Any]
     found = {}
     for key, value in section.items():
         if not isinstance(key, str):
-            raise ConfigError(f"the key {shown(key)} is no text: expected a name of DeepSpeed's")
+            raise ConfigError(f"the key {shown(key)} is not text: expected a key of DeepSpeed")
         found[key] = _plain(value, key, depth)
     return found
 

@@ -50,7 +50,7 @@ OFFLOAD = (
     _of(OPTIMIZER, "ratio", _NUMBER, _IGNORED, "zerosim offloads all of the states.", default=1.0,
         least=0, most=1),
     _of(OPTIMIZER, "super_offload", _FLAG, _IGNORED,
-        "zerosim waits for all gradients before it updates: what is trained is the same.",
+        "zerosim waits for all gradients before it updates: the weights are the same.",
         default=False),
     _of(OPTIMIZER, "cpuadam_cores_perc", _NUMBER, _IGNORED,
         "PyTorch's threads compute Adam: set OMP_NUM_THREADS.", default=0.8, least=0, most=1),
@@ -91,7 +91,7 @@ PLUS_PLUS = (
         "DeepSpeed's groups are of some 8000, and it quantizes the secondary copy too, which "
         "zerosim keeps as it is.", default=False, auto=True),
     Key(f"{ZERO}.zero_quantized_nontrainable_weights", _FLAG, _REFUSED,
-        "zerosim quantizes what travels, not what is kept", default=False),
+        "zerosim quantizes messages, not stored parameters", default=False),
     Key(f"{ZERO}.zero_quantized_gradients", _FLAG, _HONOURED,
         "Stage 3: gradients are reduced as int4 by an all-to-all within and one between nodes. "
         "DeepSpeed's nodes have as many ranks as devices; zerosim's are those of the launcher. "
@@ -103,8 +103,8 @@ ACTIVATIONS = (
     Key(CHECKPOINTS, _SECTION, _HONOURED,
         "See its keys. In DeepSpeed they are for what a model computes through "
         "deepspeed.checkpointing, once that is configured with the file. zerosim's engine does it "
-        "to the model: it keeps the inputs of blocks and computes the rest again. What a model "
-        "gives to torch.utils.checkpoint itself is left to it."),
+        "to the model: it keeps the inputs of blocks and recomputes the rest. The model's own "
+        "calls of torch.utils.checkpoint stay as they are."),
     _of(CHECKPOINTS, "partition_activations", _FLAG, _HONOURED,
         "Keep only the inputs of blocks, each divided among the ranks of a tensor parallel group "
         "and gathered before it is needed.", default=False),
