@@ -33,7 +33,8 @@ from zerosim.dashboards.pages.planned import Shown, shown_of
 from zerosim.dashboards.texts import SITE
 from zerosim.predict.placement import known_machines
 from zerosim.predict.plan import LayoutSearch, ask, make_plan, parse_tokens
-from zerosim.predict.plan.search import Fixed, narrowed, require_possible
+from zerosim.predict.plan.layouts import Fixed
+from zerosim.predict.plan.search import narrowed, require_possible
 from zerosim.theory.saved import Recompute
 
 __all__ = ["PATH", "SCRIPT", "TITLE", "USUAL", "PlanView", "command_at", "typed", "view"]

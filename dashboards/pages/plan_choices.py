@@ -22,7 +22,7 @@ from zerosim.base.quantities import format_exact
 from zerosim.dashboards.texts import SITE
 from zerosim.predict.placement import known_machines
 from zerosim.predict.placement.machine import load_machine
-from zerosim.predict.plan.search import Fixed, Variant
+from zerosim.predict.plan.layouts import Fixed, Variant
 from zerosim.theory.saved import Recompute
 
 PATH = "/plan"

@@ -23,8 +23,9 @@ from zerosim.dashboards.pages.plan_said import (
 )
 from zerosim.dashboards.texts import SITE
 from zerosim.predict.plan import LayoutSearch, PredictedLayout, notes_on, predict
+from zerosim.predict.plan.layout_names import kind_of, words_of
+from zerosim.predict.plan.layouts import Variant, variant_of
 from zerosim.predict.plan.notes import basis_of
-from zerosim.predict.plan.search import Variant, kind_of, variant_of, words_of
 from zerosim.predict.plan.strong_scaling import scaled
 from zerosim.predict.plan.tables import (
     grid_table,

@@ -9,6 +9,7 @@ from zerosim.base.config import RunConfig
 from zerosim.base.config.shapes import GPTConfig, shape_of
 from zerosim.lessons.facts.memory import MemoryFacts
 from zerosim.schema.memory import Role
+from zerosim.theory.operators import Computing
 from zerosim.theory.saved import (
     KeptActivations,
     Recompute,
@@ -17,7 +18,7 @@ from zerosim.theory.saved import (
     formula,
     kept_in_block,
 )
-from zerosim.theory.transformer import Computing, LayerCut
+from zerosim.theory.transformer import LayerCut
 
 THEIRS = KeptActivations(has_scores=True, has_dropout=True)
 """As in the paper's transformer: with scores of all pairs of tokens, and with dropout."""

@@ -13,8 +13,9 @@ from zerosim.base.config.huggingface import architecture, essential
 from zerosim.base.config.model import trained_shape
 from zerosim.base.config.shapes import LlamaConfig, parameters_of, shape_of
 from zerosim.base.errors import ConfigError
+from zerosim.theory.operators import Computing, model_flops
 from zerosim.theory.saved import KeptActivations, Recompute, block_bytes
-from zerosim.theory.transformer import BLOCK, Computing, LayerCut, model_flops, pieces
+from zerosim.theory.transformer import BLOCK, LayerCut, pieces
 
 MODELS = json.loads(Path(__file__).with_name("huggingface.json").read_text(encoding="utf-8"))
 

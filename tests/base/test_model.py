@@ -12,7 +12,8 @@ from zerosim.base.config.model import called, model_named, sized, trained_shape
 from zerosim.base.config.shapes import SHAPES, GPTConfig, LlamaConfig
 from zerosim.base.errors import ConfigError
 from zerosim.theory.layout import Layout
-from zerosim.theory.transformer import BLOCK, Computing, pieces
+from zerosim.theory.operators import Computing
+from zerosim.theory.transformer import BLOCK, pieces
 
 MODELS = json.loads(Path(__file__).with_name("huggingface.json").read_text(encoding="utf-8"))
 TRAINED = {

@@ -10,7 +10,8 @@ from tests.cli.command import assert_one_line, command
 from zerosim.base.config import EngineConfig
 from zerosim.predict.placement.machine import load_machine
 from zerosim.predict.plan import ask, make_plan, notes_on, parse_tokens
-from zerosim.predict.plan.search import KINDS, Fixed, Variant, layouts
+from zerosim.predict.plan.layout_names import KINDS
+from zerosim.predict.plan.layouts import Fixed, Variant, layouts
 from zerosim.predict.plan.strong_scaling import scaled
 from zerosim.predict.plan.written import deepspeed_config, simulate_command, torch_calls
 from zerosim.theory.saved import Recompute

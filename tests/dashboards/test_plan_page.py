@@ -32,7 +32,7 @@ from zerosim.dashboards.pages.plan_compared import MINUS
 from zerosim.dashboards.workbench import Workbench
 from zerosim.predict.placement import known_machines
 from zerosim.predict.plan import ask, make_plan
-from zerosim.predict.plan.search import Fixed
+from zerosim.predict.plan.layouts import Fixed
 from zerosim.record import load
 from zerosim.schema.manifest import Source
 from zerosim.theory.saved import Recompute

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from zerosim.base.config.shapes import GPTConfig, shape_of
+from zerosim.theory.operators import Computing
 from zerosim.theory.saved import (
     KeptActivations,
     Recompute,
@@ -13,7 +14,7 @@ from zerosim.theory.saved import (
     in_flight,
     kept_in_block,
 )
-from zerosim.theory.transformer import BLOCK, Computing, LayerCut, pieces, units_of
+from zerosim.theory.transformer import BLOCK, LayerCut, pieces, units_of
 
 GIB = 2**30
 PAPER = {

@@ -34,7 +34,8 @@ from zerosim.predict.plan import (
     make_plan,
     parse_tokens,
 )
-from zerosim.predict.plan.search import Variant, name_of
+from zerosim.predict.plan.layout_names import name_of
+from zerosim.predict.plan.layouts import Variant
 from zerosim.predict.plan.training import (
     CHECKPOINT_S,
     GPU_MTBF_HOURS,

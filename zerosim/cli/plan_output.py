@@ -12,8 +12,8 @@ from rich.text import Text
 from zerosim.base.quantities import format_amount, format_bytes, format_exact
 from zerosim.cli.console import make_console, make_table, print_table
 from zerosim.predict.plan import LayoutSearch, PlanQuestion, PredictedLayout, notes_on
+from zerosim.predict.plan.layout_names import name_of, words_of
 from zerosim.predict.plan.notes import basis_of
-from zerosim.predict.plan.search import name_of, words_of
 from zerosim.predict.plan.strong_scaling import scaled
 from zerosim.predict.plan.tables import layouts_table, memory_table, times_table, title_of
 from zerosim.predict.plan.training import (

@@ -31,7 +31,7 @@ from zerosim.schema.strategies import Strategy
 GROUP = "zerosim.systems"
 """The group of entry points."""
 _OWN = (
-    *("ddp", "fsdp2", "fsdp1", "zero_redundancy", "deepspeed", "tensor_parallel"),
+    *("ddp", "fsdp2", "fsdp1", "zero_redundancy_optimizer", "deepspeed", "tensor_parallel"),
     "pipeline_parallel",
 )
 """In the order of search in a program: wrappers before what they wrap."""

@@ -25,6 +25,7 @@ from zerosim.base.tiers import Tier
 from zerosim.schema.memory import MODEL_STATES, Role
 from zerosim.theory.layout import FIRST, LAST, Layout, few_blocks
 from zerosim.theory.model_states import FP32_BYTES, ModelStates
+from zerosim.theory.operators import Computing
 from zerosim.theory.partition import shard_elements
 from zerosim.theory.residency import NUM_BUFFERS, most_gathered_bytes, secondary_bytes, whole_bytes
 from zerosim.theory.saved import (
@@ -39,16 +40,7 @@ from zerosim.theory.saved import (
     loss_elements,
     statistics_bytes,
 )
-from zerosim.theory.transformer import (
-    BLOCK,
-    BLOCKS,
-    EMBEDDING,
-    HEAD,
-    ROOT,
-    AlikeUnits,
-    Computing,
-    LayerCut,
-)
+from zerosim.theory.transformer import BLOCK, BLOCKS, EMBEDDING, HEAD, ROOT, AlikeUnits, LayerCut
 from zerosim.theory.wording import said
 from zerosim.theory.workload import Workload
 from zerosim.theory.zero_states import zero_states

@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 from zerosim.base.config import CollectivesKind, EngineConfig
 from zerosim.base.config.shapes import Transformer
 from zerosim.base.errors import ConfigError
+from zerosim.theory.operators import Computing
 from zerosim.theory.partition import UnitSize
 from zerosim.theory.saved import ALL, KeptActivations, Recompute
 from zerosim.theory.transformer import (
@@ -25,7 +26,6 @@ from zerosim.theory.transformer import (
     ROOT,
     WHOLE,
     AlikeUnits,
-    Computing,
     LayerCut,
     pieces,
 )

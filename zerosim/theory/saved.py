@@ -22,7 +22,8 @@ from functools import lru_cache
 
 from zerosim.base.config.blocks import BlockShape
 from zerosim.base.config.shapes import Transformer
-from zerosim.theory.transformer import BLOCK, Computing, kinds_of
+from zerosim.theory.operators import Computing
+from zerosim.theory.transformer import BLOCK, kinds_of
 
 _FP32 = 4
 _USUAL = 4

@@ -28,15 +28,8 @@ from zerosim.verify import headline
 from zerosim.verify.activations import activation_verdicts
 from zerosim.verify.attribution import RankStep
 from zerosim.verify.bubbles import bubble_verdicts
-from zerosim.verify.claims import (
-    Checked,
-    attributed_verdict,
-    claim_verdicts,
-    disk_verdicts,
-    planned_verdict,
-    what_is_unrecorded,
-    wire_verdict,
-)
+from zerosim.verify.checks import attributed_verdict, disk_verdicts, planned_verdict, wire_verdict
+from zerosim.verify.claims import Checked, claim_verdicts, what_is_unrecorded
 from zerosim.verify.interfaces import interface_rows
 from zerosim.verify.laws import causes_to_wire, laws_of, overhead_of
 from zerosim.verify.link_verdicts import Rows, between_nodes_verdict, interface_verdict

@@ -19,8 +19,9 @@ from zerosim.predict.simulate import simulate_job
 from zerosim.schema.memory import MODEL_STATES, Role
 from zerosim.theory.footprint import footprints
 from zerosim.theory.layout import Layout
+from zerosim.theory.operators import Computing
 from zerosim.theory.saved import KeptActivations, Recompute
-from zerosim.theory.transformer import BLOCK, EMBEDDING, HEAD, Computing, LayerCut
+from zerosim.theory.transformer import BLOCK, EMBEDDING, HEAD, LayerCut
 from zerosim.train.launch.job import Job
 from zerosim.view.reading import load
 

@@ -16,9 +16,9 @@ from zerosim.base.errors import ConfigError
 from zerosim.base.language import Language, speaking
 from zerosim.predict.placement.machine import load_machine
 from zerosim.predict.plan import ask
+from zerosim.predict.plan.layouts import layouts
 from zerosim.predict.plan.prices import Prices
 from zerosim.predict.plan.schedule import TimeCategory, step_times
-from zerosim.predict.plan.search import layouts
 from zerosim.schema.events import Op
 from zerosim.theory.footprint import footprints, peak
 from zerosim.theory.layout import FIRST, LAST, MIDDLE, Layout, native

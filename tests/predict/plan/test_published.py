@@ -33,7 +33,7 @@ from zerosim.predict.placement.modelled import computation_ns
 from zerosim.predict.plan.prices import Prices
 from zerosim.predict.plan.schedule import step_times
 from zerosim.theory.layout import Layout
-from zerosim.theory.transformer import Operator
+from zerosim.theory.operators import Operator
 
 DOCS = Path(__file__).parents[3] / "docs"
 NEAR = 0.02

@@ -6,7 +6,7 @@ import pytest
 
 from zerosim.base.errors import ConfigError
 from zerosim.predict.plan import ask, make_plan
-from zerosim.predict.plan.search import Fixed
+from zerosim.predict.plan.layouts import Fixed
 from zerosim.predict.plan.training import (
     Failures,
     Training,

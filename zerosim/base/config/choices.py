@@ -90,7 +90,7 @@ class Implementation(StrEnum):
         return one
 
     DDP = "ddp", "DDP", "ddp.run.ddp", AlikeRanks.ALL
-    DDP_ZERO = "ddp-zero", "DDP + ZeroRedundancyOptimizer", "zero_redundancy.run.ddp_zero"
+    DDP_ZERO = "ddp-zero", "DDP + ZeroRedundancyOptimizer", "zero_redundancy_optimizer.run.ddp_zero"
     FSDP2 = "fsdp2", "FSDP2", "fsdp2.run.fsdp2", AlikeRanks.ROWS
     FSDP2_KEPT = "fsdp2-kept", "FSDP2, kept after forward", "fsdp2.run.fsdp2_kept", AlikeRanks.ROWS
     FSDP2_BF16 = "fsdp2-bf16", "FSDP2, bf16", "fsdp2.run.fsdp2_bf16", AlikeRanks.ROWS

@@ -13,11 +13,13 @@
 Everything here is predicted.
 """
 
+from zerosim.predict.plan.layout_names import name_of
+from zerosim.predict.plan.layouts import FREE, Fixed
 from zerosim.predict.plan.notes import notes_on
 from zerosim.predict.plan.predict import PredictedLayout, predict
 from zerosim.predict.plan.prices import Beliefs, Prices
 from zerosim.predict.plan.question import PlanQuestion, ask, parse_tokens
-from zerosim.predict.plan.search import FREE, Fixed, LayoutSearch, make_plan, name_of
+from zerosim.predict.plan.search import LayoutSearch, make_plan
 
 __all__ = [
     "FREE",

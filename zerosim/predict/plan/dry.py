@@ -14,8 +14,8 @@ from zerosim.predict.plan.predict import PredictedLayout
 from zerosim.schema.memory import Role
 from zerosim.theory.footprint import LOG_PROBABILITIES, MADE_AGAIN, Footprint, footprints
 from zerosim.theory.layout import Layout
+from zerosim.theory.operators import Computing
 from zerosim.theory.saved import Recompute
-from zerosim.theory.transformer import Computing
 
 _FP32, _COPY, _INT64 = 4, 2, 8
 _NORM = 6

@@ -9,7 +9,8 @@ from zerosim.base.tiers import Link
 from zerosim.predict.placement.machine import Machine
 from zerosim.predict.plan.predict import PredictedLayout
 from zerosim.predict.plan.wording import WORDS
-from zerosim.theory.transformer import BLOCK, Operator
+from zerosim.theory.operators import Operator
+from zerosim.theory.transformer import BLOCK
 
 
 def notes_on(predicted: PredictedLayout) -> tuple[str, ...]:

@@ -11,8 +11,9 @@ from zerosim.predict.plan.question import PlanQuestion
 from zerosim.predict.plan.schedule import TimeCategory, Times, step_times
 from zerosim.theory.footprint import Footprint, peak
 from zerosim.theory.layout import Layout
+from zerosim.theory.operators import model_flops
 from zerosim.theory.saved import Recompute
-from zerosim.theory.transformer import BLOCK, model_flops
+from zerosim.theory.transformer import BLOCK
 
 _NS = 1e9
 _DAY_S = 86_400

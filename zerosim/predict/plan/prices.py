@@ -23,20 +23,17 @@ from zerosim.predict.placement.nccl import RanksOnNodes
 from zerosim.schema.events import Algorithm, Op, Phase, Purpose
 from zerosim.theory.layout import Layout
 from zerosim.theory.movement import Movement
-from zerosim.theory.partition import shard_elements
-from zerosim.theory.saved import Recompute
-from zerosim.theory.transformer import (
-    BLOCKS,
-    EMBEDDING,
-    HEAD,
+from zerosim.theory.operators import (
     Computing,
     Operator,
     again_by_operators,
-    kinds_of,
     loss_operators,
     quantized_operators,
     update_operators,
 )
+from zerosim.theory.partition import shard_elements
+from zerosim.theory.saved import Recompute
+from zerosim.theory.transformer import BLOCKS, EMBEDDING, HEAD, kinds_of
 from zerosim.theory.workload import Workload
 from zerosim.theory.zero import SUMS_A_PASS, planned
 

@@ -21,8 +21,9 @@ from zerosim.predict.plan.prices import Prices
 from zerosim.predict.plan.published import flops, gpt, published_table, step_s, with_network
 from zerosim.theory import law, law_bytes
 from zerosim.theory.layout import Layout
+from zerosim.theory.operators import Computing
 from zerosim.theory.saved import KeptActivations, Recompute, block_bytes
-from zerosim.theory.transformer import BLOCK, Computing, LayerCut
+from zerosim.theory.transformer import BLOCK, LayerCut
 
 _CONTEXT = 2048
 

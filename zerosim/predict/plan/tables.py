@@ -8,13 +8,14 @@ from zerosim.base.config.shapes import parameters_of, shape_of
 from zerosim.base.language import term
 from zerosim.base.quantities import format_exact
 from zerosim.base.tables import Cell, Column, Evidence, Table
+from zerosim.predict.plan.layout_names import name_of, words_of
 from zerosim.predict.plan.predict import PredictedLayout
 from zerosim.predict.plan.schedule import TimeCategory
-from zerosim.predict.plan.search import name_of, words_of
 from zerosim.predict.plan.strong_scaling import Point
 from zerosim.predict.plan.wording import WORDS
+from zerosim.theory.operators import Computing
 from zerosim.theory.saved import ALL, block_bytes
-from zerosim.theory.transformer import Computing, kinds_of, pieces
+from zerosim.theory.transformer import kinds_of, pieces
 
 _PREDICTED = Evidence.PREDICTED
 

@@ -21,12 +21,13 @@ from zerosim.base.config.blocks import Architecture
 from zerosim.base.config.shapes import Transformer
 from zerosim.base.errors import ConfigError
 from zerosim.base.quantities import format_exact
+from zerosim.predict.plan.layouts import FREE, Fixed
 from zerosim.predict.plan.predict import PredictedLayout
 from zerosim.predict.plan.question import MOST_GPUS, PlanQuestion
-from zerosim.predict.plan.search import FREE, Fixed, LayoutSearch, make_plan
+from zerosim.predict.plan.search import LayoutSearch, make_plan
 from zerosim.theory.footprint import peak
 from zerosim.theory.layout import Layout
-from zerosim.theory.transformer import model_flops
+from zerosim.theory.operators import model_flops
 
 _HOUR_S, _DAY_S = 3600, 86_400
 GPU_MTBF_HOURS = 50_700.0

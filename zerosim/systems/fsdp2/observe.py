@@ -10,29 +10,36 @@ import weakref
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from operator import attrgetter
 from types import FrameType
 from typing import Any
 
-import torch.distributed as dist
 from torch import nn
 
 from zerosim.schema.events import Purpose
 from zerosim.schema.memory import NOT_REDUCED_YET, Role
-from zerosim.schema.strategies import Bundle, Parameter, Strategy
+from zerosim.schema.strategies import Bundle, Strategy
 from zerosim.systems.fsdp2 import NAME
+from zerosim.systems.fsdp2.groups import (
+    GroupUse,
+    bundle_of,
+    divides_anything,
+    groups_of,
+    is_trainable,
+    mesh_ranks,
+    num_forwards,
+    reached_modules,
+    switches_of,
+    written_as,
+)
 from zerosim.trace.autolabel.observer import (
     GivenGradients,
     Observer,
     Shard,
     Written,
-    dtype_name,
     named_parameters,
     options_of,
     ranks_in_use,
-    ranks_of,
     undivided,
-    written,
 )
 from zerosim.trace.autolabel.optimizers import Optimizers
 from zerosim.trace.autolabel.rules import Rule, find_frame
@@ -49,16 +56,6 @@ from zerosim.trace.looking import Content
 _FILE = "/fsdp/_fully_shard/_fsdp_param_group.py"
 _ASKED = "/fsdp/_fully_shard/_fully_shard.py"
 _MODULE = "torch.distributed.fsdp._fully_shard._fully_shard"
-
-_SWITCHES = {
-    "reshards_after_forward": "_reshard_after_forward",
-    "reshards_after_backward": "reshard_after_backward",
-    "reduces": "reduce_grads",
-    "all_reduces": "all_reduce_grads",
-}
-"""Switches of a group, by their names in a strategy and in FSDP2."""
-
-_positions = attrgetter(*_SWITCHES.values())
 
 
 class FullyShard(Observer):
@@ -79,7 +76,7 @@ class FullyShard(Observer):
         self._whole: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
         self._num_forwards: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._before: dict[Any, Written] = {}
-        self._use = self._settled = _Use()
+        self._use = self._settled = GroupUse()
         self.rules = (
             Rule(_FILE, "FSDPParamGroup.unshard", Purpose.GATHER_PARAMETERS, self._unit),
             Rule(_FILE, "FSDPParamGroup.post_backward", Purpose.REDUCE_GRADIENTS, self._unit),
@@ -111,7 +108,7 @@ class FullyShard(Observer):
     def micro_step_begins(self) -> None:
         """Determine which groups all models have kept gathered so far."""
         self.is_prepared = False
-        self._use = _Use()
+        self._use = GroupUse()
         self._num_forwards.clear()
         for model in list(self._models.values()):
             self._see(model)
@@ -123,13 +120,13 @@ class FullyShard(Observer):
             if not self.is_prepared:
                 self._see(model)
             for group in model.alive():
-                self._num_forwards[group] = _num_forwards(group)
+                self._num_forwards[group] = num_forwards(group)
 
     def backward_begins(self) -> None:
         """Determine which groups forward has used, and the existing gradients."""
         self._look_at_forward()
         self._before = {
-            one: _written(one)
+            one: written_as(one)
             for model in list(self._models.values())
             for group in model.alive()
             for one in group.fsdp_params
@@ -139,7 +136,7 @@ class FullyShard(Observer):
         if not self._use.is_seen and not self._units.is_piped:
             self._use.is_seen = True
             counts = self._num_forwards.items()
-            self._use.unused.update(one for one, count in counts if _num_forwards(one) <= count)
+            self._use.unused.update(one for one, count in counts if num_forwards(one) <= count)
 
     def backward_over(self, gone_back: Callable[[nn.Module], bool]) -> None:
         """Determine which parameters of reducing groups got no gradient."""
@@ -147,8 +144,8 @@ class FullyShard(Observer):
             if gone_back(thing):
                 model.see_gradients(self._units.optimizers)
             groups = [one for one in model.alive() if one.reduce_grads and one.all_reduce_grads]
-            trained = [(g, one) for g in groups for one in g.fsdp_params if _is_trained(one)]
-            none = [(g, one) for g, one in trained if self._before.get(one) == _written(one)]
+            trained = [(g, one) for g in groups for one in g.fsdp_params if is_trainable(one)]
+            none = [(g, one) for g, one in trained if self._before.get(one) == written_as(one)]
             if gone_back(thing) and len(none) < len(trained):  # else an optimizer took each at once
                 for group in groups:
                     self._use.without[group] = [one for of, one in none if of is group]
@@ -214,11 +211,11 @@ class FullyShard(Observer):
         """Each model as it is now."""
         for thing, model, groups in self._ready():
             names = named_parameters(thing)
-            reached, fed = _reached(thing)
-            ranks = {rank for group in groups for rank in _mesh_ranks(group)}
+            reached, fed = reached_modules(thing)
+            ranks = {rank for group in groups for rank in mesh_ranks(group)}
             passes = self._units.passes(thing)
             bundles = tuple(
-                _bundle(
+                bundle_of(
                     group,
                     self._name(group),
                     names,
@@ -237,7 +234,7 @@ class FullyShard(Observer):
                 bundles=bundles,
                 options={
                     "label": model.label,
-                    "replicates": not any(_divides(group) for group in groups),
+                    "replicates": not any(divides_anything(group) for group in groups),
                     **options_of(passes),
                     "returns": self._units.returns(thing),
                     **undivided(thing, own, self._units.optimizers),
@@ -256,7 +253,7 @@ class FullyShard(Observer):
         trainable = tuple([one.sharded_param.requires_grad for one in group.fsdp_params])
         without = tuple(map(id, self._settled.without.get(group, ())))
         is_unused = group in self._settled.unused
-        return (_positions(group), self._whole.get(group, False), trainable, is_unused, without)
+        return (switches_of(group), self._whole.get(group, False), trainable, is_unused, without)
 
     def _unit(self, frame: FrameType) -> str:
         """The wrapped module of the parameter group of this frame's method."""
@@ -286,7 +283,7 @@ class _GroupedModel:
             ((place, number), one.sharded_param)
             for place, group in enumerate(self.alive())
             for number, one in enumerate(group.fsdp_params)
-            if _is_trained(one)
+            if is_trainable(one)
         ]
         self.given.see(
             ((place, one.grad) for place, one in trained),
@@ -294,154 +291,9 @@ class _GroupedModel:
         )
 
 
-@dataclass(slots=True)
-class _Use:
-    """The use of all models in a micro-step.
-
-    Attributes:
-        unused: groups whose modules did not compute.
-        without: for reducing groups, the parameters without a gradient.
-        is_seen: whether `unused` is known.
-    """
-
-    unused: weakref.WeakSet[Any] = field(default_factory=weakref.WeakSet)
-    without: weakref.WeakKeyDictionary[Any, list[Any]] = field(
-        default_factory=weakref.WeakKeyDictionary
-    )
-    is_seen: bool = False
-
-
 def _place_name(bundles: Sequence[Bundle], place: tuple[int, int]) -> str:
     """The parameter at a place among the bundles."""
     return bundles[place[0]].parameters[place[1]].name
-
-
-def _written(parameter: Any) -> Written:
-    return written(parameter.sharded_param.grad)
-
-
-def _is_trained(parameter: Any) -> bool:
-    return bool(parameter.sharded_param.requires_grad)
-
-
-def _num_forwards(group: Any) -> int:
-    """Those that no backward has reached; -1 if this version does not tell."""
-    found = getattr(group, "_post_forward_indices", None)
-    return -1 if found is None else len(found)
-
-
-def groups_of(module: Any) -> list[Any]:
-    """A module's parameter groups; none if it is not wrapped, several with newer PyTorch."""
-    if not hasattr(module, "_get_fsdp_state"):
-        return []
-    state = module._get_fsdp_state()
-    several = getattr(state, "_fsdp_param_groups", None)
-    one = getattr(state, "_fsdp_param_group", None)
-    return list(several) if several else [one] if one is not None else []
-
-
-def _switches(group: Any) -> dict[str, object]:
-    return {name: bool(value) for name, value in zip(_SWITCHES, _positions(group), strict=True)}
-
-
-def _reached(model: nn.Module) -> tuple[set[nn.Module], set[nn.Module]]:
-    """The modules whose output has a gradient, because a trained module is in them or precedes
-    them; and those whose input has one, too.
-    """
-    is_trained, names, fed = False, set[str](), set[str]()
-    seen: set[str] = set()
-    for name, parameter in model.named_parameters():
-        parts = name.split(".")[:-1]
-        prefixes = {".".join(parts[:depth]) for depth in range(len(parts) + 1)}
-        fed |= (prefixes - seen) if is_trained else set()
-        seen |= prefixes
-        is_trained |= parameter.requires_grad
-        if is_trained:
-            names |= prefixes
-    modules = dict(model.named_modules())
-    return (
-        {module for name, module in modules.items() if name in names},
-        {module for name, module in modules.items() if name in fed},
-    )
-
-
-def _bundle(
-    group: Any,
-    name: str,
-    names: dict[int, str],
-    *,
-    is_whole: bool,
-    is_reached: bool,
-    is_fed: bool,
-    use: _Use,
-) -> Bundle:
-    first = group.fsdp_params[0]
-    # from PyTorch 2.15 on, each parameter has one of its own
-    policy = getattr(group, "mp_policy", None) or first.mp_policy
-    orig = first.sharded_param.dtype
-    parameter_dtype = policy.param_dtype or orig
-    mesh, after = group.mesh_info, group.post_forward_mesh_info
-    options: dict[str, object] = {
-        "shard_ranks": list(_shard_ranks(mesh)),
-        "replicate_ranks": list(_replicate_ranks(mesh)),
-        "parameter_dtype": dtype_name(parameter_dtype),
-        "reduce_dtype": dtype_name(policy.reduce_dtype or parameter_dtype),
-        "shard_dims": [_shard_dim(one) for one in group.fsdp_params],
-        "starts_whole": is_whole,
-        "is_reached": is_reached,
-        "is_fed": is_fed,
-        "is_used": group not in use.unused,
-        "without_gradient": [_name_of(one, names) for one in use.without.get(group, ())],
-        **_switches(group),
-    }
-    if after is not None and after is not mesh:
-        options["reshard_ranks"] = list(_shard_ranks(after))
-    return Bundle(
-        name=name,
-        parameters=tuple(
-            Parameter(
-                name=_name_of(one, names),
-                shape=tuple(one.sharded_param.shape),
-                dtype=dtype_name(one.sharded_param.dtype),
-                trainable=one.sharded_param.requires_grad,
-            )
-            for one in group.fsdp_params
-        ),
-        options=options,
-    )
-
-
-def _divides(group: Any) -> bool:
-    return hasattr(group.mesh_info, "shard_process_group")
-
-
-def _name_of(parameter: Any, names: dict[int, str]) -> str:
-    """A parameter's name in the model, which has the whole one or its shard."""
-    for one in (parameter.sharded_param, getattr(parameter, "_unsharded_param", None)):
-        if id(one) in names:
-            return names[id(one)]
-    return clean(parameter._param_fqn or "")
-
-
-def _shard_dim(parameter: Any) -> int:
-    dim: int = parameter.fsdp_placement.dim
-    return dim
-
-
-def _shard_ranks(mesh: Any) -> tuple[int, ...]:
-    """Parameters under `replicate` are not sharded: this rank has all of them."""
-    group = getattr(mesh, "shard_process_group", None)
-    return (dist.get_rank(),) if group is None else ranks_of(group)
-
-
-def _replicate_ranks(mesh: Any) -> tuple[int, ...]:
-    group = getattr(mesh, "replicate_process_group", None)
-    return () if group is None else ranks_of(group)
-
-
-def _mesh_ranks(group: Any) -> set[int]:
-    """All ranks of the mesh: for a hybrid one more than this rank's shards and replicas."""
-    return set(group.mesh_info.mesh.mesh.flatten().tolist())
 
 
 def observer(units: Units) -> Observer:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from zerosim.base.quantities import PSI
 from zerosim.schema.events import Op, Phase, Purpose
 from zerosim.schema.strategies import Bundle, Strategy
-from zerosim.systems.zero_redundancy import NAME
+from zerosim.systems.zero_redundancy_optimizer import NAME
 from zerosim.theory.causes import Cause, Deviation, Law
 from zerosim.theory.laws import SOURCES
 from zerosim.theory.movement import Movement

@@ -9,7 +9,7 @@ from typing import Any
 
 from zerosim.schema.events import Phase, Purpose
 from zerosim.schema.strategies import Bundle, Strategy
-from zerosim.systems.zero_redundancy import NAME
+from zerosim.systems.zero_redundancy_optimizer import NAME
 from zerosim.trace.autolabel.observer import Observer, parameters_of, ranks_of
 from zerosim.trace.autolabel.rules import Rule
 from zerosim.trace.autolabel.units import Units, unique

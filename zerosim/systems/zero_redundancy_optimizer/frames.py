@@ -8,7 +8,7 @@ from zerosim.analysis.frames.cuts import Cutting, NotShown, ProgramUnits, in_tur
 from zerosim.analysis.frames.reduced import EVERYTHING, reduced_buckets
 from zerosim.analysis.frames.seats import require_seats_of_all
 from zerosim.systems.ddp import NAME as DDP
-from zerosim.systems.zero_redundancy import NAME
+from zerosim.systems.zero_redundancy_optimizer import NAME
 from zerosim.theory.programs.options import flag, number, parameters_of
 
 BESIDE = (frozenset({DDP}),)

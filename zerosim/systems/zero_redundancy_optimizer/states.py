@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from zerosim.systems.ddp import NAME as DDP
 from zerosim.systems.ddp import states as replicated
-from zerosim.systems.zero_redundancy import NAME
+from zerosim.systems.zero_redundancy_optimizer import NAME
 from zerosim.theory.programs.divided import Divided, ToldStates, whole
 from zerosim.theory.programs.options import number, parameters_of, text
 from zerosim.theory.programs.states import AskedStates, KeptParts
