@@ -264,8 +264,6 @@ units = st.builds(
     trainable=st.booleans(),
     slots=_tuples(slots),
 )
-segments = st.builds(Segment, unit=texts, start=counts, stop=counts)
-buckets = st.builds(BucketLayout, name=texts, segments=_tuples(segments))
 json_values = st.recursive(
     st.none() | st.booleans() | counts | st.floats(allow_nan=False, allow_infinity=False) | texts,
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(texts, inner, max_size=2),
@@ -275,6 +273,15 @@ json_values = st.recursive(
 
 def manifests(num_ranks: st.SearchStrategy[int]) -> st.SearchStrategy[Manifest]:
     """Manifests of the current schema."""
+    return _tuples(units).flatmap(lambda made: _manifests(num_ranks, made))
+
+
+def _manifests(
+    num_ranks: st.SearchStrategy[int], made: tuple[UnitLayout, ...]
+) -> st.SearchStrategy[Manifest]:
+    names = st.sampled_from([unit.name for unit in made]) if made else st.nothing()
+    segments = st.builds(Segment, unit=names, start=counts, stop=counts)
+    buckets = st.builds(BucketLayout, name=texts, segments=_tuples(segments))
     return st.builds(
         Manifest,
         schema=st.just(SCHEMA_VERSION),
@@ -286,7 +293,7 @@ def manifests(num_ranks: st.SearchStrategy[int]) -> st.SearchStrategy[Manifest]:
         versions=st.dictionaries(texts, texts, max_size=2),
         config=st.dictionaries(texts, json_values, max_size=2),
         run=st.dictionaries(texts, json_values, max_size=2),
-        units=_tuples(units),
+        units=st.just(made),
         buckets=_tuples(buckets),
         source=st.sampled_from(Source),
         notes=_tuples(texts),

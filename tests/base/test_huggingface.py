@@ -154,7 +154,7 @@ def test_a_folder_and_a_file_are_read(tmp_path):
     path.write_text(json.dumps(MODELS["openai-community/gpt2"]["config"]), encoding="utf-8")
     assert shape_of(str(tmp_path)) == shape_of(str(path))
     path.write_text("{", encoding="utf-8")
-    with pytest.raises(ConfigError, match="it is no JSON"):
+    with pytest.raises(ConfigError, match="it is not JSON"):
         shape_of(str(path))
     with pytest.raises(ConfigError, match="cannot be read: No such file"):
         shape_of(str(tmp_path / "nothing.json"))

@@ -30,6 +30,7 @@ TRAINED = {
     "openai-community/gpt2": GPTConfig,
     "openai-community/gpt2-xl": GPTConfig,
     "ibm-granite/granite-3.0-8b-base": LlamaConfig,
+    "THUDM/glm-4-9b-hf": LlamaConfig,
 }
 """Those whose parts are all parts of a model of this package."""
 REFUSED = {

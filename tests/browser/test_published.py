@@ -174,4 +174,4 @@ def test_a_folder_that_holds_something_else_is_left_alone(tmp_path, monkeypatch)
     assert command("export", "--site", tmp_path / "new").code == 2
     assert command("export", "--site", tmp_path / "new", "--overwrite").code == 0
     assert (tmp_path / "new" / "index.html").read_text() == "new"
-    assert "by itself" in command("export", tmp_path, "--site", tmp_path / "b").err
+    assert "exported alone" in command("export", tmp_path, "--site", tmp_path / "b").err

@@ -9,7 +9,7 @@ def test_it_ends_in_one_sentence_and_a_bar_for_each():
     said = command("compare", "--brief", *stages)
     assert said.code == 0
     sentence, _, *bars = said.out.splitlines()
-    assert sentence.startswith("Against data parallel, ZeRO-3 sends 1.500 times as much")
+    assert sentence.startswith("Compared with data parallel, ZeRO-3 sends 1.500 times as much")
     assert [line.count("█") for line in bars] == [40, 21, 17, 16]
     assert [line.rpartition("MB")[2].split() for line in bars] == [
         ["1.500", "Ψ"], ["1.500", "Ψ"], ["1.500", "Ψ"], ["2.250", "Ψ"],

@@ -71,7 +71,7 @@ def test_verify_is_brief_where_all_is_as_predicted(folder):
 
 def test_ranks_that_sent_the_same_share_a_column(folder):
     header = next(line for line in command("verify", folder).out.splitlines() if "purpose" in line)
-    assert header.split()[-3:] == ["wire,", "all", "ranks"]
+    assert header.split()[-3:] == ["wire,", "each", "rank"]
 
 
 def test_verify_shows_what_was_received(folder):

@@ -21,7 +21,7 @@ def test_each_part_is_a_sheet_from_its_heading_on():
         assert html.count("<h1>") == 1
         assert "<table>" in html
         assert "href" not in html
-    rows = re.findall(r"^\| (?!---|puzzle|what)", text, re.MULTILINE)
+    rows = re.findall(r"^\| (?!---|puzzle|points)", text, re.MULTILINE)
     assert sum(html.count("<tr>") - 1 for html in made.values()) == len(rows)
 
 

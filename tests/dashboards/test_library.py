@@ -160,8 +160,8 @@ def test_what_is_outside_is_never_read(tmp_path):
     problems = {entry.name: entry.problem for entry in library.entries()}
     assert list(problems) == ["file", "good", "half", "pipe"]
     assert problems["good"] == ""
-    assert "leads out" in problems["file"]
-    assert "leads out" in problems["half"]
+    assert "is a link out" in problems["file"]
+    assert "is a link out" in problems["half"]
     assert "not a file" in problems["pipe"]
 
 

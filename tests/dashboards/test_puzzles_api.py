@@ -113,7 +113,7 @@ def test_a_program_runs_for_this_machine_alone(desk):
     assert 'id="check"' not in page
     assert "only on the machine that serves" in page
     refused = desk.client.post(CHECK, json={"program": ""}, **ELSEWHERE)
-    assert (refused.status_code, refused.json["error"][:12]) == (403, "Programs are")
+    assert (refused.status_code, refused.json["error"][:12]) == (403, "Programs run")
     assert 'id="check"' in desk.client.get(f"/puzzles/{NAME}").text
 
 

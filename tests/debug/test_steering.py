@@ -67,10 +67,10 @@ def test_the_first_that_acts_steers_and_others_watch(controller):
     steering.act(steering.key, "one", "over")
     state = steering.state(steering.key, "two")
     assert (state["steers"], state["others_steer"]) == (False, True)
-    with pytest.raises(NotAllowedError, match="another page steers"):
+    with pytest.raises(NotAllowedError, match="another page controls the run"):
         steering.act(steering.key, "two", "over")
     going(controller)
-    with pytest.raises(ConfigError, match="going already"):
+    with pytest.raises(ConfigError, match="running already"):
         controller.run()
     controller.may_end.set()
     assert settled(steering, "one")["lines"] == ["went over"]
@@ -90,7 +90,7 @@ def test_who_watches_may_ask_and_not_say_where_ranks_stop(controller):
     assert steering.state(steering.key, "two")["stops"] == {"1": 'phase == "backward"'}
     assert steering.act(steering.key, "two", "print rank").said == []  # of no ranks
     for refused in ("break rank=1", "delete 1", "watch replicas", "check sum", "only 1 over"):
-        with pytest.raises(NotAllowedError, match="another page steers"):
+        with pytest.raises(NotAllowedError, match="another page controls the run"):
             steering.act(steering.key, "two", refused)
     steering.act(steering.key, "one", "watch replicas")
     steering.act(steering.key, "one", "watch slow>2.5")

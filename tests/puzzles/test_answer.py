@@ -12,7 +12,7 @@ def test_it_says_which_piece_it_is_and_which_is_owed():
     )
     assert given.difference(exact=True).sentence == (
         "the piece is wrong: this is piece 1 of ranks 0, 1, 2, 3, "
-        "you owe piece 0 of ranks 0, 1, 2, 3"
+        "expected piece 0 of ranks 0, 1, 2, 3"
     )
 
 
@@ -24,5 +24,5 @@ def test_a_piece_of_one_rank_is_called_by_its_number():
         contents={f"piece {number} of rank {number}": one for number, one in enumerate(right)},
     )
     assert given.difference(exact=True).sentence == (
-        "piece 1 is wrong: this is piece 0, you owe piece 1"
+        "piece 1 is wrong: this is piece 0, expected piece 1"
     )

@@ -94,7 +94,7 @@ def test_fake_group(zerosim_trace):
         dist.all_reduce(parameter.grad)
     zerosim_trace.assert_traffic("2Psi")
     zerosim_trace.assert_collectives({"all-reduce": 2})
-    with pytest.raises(ConfigError, match="by algorithm 'other' is not known"):
+    with pytest.raises(ConfigError, match="with algorithm 'other' is not known"):
         zerosim_trace.assert_traffic("2Psi (N-1)/N")
     dist.destroy_process_group()
 

@@ -290,5 +290,5 @@ def test_an_order_that_is_not_known_is_said():
     strategies = pipeline([0, 2, 0, 2], 3, (16, 8), "Interleaved1F1B")
     sharded = replace(fsdp(2, module("a", parameter("w", 8))), ranks=(0, 1))
     held = {rank: in_force((*mine, sharded), 0, 3) for rank, mine in strategies.items()}
-    with pytest.raises(ConfigError, match="under schedule 'Interleaved1F1B' is not known"):
+    with pytest.raises(ConfigError, match="under schedule 'Interleaved1F1B' is unknown"):
         plan_step(held, 0)

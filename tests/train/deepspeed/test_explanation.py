@@ -133,4 +133,4 @@ def test_the_command_says_it_of_a_built_in_model(tmp_path):
     assert plain["to_get_there"] == {"zero_optimization.use_multi_rank_bucket_allreduce": False}
     alone = command("run", *options, "--ranks", 1)
     assert alone.code == 0
-    assert "not known: ranks is 1" in alone.out
+    assert "unknown: ranks is 1" in alone.out

@@ -245,7 +245,7 @@ def test_a_run_on_a_backend_without_a_law_is_shown_without_a_verdict():
     found = replay_document(read(replace(written, manifest=other, rows=rows)))
     check(found)
     assert found["verdict"]["outcome"] is None
-    assert "by algorithm 'other' is not known" in found["verdict"]["headline"]
+    assert "with algorithm 'other' is not known" in found["verdict"]["headline"]
     assert found["traffic"]["total"] == [None, None]
 
 
