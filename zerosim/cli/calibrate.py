@@ -176,8 +176,8 @@ def _work(run: Run) -> Work:
     model, batch = said.get("model"), said.get("batch")
     if not isinstance(model, str) or not isinstance(batch, int):
         raise ConfigError(
-            f"{run.folder}: it does not say which model and batch it trained, so nobody knows what "
-            "its computations had to do: give runs of zerosim run, systems or profiles, or for a "
+            f"{run.folder}: it does not say which model and batch it trained, so the work of its "
+            "computations is unknown: give runs of zerosim run, systems or profiles, or for a "
             "plan --gpu, --model, --batch and --stage"
         )
     if config:

@@ -190,7 +190,7 @@ def _unit(calls: Sequence[Event], expected: Expected) -> Fraction:
     sizes = {each.payload_bytes // each.elements: each.dtype for each in calls if each.elements}
     if len(sizes) > 1:
         raise ConfigError(
-            f"what is sent has elements of {' and '.join(sorted(sizes.values()))}, so {PSI} in "
+            f"the calls have elements of {' and '.join(sorted(sizes.values()))}, so {PSI} in "
             f"bytes is not clear: expected element_bytes="
         )
     return Fraction(expected.psi * next(iter(sizes), 1))
@@ -206,7 +206,7 @@ def _wanted(
     if len(sizes) > 1 and (quantity.ring or quantity.per_rank):
         counts = " and ".join(str(size) for size in sorted(sizes))
         raise ConfigError(
-            f"what is counted are calls of groups of {counts} ranks, so N is not clear: expected "
+            f"the counted calls are of groups of {counts} ranks, so N is not clear: expected "
             f"purpose= or phase= to choose among them"
         )
     return quantity.in_psi(next(iter(sizes), chosen.trace.manifest.num_ranks))
