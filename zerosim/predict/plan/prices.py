@@ -502,7 +502,7 @@ def sent_between_stages(prices: Prices, layout: Layout) -> LinkTime:
 
 
 def number(prices: Prices, layout: Layout) -> LinkTime:
-    """What the ranks agree on in an update: one number each."""
+    """The average loss of an update: one number each, as any other on which the ranks agree."""
     moves = [
         one
         for (_, _, purpose), found in prices.planned(layout.workload()).items()

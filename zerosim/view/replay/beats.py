@@ -357,5 +357,5 @@ def _places(steps: Sequence[Step]) -> str:
 def _agreed(steps: Sequence[Step]) -> str:
     said = texts()["things"]
     calls = _events(steps, Kind.TRANSFER, Kind.COLLECTIVE)
-    purposes = dict.fromkeys(event.purpose for event in calls if event.purpose in said)
-    return listed([said[purpose] for purpose in purposes])
+    purposes = dict.fromkeys(event.purpose for event in calls)
+    return listed([said.get(purpose) or term(purpose) for purpose in purposes])

@@ -336,7 +336,9 @@ def _reason(purpose: Purpose, step: Step, setting: Setting) -> Path:
         which = op if op in known else "program"
     elif setting.options.accumulate > 1 and which in known and "again" in known:
         which = "again"
-    return ("why", purpose, step.phase, which) if which in known else ("why", "unlabelled")
+    if which in known:
+        return ("why", purpose, step.phase, which)
+    return ("why", "unlabelled" if purpose is Purpose.UNLABELLED else "other")
 
 
 def _reason_of_copy(step: Step, purpose: Purpose, setting: Setting) -> Path:
