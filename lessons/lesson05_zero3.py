@@ -14,8 +14,8 @@ lab = Lab("lesson05_zero3")
 # as the output is there, the shards of the other ranks are dropped again.
 #
 # Watch one block in the middle of the model. Solid shards are a rank's own, dashed ones are on
-# their way, hatched ones are there for the moment only. Step on until the block has computed, and
-# look at what is left of it.
+# their way, hatched ones are there for the moment only. Keep stepping until the block has computed,
+# and look at what is left of it.
 
 # %%
 lab.replay("ring/stage-3", at="forward gather blocks.2")
@@ -24,9 +24,9 @@ lab.replay("ring/stage-3", at="forward gather blocks.2")
 # ## The life of a block
 #
 # One iteration has a forward, a backward and an update. Think of what each of them needs. Forward
-# multiplies with the weights. Backward needs the same weights to pass the gradient on, and produces
-# a gradient for each of them. The update needs the gradient and the optimizer's states of a
-# parameter, and these are where its shard is.
+# multiplies by the weights. Backward needs the same weights to pass the gradient on, and produces
+# a gradient for each of them. The update needs the gradient and the optimizer states of a
+# parameter, and the rank that keeps its shard has both.
 #
 # No rank keeps a whole block for later: this is the rule of ZeRO-3. Put the events of the block's
 # life in order before you look, then step through backward and check each of them.
@@ -48,8 +48,8 @@ lab.reveal("life")
 #
 # One thing blurs the picture: while a block computes, the next one is already being gathered, so
 # that no rank stalls. The lesson on overlap measures what this prefetching saves. Mark the first
-# moment at which the shards of the other ranks are gone; the answer comes with the figure of the
-# memory.
+# moment at which the shards of the other ranks are gone; the answer comes with the memory
+# figure.
 
 # %%
 lab.ask("freed")
@@ -61,8 +61,9 @@ lab.ask("freed")
 # on a ring, a rank sends all of it but one piece. The same holds for each unit of the model, so you
 # can count for all parameters at once.
 #
-# Predict the sum, then run it. The bars show what PyTorch was asked to send, phase by phase, and
-# the mark is what the law of the paper comes to on a ring. Is there a phase in which ZeRO-2 sends
+# Predict the sum, then run the training. The bars show what PyTorch was asked to send, phase by
+# phase, and the mark is what the law of the paper comes to on a ring. Is there a phase in which
+# ZeRO-2 sends
 # something and ZeRO-3 does not?
 
 # %%
@@ -80,12 +81,13 @@ lab.reveal("after_update")
 # %% [markdown]
 # ## What does it buy?
 #
-# Memory, now. The run recorded the live tensors whenever a unit began to compute. Before you see
-# it: how much of the parameters does a rank still hold at the end of backward, counting both its
+# Now for the memory. The run recorded the live tensors whenever a unit began to compute. Before you
+# see it: how much of the parameters does a rank still hold at the end of backward, counting both
+# its
 # own shards and whatever is still gathered?
 #
-# Then read the figure from top to bottom, as time goes on. One part comes and goes: the block that
-# is computing, and the one that is on its way. The other part is there from beginning to end.
+# Then read the figure from top to bottom: time runs downwards. One part comes and goes: the block
+# that is computing, and the one that is on its way. The other part is there from beginning to end.
 
 # %%
 lab.ask("at_update")
@@ -96,7 +98,7 @@ lab.reveal("freed")
 lab.reveal("at_update")
 
 # %% [markdown]
-# This is the whole trade of ZeRO-3: memory for one share only, at the price of one more gather.
+# This is the whole trade-off of ZeRO-3: memory for one share only, at the price of one more gather.
 # Here it is beside those of the other stages.
 
 # %%

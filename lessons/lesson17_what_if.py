@@ -14,8 +14,8 @@ lab = Lab("lesson17_what_if")
 # what waited for what, and how long each thing took. So it can be timed again with one thing
 # changed.
 #
-# The run is the one with the slow rank, which sleeps during forward. What follows is predicted;
-# only the first time in each row is measured.
+# The run is the one with the slow rank, which sleeps during forward. Every time in the figure below
+# is predicted, except the first one in each row, which is measured.
 
 # %%
 lab.replay("slow/stage-3", at="forward compute hidden.1")
@@ -70,9 +70,10 @@ lab.reveal("overlap")
 # processors: if one computes while the other communicates, both become slower. A graph that is
 # timed again knows nothing of that, and may promise too much.
 #
-# The same training was also recorded with overlap, so that time is measured. Which of the two is
-# shorter, what was promised or what happened, can differ from machine to machine; so see how it was
-# on this one.
+# The same training was also recorded with overlap, so its measured time is known. Which of the two
+# is shorter, the predicted time or the measured one, can differ from machine to machine; see which
+# it
+# was on this one.
 
 # %%
 lab.ask("trust")

@@ -456,7 +456,7 @@ async () => {
 def test_the_words_of_each_beat_are_whole(watch, mode):
     one = watch(more=False, **STILL)
     one.open("/replay?trace=stage-3")
-    for size in one.sized((1280, 720), (1920, 1080), (1024, 768), (390, 844)):
+    for _ in one.sized((1280, 720), (1920, 1080), (1024, 768), (390, 844)):
         one.open(f"/replay?trace=stage-3#beat=1&mode={mode}")
         eventually(lambda: one.ask(CUT), lambda cut: cut == [])
 

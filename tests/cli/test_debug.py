@@ -194,7 +194,9 @@ def test_who_is_gone_is_told_though_nobody_takes_a_step(gone):
         assert (outcome.why, outcome.is_last) == (Why.LEFT, True)
         others = "; all others were released" if len(gone) < 3 else ""
         are = "is" if len(gone) == 1 else "are"
-        assert outcome.said.startswith(f"{of_ranks(gone)} {are} gone{others}; to see the trace up to ")
+        assert outcome.said.startswith(
+            f"{of_ranks(gone)} {are} gone{others}; to see the trace up to "
+        )
         assert controller.wait_until_over() is None
 
 

@@ -304,8 +304,8 @@ def test_the_peak_in_a_sentence(tmp_path):
     assert top.sentence == (
         "Rank 1 peaked at 5.28 kB when backward of head began in iteration 1: activations "
         "4.08 kB, fp32 master 276 B, momentum 276 B, variance 276 B, gathered parameters 216 B "
-        "(blocks.1, head), parameters 138 B, other 24 B. Between events PyTorch's record reached "
-        "5.38 kB (before backward of head began in iteration 1)."
+        "(blocks.1, head), parameters 138 B, other 24 B. Between events, the allocated memory "
+        "reached 5.38 kB (before backward of head began in iteration 1)."
     )
     assert top.bytes == report.law_bytes + sum(cause.bytes for cause in top.causes)
     assert {cause.cause: cause.bytes for cause in top.causes} == {

@@ -94,8 +94,7 @@ Faults = Annotated[
 CheckReplicas = Annotated[
     int | None,
     integer(
-        "Write checksums every so many iterations; diagnose finds the first one in which "
-        "replicas differ."
+        "Write checksums every N iterations; diagnose finds the first one in which replicas differ."
     ),
 ]
 

@@ -82,14 +82,18 @@ def run(  # noqa: PLR0913 - an option is an argument
         bool,
         typer.Option(
             "--explain",
-            help="Explain each key of it and DeepSpeed's traffic, without training.",
+            help="Explain each key of the DeepSpeed configuration, and its traffic, without "
+            "training.",
         ),
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for the trace.")] = None,
     overwrite: Overwrite = False,
     verbose: Verbose = False,
     open_browser: Annotated[
-        bool, typer.Option("--open", help="Open the replay in a browser afterwards, until Ctrl-C.")
+        bool,
+        typer.Option(
+            "--open", help="Afterwards open the replay in a browser, and serve it until Ctrl-C."
+        ),
     ] = False,
     as_json: AsJson = False,
     **options: Any,

@@ -5,10 +5,10 @@ each, and copies 1/N. `deviations` explains how a real step differs from it.
 
 ZeRO-Offload: 4 bytes x Psi over the bus in 16 bits, 2 down and 2 up, divided among N ranks; no
 partition between device and host moves less (any partition through an fp32 edge moves 6 or more).
-ZeRO-Infinity: parameters are read from their tier before each use, optimizer states from the disk
-and written back, each rank over its own bus and disk (bandwidth-centric partitioning). The papers
-print the 4 bytes of ZeRO-Offload; the total of ZeRO-Infinity's copies (6 bytes over the bus, 30 to
-and from the disk, with everything on a disk) is derived from its description.
+ZeRO-Infinity: parameters are read from their tier before each use, optimizer states are read from
+the disk and written back, each rank over its own bus and disk (bandwidth-centric partitioning). The
+papers state the 4 bytes of ZeRO-Offload; the total of ZeRO-Infinity's copies (6 bytes over the bus,
+30 to and from the disk, with everything on a disk) is derived from its description.
 
 A ring in the order of the ranks crosses each node's border once, with (N-1)/N of a payload. An
 all-to-all across K nodes sends (K-1)/K of the data that all ranks of a node have for it. Stage 3
@@ -74,7 +74,7 @@ def terms_of(
 
     Args:
         phase: None for the whole step.
-        link: None for all between ranks.
+        link: None for all traffic between ranks.
 
     Raises:
         ConfigError: there is no such rank.
@@ -130,7 +130,7 @@ def law_bytes(
 
 
 def node_law(workload: Workload, node: int = 0) -> Law:
-    """Traffic of a node's ranks to other nodes together, under the pure law."""
+    """Total traffic of a node's ranks to other nodes under the pure law."""
     ranks = ranks_of_node(workload, node)
     by_span: dict[Span, Fraction] = {}
     for rank in ranks:

@@ -1,11 +1,11 @@
-"""Bytes of what is alive, by role, unit and tier, brought up to date by what changed.
+"""Bytes of live storages, by role, unit and tier, updated from recorded changes.
 
-    what was said       `holdings` keeps a journal of it
-    what is gone        Python tells of a storage's end: a weak reference calls
-    what was resized    `resizes` tells of what frameworks resize, a border of all else
+    registered    `holdings` keeps a journal of new storages
+    freed         a weak reference calls back when a storage is freed
+    resized       `resizes` reports what frameworks resize; a phase boundary checks the rest
 
-Where a PyTorch does not tell, each storage is asked at each look whether it is there. Only the
-thread that computes may bring it up to date.
+If PyTorch's version gives no such callback, every update checks every storage. Only the thread
+that computes may update the bytes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _RESIZED = (Role.GATHERED, Role.BUFFERS, Role.CHECKPOINTS)
 
 
 class _Counted(weakref.ref[Any]):
-    """A living storage, as it was when it was looked at last.
+    """A live storage, as it was when last checked.
 
     Attributes:
         is_unrecorded: the allocator's record leaves it out.
@@ -47,18 +47,18 @@ class _Counted(weakref.ref[Any]):
 
 
 class AliveStorages:
-    """What is held and alive.
+    """The registered storages that are live.
 
     Attributes:
-        state: bytes by place; 0 where there were some.
-        changed: places whose bytes may not be what they were when it was last emptied.
-        not_recorded: storages that the allocator's record leaves out, by key, beside those that
-            another thread than this one allocated.
-        unrecorded_bytes: of both.
+        state: bytes by place; 0 for a place that is empty again.
+        changed: places whose bytes may have changed since this set was last emptied.
+        not_recorded: storages that the allocator's record leaves out, by key, besides those that
+            another thread allocated.
+        unrecorded_bytes: bytes of these storages of both kinds.
     """
 
     def __init__(self, holdings: HeldStorages) -> None:
-        """Begin with all that was said so far."""
+        """Begin with all storages registered so far."""
         self.state: State = {}
         self.changed: set[Place] = set()
         self.not_recorded: dict[int, StorageWeakRef] = {}
@@ -77,15 +77,15 @@ class AliveStorages:
         return len(self._counted)
 
     def close(self) -> None:
-        """Hear no more of what is said."""
+        """Stop listening to registrations and resizes."""
         self._holdings.stop_listening(self._said)
         resizes.stop_listening(self._resized)
 
     def bring_up_to_date(self, *, wholly: bool) -> None:
-        """Take in what changed.
+        """Apply the recorded changes.
 
         Args:
-            wholly: ask each storage for its size, not only those that are known to change it.
+            wholly: check the size of every storage, not only of those reported as resized.
         """
         while self._gone:
             self._forget(self._gone.popleft())
@@ -100,16 +100,16 @@ class AliveStorages:
             self._count_files()
 
     def add(self, place: Place, num_bytes: int) -> None:
-        """There are so many more bytes at a place."""
+        """Add bytes to a place."""
         self.state[place] = self.state.get(place, 0) + num_bytes
         self.changed.add(place)
 
     def may_grow(self, held: HeldStorage) -> None:
-        """A collective was given this storage: what it works in may have been resized for it."""
+        """A collective received this storage, which may have been resized for the call."""
         self._resized.add(held.key)
 
     def _told(self) -> list[_Counted]:
-        """The storages that were said to be resized, of those that frameworks resize."""
+        """The storages reported as resized, if their role is one that frameworks resize."""
         keys = {self._resized.pop() for _ in range(len(self._resized))}
         found = [one for key in keys if (one := self._counted.get(key)) is not None]
         return [one for one in found if one.place[0] in _RESIZED]
@@ -144,7 +144,7 @@ class AliveStorages:
         self._grow(one, storage.nbytes())
 
     def _forget(self, one: _Counted) -> None:
-        """A storage is gone."""
+        """Remove a storage that was freed."""
         key = one.held.key
         if self._counted.get(key) is one:
             self._leave_out(one)

@@ -12,7 +12,7 @@ from zerosim.schema.events import Op, Phase, Purpose
 from zerosim.verify.outcome import Outcome, outcome_of, together
 
 UNEXPLAINED = "unexplained"
-"""Prefix of a cause's name that is not a cause."""
+"""Prefix of the name of a difference that has no known cause."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class RankBytes:
         algorithm: the part of `kernel` that the backend's algorithm adds to the bound.
         framing: the part of `kernel` that the backend's protocol adds, or the overhead of a file
             besides its contents: header, checksums, whole pages; None if unknown.
-        overhead: the part of `trace` that no plan has and a cause names.
+        overhead: the part of `trace` that is in no plan, but has a named cause.
     """
 
     rank: int
@@ -55,7 +55,7 @@ class RankBytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRow:
-    """One reason for traffic, all ranks: calls between them, or copies between tiers of each.
+    """One reason for traffic: calls between all ranks, or copies between the tiers of each.
 
     Attributes:
         op: None for copies, from `origin` to `target`.
@@ -86,7 +86,7 @@ class LedgerRow:
 
     @property
     def has_no_law(self) -> bool:
-        """Whether theory does not know the correct amount."""
+        """Whether the amount is unknown to theory for some rank."""
         return any(cell.theory is None for cell in self.sent)
 
 
@@ -98,7 +98,7 @@ class InterfaceBytes:
         node: counted from 0.
         name: "eth0" and the like.
         sockets: bytes that the connections of the node's ranks to other nodes sent through it.
-        others: bytes of connections of the ranks that lead to no rank: to a store.
+        others: bytes of the ranks' connections to other endpoints, such as a store.
         headers: headers of all packets.
         counted: bytes that the interface sent.
     """
@@ -112,7 +112,7 @@ class InterfaceBytes:
 
     @property
     def unexplained(self) -> int:
-        """Bytes of the counter that have no name."""
+        """Counted bytes that nothing explains."""
         return self.counted - self.sockets - self.others - self.headers
 
 
@@ -133,7 +133,7 @@ class CauseBytes:
 
     @property
     def outcome(self) -> Outcome:
-        """Its effect on the law: none, another number that is explained, or an unexplained one."""
+        """Its effect on the law: none, an explained difference, or an unexplained one."""
         if self.cause.startswith(UNEXPLAINED):
             return Outcome.UNEXPLAINED
         return Outcome.AS_PREDICTED if self.is_excused else Outcome.EXPLAINED
@@ -186,7 +186,7 @@ class SystemLaw:
         amount: traffic of a step, in the law's unit, without `overheads`.
         planned: the planned amount, if planned calls were not made; else "".
         is_sent: whether anything is sent at all.
-        why: why that differs from the law, in words; empty if it does not.
+        why: why `amount` differs from the law, in words; empty if it does not.
         overheads: traffic that the law omits, if it shows beside its number: "0.04Ψ for buffers".
         causes: from the law to the sent bytes.
         is_likeness: there was no plan; the law is the nearest to the recorded calls.
@@ -219,7 +219,7 @@ class SystemLaw:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceBytes:
-    """Calls that no law speaks of, by the line that made them; of the first rank that did.
+    """Calls outside of all laws, by the line that made them, on the first rank with any.
 
     Attributes:
         why: the cause that names them.
@@ -324,7 +324,7 @@ class Report:
 
     @property
     def outcome(self) -> Outcome | None:
-        """The outcome of all verdicts; None if nothing was predicted, or could be checked."""
+        """The outcome of all verdicts; None if nothing was predicted or could be checked."""
         if self.holds is None:
             return None
         return together(verdict.outcome for verdict in self.verdicts)
@@ -364,7 +364,7 @@ class Report:
 
     @property
     def unexplained_wire(self) -> int | None:
-        """The same on the wire, of a row or of a rank; None if not measured.
+        """Like `unexplained_trace`, on the wire, of a row or rank; None if not measured.
 
         Only for sent bytes: received bytes may belong to a call that the rank has not made yet.
         """
@@ -374,7 +374,7 @@ class Report:
 
     @property
     def unexplained_disk(self) -> int | None:
-        """The same for the kernel's counts of disks; None if not measured."""
+        """Like `unexplained_trace`, for the kernel's disk counts; None if not measured."""
         rows = [row for row in self.copies if row.link is Link.STORAGE]
         return _largest([c.unexplained_kernel for row in rows for c in row.sent])
 
@@ -412,7 +412,7 @@ class _Judged(Protocol):
 
 
 def with_outcomes(plain: dict[str, Any], report: _Judged) -> dict[str, Any]:
-    """A report as JSON values, with the outcomes of itself and of its verdicts."""
+    """A report as JSON values, with its own outcome and those of its verdicts."""
     del plain["holds"]
     plain["outcome"] = report.outcome
     plain["verdicts"] = [verdict.to_plain() for verdict in report.verdicts]
@@ -420,7 +420,7 @@ def with_outcomes(plain: dict[str, Any], report: _Judged) -> dict[str, Any]:
 
 
 def to_json(value: Any) -> Any:
-    """Records' values as JSON has them; a fraction becomes a number if it is whole."""
+    """The values of a record as JSON values; a fraction becomes a number if it is whole."""
     if isinstance(value, Fraction):
         return value.numerator if value.denominator == 1 else str(value)
     if isinstance(value, dict):

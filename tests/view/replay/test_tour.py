@@ -115,7 +115,7 @@ def test_a_tour_of_stage_3():
     # parameters in bf16, master, momentum and variance in fp32; gradients are not there yet
     first = stops["ZeRO-3 on 4 ranks"]
     assert f"{num_parameters:,} parameters in bf16" in first
-    assert "1/4 of parameters, fp32 master, momentum and variance" in first
+    assert "1/4 of the parameters, fp32 master, momentum and variance" in first
     assert format_bytes(quarter * (2 + 4 + 4 + 4)) in first
     assert f"16Ψ/N: {format_bytes(16 * quarter)}" in first
     embedding = 81_920 * 2
@@ -128,7 +128,7 @@ def test_a_tour_of_stage_3():
         "computation."
     )
     again = stops["Backward · gather the parameters of head"]
-    assert "It is the second gather of head in this iteration." in again
+    assert "This is the second gather of head in this iteration." in again
     updated = stops["Update · the optimizer updates all units"]
     assert f"{format_exact(quarter)} of {format_exact(num_parameters)} parameters" in updated
     sums = stops["The traffic, and the law"]

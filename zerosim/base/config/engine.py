@@ -55,7 +55,7 @@ class EngineConfig(Configuration):
     bucket_elements: Annotated[
         int | None,
         Spec(
-            "Elements of a bucket of gradients; a unit by default.",
+            "Elements in a gradient bucket; by default, one unit.",
             AT_LEAST_ONE,
             deepspeed=f"{_ZERO}.reduce_bucket_size",
         ),
