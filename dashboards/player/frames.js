@@ -1,9 +1,10 @@
 // The data of a moment: the cells at a step, and the bytes that each rank has sent.
 
 import { NUMBERS_PER_WAIT } from "#player/document.js";
+import { resultCells } from "#player/results.js";
 
-/** Of a step that frees something: from this part of it on it is gone. */
-const FREED_FROM = 0.6;
+/** From this part of a step on its end is shown: what it frees is gone, what it was to bring is here. */
+const OVER_FROM = 0.6;
 const [ABSENT, GATHERED] = [0, 2];
 
 /** @import { Model } from "#player/scene.d.ts" */
@@ -16,8 +17,8 @@ export class Cells {
     /** The changes of no step are applied yet. */
     this.position = -1;
     this.codes = model.initial.slice();
-    /** @type {{position: number, codes: Uint8Array}} the last requested position, and its codes without freed cells */
-    this.after = { position: -1, codes: new Uint8Array(0) };
+    /** @type {{position: number, isBeat: boolean, codes: Uint8Array}} the last requested end of a step, and its codes */
+    this.after = { position: -1, isBeat: false, codes: new Uint8Array(0) };
   }
 
   /**
@@ -43,30 +44,51 @@ export class Cells {
   }
 
   /**
-   * The same without the shards that this step frees at its end: another array.
+   * The same when this step is over: without the shards that it frees, and of a beat's last message with the
+   * beat's result. Another array.
    * @param {number} position
+   * @param {boolean} isBeat its beat is shown, not the step alone
    * @returns {Uint8Array}
    */
-  freed(position) {
-    if (this.after.position !== position) {
+  over(position, isBeat) {
+    if (this.after.position !== position || this.after.isBeat !== isBeat) {
       const codes = this.seek(position).slice();
-      for (const cell of freedCells(this.model, position)) {
+      const { model } = this;
+      const beat = model.beatOf[position];
+      const result = model.results[beat];
+      for (const cell of freedCells(model, position)) {
         codes[cell] = ABSENT;
       }
-      this.after = { position, codes };
+      for (const [cell, code] of isBeat && result?.position === position ? resultCells(model, beat, result) : []) {
+        codes[cell] = code;
+      }
+      this.after = { position, isBeat, codes };
     }
     return this.after.codes;
   }
 }
 
 /**
- * Whether the shards that a step frees are gone, while it plays.
+ * Whether a step is over, while it plays: the shards that it frees are gone, the result of its beat is here.
+ * @param {Model} model
+ * @param {number} position
+ * @param {number | null} tween
+ * @param {boolean} isBeat its beat is shown, not the step alone
+ */
+export function isOverAt({ doc, beatOf, results }, position, tween, isBeat) {
+  const ends = doc.steps[position].freed.length > 0 || isBeat && results[beatOf[position]]?.position === position;
+  return tween !== null && tween >= OVER_FROM && ends;
+}
+
+/**
+ * How far what moves in a step has come, where its end is shown as well.
  * @param {Model} model
  * @param {number} position
  * @param {number | null} tween
  */
-export function isFreedAt({ doc }, position, tween) {
-  return tween !== null && tween >= FREED_FROM && doc.steps[position].freed.length > 0;
+export function movedAt({ beatOf, results }, position, tween) {
+  const ends = tween !== null && results[beatOf[position]]?.position === position;
+  return ends ? Math.min(1, tween / OVER_FROM) : tween;
 }
 
 /**

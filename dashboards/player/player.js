@@ -196,7 +196,7 @@ export class Player extends Screen {
 
   narrate() {
     const { tour, hops } = this.place;
-    return tour === NO_STOP ? narrate(this.model, this.clock.position, hops) : narrateStop(this.model, tour);
+    return tour === NO_STOP ? narrate(this.model, this.clock.position, hops, this.clock.isOver) : narrateStop(this.model, tour);
   }
 
   /** @returns {Scene} */

@@ -60,7 +60,7 @@ test("what a step frees is told while it is there and when it is gone", () => {
   const freeing = readModel(document);
   const own = new Cells(freeing);
   assert.equal(magnify(freeing, own.seek(4), 4).words[0], "owns a · frees b, c");
-  const { words, tiles } = magnify(freeing, own.freed(4), 4);
+  const { words, tiles } = magnify(freeing, own.over(4, true), 4);
   assert.equal(words[0], "owns a · has freed b, c");
   assert.deepEqual(tiles[0][0].map(({ isFreed, code }) => [isFreed, code]), [[false, 1], [true, 0], [true, 0]]);
 });

@@ -44,7 +44,7 @@ export class Cards {
    * @param {number} height
    */
   render(scene, width, height) {
-    const { model, document: doc, theme, present, position, hops, rank, isFreed } = scene;
+    const { model, document: doc, theme, present, position, hops, rank, isOver } = scene;
     const colours = palette(theme);
     const fonts = fontsFor(present);
     const frame = this.frameChanged(model, theme, present, width, height, devicePixelRatio);
@@ -66,7 +66,7 @@ export class Cards {
       drawBase(this.base, this.layout, scene, colours, fonts, this.measure);
       this.drawn = new Uint8Array(scene.cells.length).fill(255);
     }
-    const step = this.stepChanged(position, hops, rank, isFreed);
+    const step = this.stepChanged(position, hops, rank, isOver);
     if (frame || step) {
       this.drawCells(scene, colours);
       drawMarks(this.marks, this.layout, scene, colours, fonts, this.measure);
