@@ -36,7 +36,7 @@ export class Scenes {
       position: subject.position,
       tween: isWhole ? subject.tween : movedAt(model, subject.position, subject.tween),
       now,
-      cells: isOver ? cells.over(subject.position, !isWhole) : cells.seek(subject.position),
+      cells: isOver ? cells.over(subject.position, !isWhole) : cells.shown(subject.position),
       isOver,
       sent: sentAt(model, position, now.tween, this.sent),
       ...seen,

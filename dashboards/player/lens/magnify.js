@@ -69,10 +69,8 @@ export function magnify(model, cells, position, hops = true, isOver = false) {
   /** @param {number} rank @param {Row} row @param {number} shard @returns {Tile} */
   const tileOf = (rank, row, shard) => {
     const units = row.units ?? moment;
-    const { code: held, isAll } = together(model, cells, rank, row, units, shard);
-    const isMade = makes && units.length === 1 && held === ABSENT && doc.states[row.states[0]].role === "gradients"
-      && [ARRIVING, PARTIAL].includes(next(cellOf(model, rank, row.states[0], units[0], shard)));
-    const code = /** @type {CellCode} */ (isMade ? ARRIVING : held);
+    const { code, isAll } = together(model, cells, rank, row, units, shard);
+    const isMade = makes && code === ARRIVING && doc.states[row.states[0]].role === "gradients";
     const adds = sums && code >= ARRIVING && code <= (isOver ? REDUCED : SUMMED);
     return {
       shard,
