@@ -99,12 +99,12 @@ def test_a_tour_of_stage_3():
     assert list(stops) == [
         "ZeRO-3 on 4 ranks",
         "Forward · gather the parameters of embedding",
-        "Forward · compute embedding, then free it",
+        "Forward · compute embedding, then free the borrowed shards",
         "Forward · embedding is freed",
         "Forward · prefetch the parameters of blocks.0",
         "Forward is over",
         "Backward · gather the parameters of head",
-        "Backward · compute the gradients of head, then free its parameters",
+        "Backward · compute the gradients of head, then free the borrowed parameters",
         "Backward · reduce the gradients of head",
         "The peak of memory: 24.7 MB",
         "Update · the optimizer updates all units",
@@ -115,7 +115,7 @@ def test_a_tour_of_stage_3():
     # parameters in bf16, master, momentum and variance in fp32; gradients are not there yet
     first = stops["ZeRO-3 on 4 ranks"]
     assert f"{num_parameters:,} parameters in bf16" in first
-    assert "1/4 of parameters, fp32 master, momentum and variance" in first
+    assert "1/4 of the parameters, fp32 master, momentum and variance" in first
     assert format_bytes(quarter * (2 + 4 + 4 + 4)) in first
     assert f"16Ψ/N: {format_bytes(16 * quarter)}" in first
     embedding = 81_920 * 2
@@ -124,7 +124,7 @@ def test_a_tour_of_stage_3():
     assert f"Each rank sends {format_bytes(embedding * 3 // 4)} in 3 hops." in gathered
     freed = stops["Forward · embedding is freed"]
     assert freed == (
-        f"Each rank has given back {format_bytes(embedding * 3 // 4)} that were there for the "
+        f"Each rank has given back {format_bytes(embedding * 3 // 4)} that was there for the "
         "computation only."
     )
     again = stops["Backward · gather the parameters of head"]
