@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import shutil
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import eventually, heard
+from zerosim.lessons.recordings import COMMITTED
 from zerosim.record import load
 from zerosim.verify import verify
 
@@ -252,7 +254,7 @@ def test_the_strip_has_a_named_button_for_each_beat(watch):
     expect(current).to_have_attribute("aria-label", names[4])
     eventually(lambda: current.inner_text().split() == ["▼", "1", "\u00d7", "0"])
     expect(one.page.locator("#strip .band")).to_have_text([
-        "forward", "backward", "update", "",
+        "forward", "backward", "update", "end",
     ])  # fmt: skip
     buttons.nth(20).click()
     one.has(position=found["beats"][20]["main"])
@@ -473,6 +475,30 @@ def test_the_words_of_each_beat_are_whole(watch, mode):
     for size in one.sized((1280, 720), (1920, 1080), (1024, 768), (390, 844)):
         one.open(f"/replay?trace=stage-3#beat=1&mode={mode}")
         assert (size, one.ask(CUT)) == (size, [])
+
+
+def test_help_begins_with_its_first_line(watch):
+    one = watch(viewport={"width": 1280, "height": 720})
+    one.open("/replay?trace=stage-3")
+    one.page.locator("[data-action=help]").click()
+    one.expect("#help-dialog-title").to_be_in_viewport()
+    one.expect("#help-dialog-title").to_be_focused()
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_runs_name_and_what_it_is_have_room_for_words(watch, serve, tmp_path, language):
+    """Of a trace from a profiler too, which has a long name."""
+    shutil.copytree(COMMITTED / "profiles", tmp_path / "profiles")
+    one = watch(address=serve(tmp_path), viewport={"width": 1280, "height": 720})
+    cut = """() => {
+        const name = document.querySelector("#runs summary");
+        return name.scrollWidth - name.clientWidth;
+    }"""
+    for trace in ("ddp-zero", "fsdp2-kept"):
+        one.open(f"/replay?trace=profiles/{trace}&lang={language}")
+        eventually(lambda: one.ask("() => document.querySelector('#run').clientWidth") >= 90)
+        assert one.ask(cut) <= 0
+        assert one.ask("() => document.documentElement.scrollWidth") == 1280
 
 
 def test_at_first_there_is_the_picture_and_one_line_of_why(watch):

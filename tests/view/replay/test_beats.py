@@ -101,7 +101,7 @@ def test_a_sum_of_gradients_becomes_a_mean_and_is_freed_where_it_is(stage):
     reduce = next(one for one in found["beats"] if one["signs"] == ["reduce"])
     update = next(one for one in found["beats"] if one["signs"] == ["update"])
     assert "mean over the ranks" in texts[found["steps"][reduce["main"]]["why"]]
-    assert "mean gradient over the ranks" in texts[update["what"]]
+    assert "the ranks' mean gradient" in texts[update["what"]]
     why = texts[found["steps"][update["main"]]["why"]]
     assert ("frees their gradients" in why) == (stage in (2, 3))  # else they stay, of no more use
 

@@ -104,7 +104,7 @@ def test_a_tour_of_stage_3():
         "Forward · prefetch the parameters of blocks.0",
         "Forward is over",
         "Backward · gather the parameters of head",
-        "Backward · compute the gradients of head, then free the borrowed parameters",
+        "Backward · compute the gradients of head, then free borrowed weights",
         "Backward · reduce the gradients of head",
         "The peak of memory: 24.7 MB",
         "Update · the optimizer updates all units",
@@ -117,7 +117,8 @@ def test_a_tour_of_stage_3():
     assert f"{num_parameters:,} parameters in bf16" in first
     assert "1/4 of the parameters, fp32 master, momentum and variance" in first
     assert format_bytes(quarter * (2 + 4 + 4 + 4)) in first
-    assert f"16Ψ/N: {format_bytes(16 * quarter)}" in first
+    law = f"predicts 16Ψ/N for the model states on the device: {format_bytes(16 * quarter)}"
+    assert law in first
     embedding = 81_920 * 2
     gathered = stops["Forward · gather the parameters of embedding"]
     assert f"The payload is {format_bytes(embedding)}." in gathered
