@@ -124,6 +124,7 @@ export class Player extends Screen {
     const actions = createActions(this);
     fillHelp(this.root, actions);
     fillSigns(this.root, this.model);
+    find(this.root, "#help-words", HTMLElement).hidden = false;
     find(this.root, "#help-shards-part", HTMLElement).hidden = this.model.numStates === 0;
     listen(this, actions);
     this.follow();

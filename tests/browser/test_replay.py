@@ -483,6 +483,7 @@ def test_help_begins_with_its_first_line(watch):
     one.page.locator("[data-action=help]").click()
     one.expect("#help-dialog-title").to_be_in_viewport()
     one.expect("#help-dialog-title").to_be_focused()
+    one.expect("#help-words").to_contain_text("a process with one GPU")
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
