@@ -150,9 +150,11 @@ def switch(query: str) -> str:
         query: of the page's address.
     """
     to = tag_of(other())
+    name, _, also = SITE("shell.to_other").partition(" ")
+    words = f'{name}<span class="also"> {also}</span>' if also else name
     return (
         f'<a class="language" id="language" href="{escape(switched(query))}" lang="{to}" '
-        f'hreflang="{to}" title="{escape(SITE("shell.language_l"))}">{SITE("shell.to_other")}</a>'
+        f'hreflang="{to}" title="{escape(SITE("shell.language_l"))}">{words}</a>'
     )
 
 

@@ -5,7 +5,7 @@ import { openDialog } from "#player/dialogs.js";
 import { hasLanguages, switchLanguage } from "#player/language.js";
 import { effectiveTheme, storeMode, storeTheme } from "#player/theme.js";
 import { NO_STOP, TOUR_MOVES } from "#player/tour.js";
-import { atTenth, move } from "#player/transport.js";
+import { atTenth, move, stillAfter } from "#player/transport.js";
 
 /** @import { Player } from "#player/player.js" */
 /** @import { Screen } from "#player/screen.js" */
@@ -71,6 +71,9 @@ export function createActions(player) {
     moves[name] = () => {
       if (onTour && place.tour !== NO_STOP) {
         player.visit(onTour(place.tour, model.doc.tour.length));
+      } else if (!place.hops && (name === "forward" || name === "back")) {
+        const { position, isOver } = stillAfter(name, model, clock);
+        player.seek(position, isOver);
       } else {
         player.seek(move(name, model, clock.position, player.breaks, place.hops));
       }

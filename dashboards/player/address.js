@@ -12,6 +12,7 @@ import { formatBreakpoint, parseBreakpoint } from "#player/breakpoints.js";
  * @typedef {object} Place
  * @property {number} position a step, from 0; `beat` in the URL is the beat's number, from 1, and
  *   `at` that of the step where it is not the one that the beat is about
+ * @property {boolean} isOver the end of the step; `end` in the URL
  * @property {number} tour the current stop of a tour, from 0; -1 off tour. `tour` in the URL
  *   is the stop's number, from 1, and implies its step
  * @property {boolean} hops one hop after the other, not beat by beat
@@ -45,6 +46,9 @@ export function parsePlace(hash, model) {
   const at = readNumber(fields.get("at")?.[0], model.numSteps);
   if (at !== null) {
     place.position = at;
+  }
+  if (fields.get("end")?.[0] === "1") {
+    place.isOver = true;
   }
   const stop = readNumber(fields.get("tour")?.[0], model.stops?.length ?? 0);
   if (stop !== null && model.stops) {
@@ -107,6 +111,9 @@ export function formatPlace(place, model) {
   /** @type {[string, string][]} */
   const tour = [["tour", String(place.tour + 1)]];
   const fields = place.tour === NO_STOP ? formatPosition(place.position, model) : tour;
+  if (place.isOver) {
+    fields.push(["end", "1"]);
+  }
   if (place.hops) {
     fields.push(["hops", "1"]);
   }

@@ -3,7 +3,7 @@
 import { SIGNS } from "#player/document.js";
 import { say } from "#player/words.js";
 
-/** @import { Model, Track } from "#player/scene.d.ts" */
+/** @import { Model, Scene, Track } from "#player/scene.d.ts" */
 /** @import { Beat, ReplayDocument, Sign, Step } from "#player/types.d.ts" */
 
 /** A beat is shown at least so long, at speed 1, and at most: by how much is in it. */
@@ -119,7 +119,7 @@ function weightOf({ kind, freed }) {
   return (kind === "mark" ? 0.25 : kind === "compute" ? 1.5 : 1) + (freed.length > 0 ? 1 : 0);
 }
 
-/** The next beat; from before a beat's main step, that step. @param {Track} track @param {number} position */
+/** The next beat; from before a beat's main step, that step. @param {Pick<Track, "beatOf" | "beatMain" | "numSteps">} track @param {number} position */
 export function nextBeat({ beatOf, beatMain, numSteps }, position) {
   const beat = beatOf[position];
   return position < beatMain[beat] ? beatMain[beat] : (beatMain[beat + 1] ?? numSteps - 1);
@@ -187,6 +187,28 @@ export function besideBeat(model, beat) {
   const steps = Array.from({ length: last - first + 1 }, (_, i) => first + i);
   return steps.filter((k) => model.doc.steps[k].kind !== "mark" && isBeside(model, k));
 }
+
+/**
+ * A hop is a moment of something longer: "●◐○ hop 2 of 3"; at its end "●●● the result".
+ * @param {Model} model
+ * @param {number} position
+ * @param {Pick<Scene, "hops" | "isOver">} scene
+ * @param {boolean} isAsked a question asks for the number of hops, so it is not shown
+ */
+export function momentOf(model, position, { hops, isOver }, isAsked) {
+  const { steps, collectives } = model.doc;
+  const { hop, collective } = steps[position];
+  const count = collectives[collective]?.num_hops ?? 0;
+  const result = hops ? null : model.results[model.beatOf[position]];
+  const dots = isAsked || hop < 0 || count > MOST_DOTS ? [] : Array.from({ length: count }, (_, k) => (k < hop || isOver ? "●" : k === hop ? "◐" : "○"));
+  if (isOver && result) {
+    return [dots.join(""), say("beats.the_result")].filter(Boolean).join(" ");
+  }
+  const words = hopOf(model, position, isAsked);
+  return words && [dots.join(""), words].filter(Boolean).join(" ");
+}
+
+const MOST_DOTS = 8;
 
 /**
  * The hop of a step: "hop 2 of 3"; "" if it has none.

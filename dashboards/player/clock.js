@@ -24,7 +24,7 @@ export class Clock {
   constructor(model) {
     this.model = model;
     this.position = 0;
-    /** @type {number | null} 0..1 while a step plays, null at rest */
+    /** @type {number | null} 0..1 while a step plays, null at rest, 1 at rest at its end */
     this.tween = null;
     this.playing = false;
     this.speed = 1;
@@ -45,10 +45,15 @@ export class Clock {
     if (this.position >= this.model.lastStep) {
       this.seek(0);
     }
+    this.played = this.isOver ? 1 : 0;
     this.playing = this.model.lastStep > 0;
-    this.played = 0;
     this.lastTick = null;
-    this.tween = this.playing && !this.reduced ? 0 : null;
+    this.tween = this.playing && !this.reduced ? this.played : null;
+  }
+
+  /** Whether the end of a step is shown, at rest. */
+  get isOver() {
+    return !this.playing && this.tween === 1;
   }
 
   pause() {
@@ -60,10 +65,12 @@ export class Clock {
   /**
    * Show a step, at rest.
    * @param {number} position clamped to the steps that can be shown
+   * @param {boolean} [isOver] its end
    */
-  seek(position) {
+  seek(position, isOver = false) {
     this.pause();
     this.position = Math.max(0, Math.min(this.model.lastStep, Math.round(position) || 0));
+    this.tween = isOver ? 1 : null;
   }
 
   /**

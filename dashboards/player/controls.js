@@ -44,7 +44,7 @@ export function createControls(root, model, wishes) {
       shown = key;
       const beat = say("shared.beat_of", { beat: beatOf[position] + 1, beats: doc.beats.length });
       const step = hops ? say("shared.step_of", { step: position + 1, steps: numSteps }) : "";
-      const time = formatTime(doc.steps[position].time_ns, doc.run.is_predicted);
+      const time = say("controls.at", { time: formatTime(doc.steps[position].time_ns, doc.run.is_predicted) });
       write(event, tour === NO_STOP ? joinDots([beat, step, time]) : nameOfStop(model, tour));
       setPressed(root, "#hops", hops);
       setPressed(root, "#tour", tour !== NO_STOP);

@@ -1,6 +1,6 @@
 // The words of a moment: title, event, reason, the formula and its three ledgers.
 
-import { besideBeat, hopOf, isBeside } from "#player/beats.js";
+import { besideBeat, isBeside, momentOf } from "#player/beats.js";
 import { find, make, returnsToTop, write } from "#player/dom.js";
 import { formatBytes, formatPsi } from "#player/format.js";
 import { readCopy, readLedger } from "#player/ledger.js";
@@ -48,7 +48,7 @@ export function createExplanation(root, model) {
   }
 
   /** The parts that change with the step or the selected rank. @param {Scene} scene */
-  function explain({ position, rank, hops, tour }) {
+  function explain({ position, rank, hops, tour, isOver }) {
     const step = doc.steps[position];
     const beat = model.beatOf[position];
     const told = hops || isBeside(model, position) ? step : doc.beats[beat];
@@ -65,8 +65,9 @@ export function createExplanation(root, model) {
     moment.classList.toggle("touring", stop !== undefined);
     toTopOfWhat();
     what.tabIndex = stop && what.scrollHeight > what.clientHeight ? 0 : -1;
-    write(hop, stop ? nameOfStop(model, tour) : hopOf(model, position, isAsked));
+    write(hop, stop ? nameOfStop(model, tour) : momentOf(model, position, { hops, isOver }, isAsked));
     hop.hidden = hop.textContent === "";
+    hop.title = !hops && !stop && !isOver && model.results[beat] ? say("explain.then_the_result") : "";
     write(why, doc.texts[step.why]);
     write(because, say("explain.because", { why: doc.texts[step.why] }));
     because.title = doc.texts[step.why];
@@ -91,7 +92,7 @@ export function createExplanation(root, model) {
 
   /** @param {Scene} scene */
   return function update(scene) {
-    const key = `${scene.position} ${scene.rank} ${scene.hops} ${scene.tour}`;
+    const key = `${scene.position} ${scene.rank} ${scene.hops} ${scene.tour} ${scene.isOver}`;
     if (key !== shown) {
       shown = key;
       explain(scene);

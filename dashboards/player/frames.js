@@ -1,10 +1,11 @@
 // The data of a moment: the cells at a step, and the bytes that each rank has sent.
 
 import { NUMBERS_PER_WAIT } from "#player/document.js";
+import { resultCells } from "#player/results.js";
 
-/** Of a step that frees something: from this part of it on it is gone. */
-const FREED_FROM = 0.6;
-const [ABSENT, GATHERED] = [0, 2];
+/** From this part of a step on its end is shown: what it frees is gone, what it was to bring is here. */
+const OVER_FROM = 0.6;
+const [ABSENT, GATHERED, ARRIVING, PARTIAL] = [0, 2, 3, 4];
 
 /** @import { Model } from "#player/scene.d.ts" */
 
@@ -16,8 +17,10 @@ export class Cells {
     /** The changes of no step are applied yet. */
     this.position = -1;
     this.codes = model.initial.slice();
-    /** @type {{position: number, codes: Uint8Array}} the last requested position, and its codes without freed cells */
-    this.after = { position: -1, codes: new Uint8Array(0) };
+    /** @type {{position: number, codes: Uint8Array | null}} */
+    this.made = { position: -1, codes: null };
+    /** @type {{position: number, isBeat: boolean, codes: Uint8Array}} the last requested end of a step, and its codes */
+    this.after = { position: -1, isBeat: false, codes: new Uint8Array(0) };
   }
 
   /**
@@ -43,30 +46,69 @@ export class Cells {
   }
 
   /**
-   * The same without the shards that this step frees at its end: another array.
+   * The same, with the gradients that this step computes on their way. Another array where there are any.
    * @param {number} position
    * @returns {Uint8Array}
    */
-  freed(position) {
-    if (this.after.position !== position) {
-      const codes = this.seek(position).slice();
-      for (const cell of freedCells(this.model, position)) {
+  shown(position) {
+    const codes = this.seek(position);
+    if (this.made.position !== position) {
+      const cells = madeCells(this.model, position, codes);
+      const copy = cells.length > 0 ? codes.slice() : null;
+      for (const cell of cells) {
+        /** @type {Uint8Array} */ (copy)[cell] = ARRIVING;
+      }
+      this.made = { position, codes: copy };
+    }
+    return this.made.codes ?? codes;
+  }
+
+  /**
+   * The same when this step is over: without the shards that it frees, and of a beat's last message with the
+   * beat's result. Another array.
+   * @param {number} position
+   * @param {boolean} isBeat its beat is shown, not the step alone
+   * @returns {Uint8Array}
+   */
+  over(position, isBeat) {
+    if (this.after.position !== position || this.after.isBeat !== isBeat) {
+      const codes = this.shown(position).slice();
+      const { model } = this;
+      const beat = model.beatOf[position];
+      const result = model.results[beat];
+      for (const cell of freedCells(model, position)) {
         codes[cell] = ABSENT;
       }
-      this.after = { position, codes };
+      for (const [cell, code] of isBeat && result?.position === position ? resultCells(model, beat, result) : []) {
+        codes[cell] = code;
+      }
+      this.after = { position, isBeat, codes };
     }
     return this.after.codes;
   }
 }
 
 /**
- * Whether the shards that a step frees are gone, while it plays.
+ * Whether a step is over, while it plays: the shards that it frees are gone, the result of its beat is here.
+ * @param {Model} model
+ * @param {number} position
+ * @param {number | null} tween
+ * @param {boolean} isBeat its beat is shown, not the step alone
+ */
+export function isOverAt({ doc, beatOf, results }, position, tween, isBeat) {
+  const ends = doc.steps[position].freed.length > 0 || isBeat && results[beatOf[position]]?.position === position;
+  return tween !== null && tween >= OVER_FROM && ends;
+}
+
+/**
+ * How far what moves in a step has come, where its end is shown as well.
  * @param {Model} model
  * @param {number} position
  * @param {number | null} tween
  */
-export function isFreedAt({ doc }, position, tween) {
-  return tween !== null && tween >= FREED_FROM && doc.steps[position].freed.length > 0;
+export function movedAt({ beatOf, results }, position, tween) {
+  const ends = tween !== null && results[beatOf[position]]?.position === position;
+  return ends ? Math.min(1, tween / OVER_FROM) : tween;
 }
 
 /**
@@ -83,6 +125,34 @@ export function freedCells({ doc, changeStart, changeCell, changeBefore, numShar
     const unit = Math.floor(changeCell[i] / numShards) % numUnits;
     if (freed.has(unit) && changeBefore[i] === GATHERED) {
       cells.push(changeCell[i]);
+    }
+  }
+  return cells;
+}
+
+/**
+ * The cells of gradients that a step computes: absent yet, and the first that becomes of them is a gradient of its own.
+ * @param {Model} model
+ * @param {number} position
+ * @param {Uint8Array} codes at this step
+ */
+function madeCells({ doc, changeStart, changeCell, changeAfter, numShards, numUnits, numStates }, position, codes) {
+  const { kind, phase, unit } = doc.steps[position];
+  /** @type {number[]} */
+  const cells = [];
+  if (kind !== "compute" || phase !== "backward" || unit < 0) {
+    return cells;
+  }
+  /** @type {Set<number>} */
+  const seen = new Set();
+  for (let i = changeStart[position + 1]; i < changeCell.length; i += 1) {
+    const cell = changeCell[i];
+    const group = Math.floor(cell / numShards);
+    if (group % numUnits === unit && codes[cell] === ABSENT && !seen.has(cell) && doc.states[Math.floor(group / numUnits) % numStates].role === "gradients") {
+      seen.add(cell);
+      if (changeAfter[i] === ARRIVING || changeAfter[i] === PARTIAL) {
+        cells.push(cell);
+      }
     }
   }
   return cells;

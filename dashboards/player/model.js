@@ -4,6 +4,7 @@
 import { paceOfBeats, readBeats } from "#player/beats.js";
 import { NUMBERS_PER_COPY, NUMBERS_PER_PACKET, TIERS, checkDocument } from "#player/document.js";
 import { paceOfTimes } from "#player/pace.js";
+import { readResults } from "#player/results.js";
 
 /** @import { Model, PhaseSpan } from "#player/scene.d.ts" */
 /** @import { Link, ReplayDocument, Run } from "#player/types.d.ts" */
@@ -22,7 +23,7 @@ export function readModel(document) {
     doc.steps,
     ({ packets, copies }) => packets.length / NUMBERS_PER_PACKET + copies.length / NUMBERS_PER_COPY,
   );
-  return {
+  const model = {
     doc,
     numRanks: doc.ranks.length,
     numSteps: doc.steps.length,
@@ -42,6 +43,7 @@ export function readModel(document) {
     tiers: TIERS.filter((tier) => doc.states.some((state) => state.tier === tier)),
     numPackets,
   };
+  return { ...model, results: readResults(model) };
 }
 
 /** @param {ReplayDocument} doc */

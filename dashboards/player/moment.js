@@ -40,17 +40,21 @@ export function wordsOf({ model, position, hops, tour }) {
 }
 
 /**
- * The spoken text: of a beat, or of a step while hops are on.
+ * The spoken text: of a beat and of its result, or of a step while hops are on.
  * @param {Model} model
  * @param {number} position
  * @param {boolean} hops
+ * @param {boolean} [isOver]
  */
-export function narrate(model, position, hops) {
+export function narrate(model, position, hops, isOver = false) {
   const { doc, beatOf } = model;
   if (hops) {
     return narrateStep(model, position);
   }
   const beat = beatOf[position];
+  if (isOver) {
+    return say("moment.result", { title: doc.texts[doc.beats[beat].title] });
+  }
   const spoken = spokenBeat(model, beat);
   const waits = doc.texts[doc.beats[beat].waiting] ?? "";
   return [sentence(spoken[0].toUpperCase() + spoken.slice(1)), sentenceOf(model, beat), waits].filter(Boolean).join(" ");

@@ -124,6 +124,7 @@ export class Player extends Screen {
     const actions = createActions(this);
     fillHelp(this.root, actions);
     fillSigns(this.root, this.model);
+    find(this.root, "#help-words", HTMLElement).hidden = false;
     find(this.root, "#help-shards-part", HTMLElement).hidden = this.model.numStates === 0;
     listen(this, actions);
     this.follow();
@@ -196,7 +197,7 @@ export class Player extends Screen {
 
   narrate() {
     const { tour, hops } = this.place;
-    return tour === NO_STOP ? narrate(this.model, this.clock.position, hops) : narrateStop(this.model, tour);
+    return tour === NO_STOP ? narrate(this.model, this.clock.position, hops, this.clock.isOver) : narrateStop(this.model, tour);
   }
 
   /** @returns {Scene} */

@@ -37,6 +37,12 @@ export interface Track {
   numPackets: Int32Array;
 }
 
+/** A beat's result: the last of its steps that gathers or reduces, and the step at which the result is here. */
+export interface Result {
+  position: number;
+  after: number;
+}
+
 /** A checked document, with typed arrays of the data for every frame. */
 export interface Model extends Track {
   doc: ReplayDocument;
@@ -60,6 +66,8 @@ export interface Model extends Track {
   movedBefore: Float64Array[];
   /** The tiers in which states can lie, in order. */
   tiers: Tier[];
+  /** By beat. */
+  results: (Result | null)[];
 }
 
 /** The contents of one frame. */
@@ -74,8 +82,8 @@ export interface Scene {
   now: { position: number; tween: number | null };
   /** Codes of all cells, the changes of the current step included. Read it, do not keep it. */
   cells: Uint8Array;
-  /** What the current step gives back when it is over is gone: its last part plays. */
-  isFreed: boolean;
+  /** The end of the current step is shown: what it frees is gone, what its beat gathers or reduces is here. */
+  isOver: boolean;
   /** Hop by hop, each with its own words; else beat by beat. */
   hops: boolean;
   /** The stop of a tour that is shown, from 0; -1 off tour. */

@@ -1,6 +1,6 @@
 // The contents of one frame: a moment of a document, in one view.
 
-import { Cells, isFreedAt, sentAt } from "#player/frames.js";
+import { Cells, isOverAt, movedAt, sentAt } from "#player/frames.js";
 import { subjectOf } from "#player/beats.js";
 import { isPipeline } from "#player/lens/flight.js";
 import { NO_STOP, playedAt } from "#player/tour.js";
@@ -29,14 +29,15 @@ export class Scenes {
     const now = { position, tween: playedAt(model, seen.tour, ticked) };
     const isWhole = seen.hops || seen.tour !== NO_STOP || isPipeline(model);
     const subject = isWhole ? now : subjectOf(model, position, now.tween);
-    const isFreed = isFreedAt(model, subject.position, subject.tween);
+    const isOver = isOverAt(model, subject.position, subject.tween, !isWhole);
     return {
       model,
       document: model.doc,
-      ...subject,
+      position: subject.position,
+      tween: isWhole ? subject.tween : movedAt(model, subject.position, subject.tween),
       now,
-      cells: isFreed ? cells.freed(subject.position) : cells.seek(subject.position),
-      isFreed,
+      cells: isOver ? cells.over(subject.position, !isWhole) : cells.shown(subject.position),
+      isOver,
       sent: sentAt(model, position, now.tween, this.sent),
       ...seen,
     };

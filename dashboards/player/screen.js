@@ -57,16 +57,16 @@ export class Screen {
   usual() {
     const theme = storedTheme();
     return {
-      position: 0, tour: NO_STOP, hops: false, rank: 0, mode: storedMode(), theme, speed: 1, table: false, breakpoints: [],
+      position: 0, isOver: false, tour: NO_STOP, hops: false, rank: 0, mode: storedMode(), theme, speed: 1, table: false, breakpoints: [],
     };
   }
 
   /** The current place of the clock. @returns {Place} */
   stands() {
-    const { position, playing } = this.clock;
+    const { position, playing, isOver } = this.clock;
     // navigation leaves the tour
     const left = playing || this.ground.stops?.[this.place.tour] !== position;
-    return { ...this.place, position, tour: left ? NO_STOP : this.place.tour };
+    return { ...this.place, position, isOver, tour: left ? NO_STOP : this.place.tour };
   }
 
   state() {
@@ -82,7 +82,7 @@ export class Screen {
   /** Go to the place in the address. */
   follow() {
     const place = { ...this.usual(), ...parsePlace(this.fragment.read(), this.ground) };
-    this.clock.seek(place.position);
+    this.clock.seek(place.position, place.isOver);
     this.change(place);
   }
 
@@ -99,9 +99,9 @@ export class Screen {
     this.ask();
   }
 
-  /** @param {number} step */
-  seek(step) {
-    this.clock.seek(step);
+  /** @param {number} step @param {boolean} [isOver] its end */
+  seek(step, isOver = false) {
+    this.clock.seek(step, isOver);
     this.ask();
   }
 

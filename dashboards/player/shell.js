@@ -51,7 +51,7 @@ function fillIterations(root, { run }) {
   fillSelect(select, run.iterations.map((one) => [String(one), String(one)]));
   select.value = String(run.iteration);
   select.addEventListener("change", () => {
-    const hash = location.hash.replace(/([#&])(beat|at|tour)=[^&]*&?/g, "$1");
+    const hash = location.hash.replace(/([#&])(beat|at|end|tour)=[^&]*&?/g, "$1");
     location.assign(iterationSearch(location.search, Number(select.value)) + hash);
   });
   find(root, "#iteration-label", HTMLElement).hidden = false;

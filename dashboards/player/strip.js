@@ -3,7 +3,7 @@
 
 import { GLYPHS, spokenBeat } from "#player/beats.js";
 import { make } from "#player/dom.js";
-import { named } from "#player/words.js";
+import { named, say } from "#player/words.js";
 
 /** @import { Model, Scene } from "#player/scene.d.ts" */
 /** @import { Beat } from "#player/types.d.ts" */
@@ -49,6 +49,11 @@ export function bandsOf(beats, first, end) {
   return bands;
 }
 
+/** @param {string} phase @param {Beat} last of its beats */
+function nameOf(phase, { signs }) {
+  return phase !== "outside" ? named(phase) : signs.includes("end") ? say("strip.end") : "";
+}
+
 /**
  * @param {HTMLElement} host
  * @param {Model} model
@@ -82,7 +87,7 @@ export function createStrip(host, model, seek) {
         own.push(buttonOf(model, k));
       }
       buttons.push(...own);
-      const name = make("span", "band", band.phase === "outside" ? "" : named(band.phase));
+      const name = make("span", "band", nameOf(band.phase, beats[band.end - 1]));
       name.setAttribute("aria-hidden", "true"); // each button's name says it
       const phase = make("div", `phase ${band.phase}`, name, make("div", "beats", ...own));
       phase.style.flexGrow = String(own.length);

@@ -115,6 +115,29 @@ const BY_BEAT = {
   },
 };
 
+/** A picture at rest: of a step, or of its end. @typedef {{position: number, isOver: boolean}} Still */
+
+/**
+ * The next still picture, or the one before, from beat to beat: what a beat gathers or reduces is seen on its way,
+ * then its result.
+ * @param {"forward" | "back"} name
+ * @param {Model} model
+ * @param {Still} from
+ * @returns {Still}
+ */
+export function stillAfter(name, model, { position, isOver }) {
+  const beat = model.beatOf[position];
+  if (name === "forward") {
+    const result = position < model.beatMain[beat] || isOver ? null : model.results[beat];
+    return result && position <= result.position
+      ? { position: result.position, isOver: true }
+      : { position: nextBeat(model, position), isOver: false };
+  }
+  const target = isOver ? restOf(model, position) : previousBeat(model, position);
+  const before = model.beatOf[target] < beat ? model.results[model.beatOf[target]] : null;
+  return before ? { position: before.position, isOver: true } : { position: target, isOver: false };
+}
+
 /**
  * Where a move leads, or the first breakpoint on the way there.
  * @param {Move} name

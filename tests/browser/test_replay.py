@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import shutil
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import eventually, heard
+from zerosim.lessons.recordings import COMMITTED
 from zerosim.record import load
 from zerosim.verify import verify
 
@@ -57,6 +59,9 @@ def test_forward_through_the_iteration_and_back_gives_the_same_frames(watch, sta
     one.open(f"/replay?trace=stage-{stage}#beat=1{'&hops=1&at=1' if what == 'steps' else ''}")
     found = one.document()
     count, last = len(found[what]), len(found["steps"]) - 1
+    if what == "beats":  # what is gathered or reduced is seen on its way, then finished
+        count += one.ask("() => __player.model.results.filter(Boolean).length")
+        assert count > len(found[what])
     begin = one.state()["position"]
     one.ask("() => document.activeElement?.blur()")
     forward = [one.ask(FRAME, key) for key in ["", *["ArrowRight"] * (count - 1)]]
@@ -116,12 +121,19 @@ def test_keys_go_from_beat_to_beat_or_from_hop_to_hop(watch, hops):
         one.expect("#hops").to_have_attribute("aria-pressed", "true")
     found = one.document()
     steps, mains = found["steps"], [beat["main"] for beat in found["beats"]]
-    stops = list(range(len(steps))) if hops else mains
+    results = one.ask("() => __player.model.results.map((one) => one?.position)")
+    stills = [
+        (at, over)
+        for main, result in zip(mains, results, strict=True)
+        for at, over in ((main, False), (result, True))
+        if at is not None
+    ]
+    stops = [(at, False) for at in range(len(steps))] if hops else stills
 
     def in_phase(name):
         eventually(
             lambda: one.state()["position"],
-            lambda at: steps[at]["phase"] == name and at in stops,
+            lambda at: steps[at]["phase"] == name and (at, False) in stops,
         )
 
     for keys, stop in (
@@ -134,7 +146,7 @@ def test_keys_go_from_beat_to_beat_or_from_hop_to_hop(watch, hops):
         (["ArrowRight"], stops[-1]),
     ):
         one.press(*keys)
-        one.has(position=stop)
+        one.has(position=stop[0], isOver=stop[1])
     one.press("Home", "Shift+ArrowRight")
     in_phase("backward")
     one.press("Shift+ArrowRight")
@@ -206,15 +218,17 @@ def test_the_title_speaks_of_the_beat_and_while_hops_are_on_of_the_step(watch):
     one.open("/replay?trace=stage-3#beat=2")
     found = one.document()
     texts, beat = found["texts"], found["beats"][1]
-    assert texts[beat["title"]] == "Forward · compute embedding, then free it"
+    assert texts[beat["title"]] == "Forward · compute embedding, then free the borrowed shards"
     one.expect("#title").to_have_text(texts[beat["title"]])
     one.expect("#what").to_have_text(texts[beat["what"]])
     one.expect("#lane .said").to_have_text(texts[beat["meanwhile"]])
     eventually(lambda: one.text("#event").startswith("beat 2 of 33\u2009"))
     one.expect("#hop").to_be_hidden()
+    one.press("ArrowLeft")
+    one.expect("#hop").to_have_text("●●● the result")
     one.press("ArrowLeft", ".")
     one.expect("#title").to_have_text(texts[found["beats"][0]["title"]])
-    one.expect("#hop").to_have_text("hop 2 of 3")
+    one.expect("#hop").to_have_text("●◐○ hop 2 of 3")
     one.press("h")
     step = found["steps"][one.state()["position"]]
     one.expect("#title").to_have_text(texts[step["title"]])
@@ -240,13 +254,13 @@ def test_the_strip_has_a_named_button_for_each_beat(watch):
     expect(current).to_have_attribute("aria-label", names[4])
     eventually(lambda: current.inner_text().split() == ["▼", "1", "\u00d7", "0"])
     expect(one.page.locator("#strip .band")).to_have_text([
-        "forward", "backward", "update", "",
+        "forward", "backward", "update", "end",
     ])  # fmt: skip
     buttons.nth(20).click()
     one.has(position=found["beats"][20]["main"])
     expect(current).to_have_attribute("aria-label", names[20])
     current.focus()
-    one.press("ArrowRight", "ArrowRight")  # the focus goes along
+    one.press("ArrowRight", "ArrowRight", "ArrowRight")  # to its result, and on: with the focus
     focused = "document.activeElement.getAttribute('aria-label')"
     eventually(lambda: one.page.evaluate(f"() => {focused}") == names[22])
     tabbable = one.page.locator("#strip [tabindex='0']")
@@ -263,9 +277,10 @@ def test_the_strip_keeps_the_current_beat_in_view(watch):
         return Number(current.dataset.beat) === number && beat.left >= strip.left - 1
             && beat.right <= strip.right + 1 && beat.width >= 24;
     }"""
-    for number in range(len(one.document()["beats"])):
+    results = one.ask("() => __player.model.results")
+    for number, result in enumerate(results):
         eventually(lambda: one.page.evaluate(inside, number))
-        one.press("ArrowRight")
+        one.press(*["ArrowRight"] * (2 if result else 1))
 
 
 def test_a_breakpoint_marks_the_beats_that_it_stops_in(watch):
@@ -437,7 +452,8 @@ def test_everything_fits_on_a_beamer(watch, size, mode):
 CUT = """
 async () => {
   const cut = new Set();
-  for (let beat = 0; beat < window.__player.model.doc.beats.length; beat += 1) {
+  const { results } = window.__player.model;
+  for (let still = results.length + results.filter(Boolean).length; still > 0; still -= 1) {
     await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
     for (const place of document.querySelectorAll("#title, #what, #because, #lane .said")) {
       const most = place.clientHeight + parseFloat(getComputedStyle(place).lineHeight) / 2;
@@ -459,6 +475,31 @@ def test_the_words_of_each_beat_are_whole(watch, mode):
     for _ in one.sized((1280, 720), (1920, 1080), (1024, 768), (390, 844)):
         one.open(f"/replay?trace=stage-3#beat=1&mode={mode}")
         eventually(lambda: one.ask(CUT), lambda cut: cut == [])
+
+
+def test_help_begins_with_its_first_line(watch):
+    one = watch(viewport={"width": 1280, "height": 720})
+    one.open("/replay?trace=stage-3")
+    one.page.locator("[data-action=help]").click()
+    one.expect("#help-dialog-title").to_be_in_viewport()
+    one.expect("#help-dialog-title").to_be_focused()
+    one.expect("#help-words").to_contain_text("a process with one GPU")
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_runs_name_and_what_it_is_have_room_for_words(watch, serve, tmp_path, language):
+    """Of a trace from a profiler too, which has a long name."""
+    shutil.copytree(COMMITTED / "profiles", tmp_path / "profiles")
+    one = watch(address=serve(tmp_path), viewport={"width": 1280, "height": 720})
+    cut = """() => {
+        const name = document.querySelector("#runs summary");
+        return name.scrollWidth - name.clientWidth;
+    }"""
+    for trace in ("ddp-zero", "fsdp2-kept"):
+        one.open(f"/replay?trace=profiles/{trace}&lang={language}")
+        eventually(lambda: one.ask("() => document.querySelector('#run').clientWidth") >= 90)
+        assert one.ask(cut) <= 0
+        assert one.ask("() => document.documentElement.scrollWidth") == 1280
 
 
 def test_at_first_there_is_the_picture_and_one_line_of_why(watch):

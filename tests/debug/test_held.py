@@ -146,7 +146,7 @@ def test_replay_of_ranks_that_stand_says_where_and_not_that_the_iteration_is_ove
         run.end()
     title, what = last_words(folder, 0)
     assert title == "The iteration is over"
-    assert what == "The next iteration begins with this state."
+    assert what == "The next iteration starts from this state."
 
 
 def last_words(folder, iteration):

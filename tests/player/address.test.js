@@ -13,6 +13,7 @@ const model = readModel(document);
 /** @type {import("#player/address.js").Place} */
 const place = {
   position: 12,
+  isOver: true,
   tour: -1,
   hops: true,
   rank: 1,
@@ -25,7 +26,7 @@ const place = {
 
 test("a place is read back from its fragment", () => {
   const hash = formatPlace(place, model);
-  assert.ok(hash.startsWith("#beat=6&at=13&hops=1&rank=6&mode=present&theme=dark&speed=0.5&table=1&break=kind:"));
+  assert.ok(hash.startsWith("#beat=6&at=13&end=1&hops=1&rank=6&mode=present&theme=dark&speed=0.5&table=1&break=kind:"));
   assert.deepEqual({ ...parsePlace(hash, model), tour: -1 }, place);
 });
 
@@ -34,13 +35,13 @@ test("a stop of a tour stands for its step", () => {
   assert.deepEqual(parsePlace("#tour=2", ground), { tour: 1, position: 4 });
   assert.deepEqual(parsePlace("#tour=99&rank=6", ground), { tour: 2, position: 9, rank: 1 });
   assert.deepEqual(parsePlace("#tour=2", model), {}); // a comparison has no tour
-  const link = formatPlace({ ...place, tour: 1, position: 4, hops: false, breakpoints: [] }, ground);
+  const link = formatPlace({ ...place, tour: 1, position: 4, isOver: false, hops: false, breakpoints: [] }, ground);
   assert.ok(link.startsWith("#tour=2&rank=6&"));
 });
 
 test("what is as usual is left out", () => {
   const usual = /** @type {const} */ ({
-    position: 0, tour: -1, hops: false, rank: 0, mode: "work", theme: null, speed: 1, table: false,
+    position: 0, isOver: false, tour: -1, hops: false, rank: 0, mode: "work", theme: null, speed: 1, table: false,
   });
   assert.equal(formatPlace({ ...usual, breakpoints: [] }, model), "#beat=1");
   const comparison = { numSteps: 9, doc: model.doc };

@@ -2,16 +2,17 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import {
-  GLYPHS, KNOWN_BEAT, LONGEST_BEAT_MS, NEW_BEAT, MEANINGS, SHORTEST_BEAT_MS, beatDuration, besideBeat, hopOf, nextBeat, previousBeat, sentenceOf,
+  GLYPHS, KNOWN_BEAT, LONGEST_BEAT_MS, NEW_BEAT, MEANINGS, SHORTEST_BEAT_MS, beatDuration, besideBeat, hopOf, momentOf, nextBeat, previousBeat, sentenceOf,
   signsIn, spokenBeat,
 } from "#player/beats.js";
 import { Clock } from "#player/clock.js";
 import { Scenes } from "#player/scenes.js";
 import { SIGNS } from "#player/document.js";
-import { Cells, freedCells, isFreedAt } from "#player/frames.js";
+import { Cells, freedCells, isOverAt } from "#player/frames.js";
+import { magnify } from "#player/lens/magnify.js";
 import { readModel } from "#player/model.js";
 import { MOST_BUTTONS, bandsOf, playedOf, shownBeats } from "#player/strip.js";
-import { atTenth, move } from "#player/transport.js";
+import { atTenth, move, stillAfter } from "#player/transport.js";
 
 import { cellOf, makeDocument } from "./sample.js";
 
@@ -132,12 +133,12 @@ test("what a step frees is gone before the next one begins, and is back before",
   assert.deepEqual(freedCells(freeing, 3), []);
   const cells = new Cells(freeing);
   const before = [...cells.seek(4)];
-  const freed = [...cells.freed(4)];
+  const freed = [...cells.over(4, true)];
   assert.ok(gathered.every((cell) => before[cell] === 2 && freed[cell] === 0));
   assert.deepEqual([...cells.seek(4)], before);
   assert.deepEqual(freed, [...cells.seek(5)]);
   assert.deepEqual(
-    [isFreedAt(freeing, 4, null), isFreedAt(freeing, 4, 0.5), isFreedAt(freeing, 4, 0.7), isFreedAt(freeing, 3, 0.7)],
+    [isOverAt(freeing, 4, null, true), isOverAt(freeing, 4, 0.5, true), isOverAt(freeing, 4, 0.7, true), isOverAt(freeing, 5, 0.7, true)],
     [false, false, true, false],
   );
 });
@@ -183,4 +184,57 @@ test("while a beat plays, what is shown is about what its title says", () => {
   }
   assert.ok(besideBeat(overlapping, at).length > 0);
   assert.equal(scenes.at(overlap.last, null, seen).position, overlap.last, "a step that is asked for is shown");
+});
+
+test("what a beat gathers or reduces is seen on its way, then finished, and so back", () => {
+  const still = { position: 0, isOver: false };
+  const stills = [still];
+  for (let now = still; now.position < model.numSteps - 1; ) {
+    now = stillAfter("forward", model, now);
+    stills.push(now);
+  }
+  const results = beats.filter(({ signs }) => signs.some((sign) => ["gather", "reduce"].includes(sign)));
+  assert.equal(stills.filter(({ isOver }) => isOver).length, results.length);
+  assert.equal(stills.length, beats.length + results.length);
+  assert.equal(new Set(stills.map((one) => JSON.stringify(one))).size, stills.length);
+  for (const [k, one] of stills.slice(1).entries()) {
+    assert.deepEqual(stillAfter("back", model, one), stills[k]);
+  }
+});
+
+test("the last picture of a beat has its result, at rest and while it plays, though it comes later", () => {
+  const scenes = new Scenes(model);
+  const seen = { hops: false, tour: -1, marks: [], rank: 0, theme: /** @type {const} */ ("light"), present: false, reduced: false, breakpoints: [] };
+  const reduce = beats.findIndex(({ signs }) => signs.includes("reduce"));
+  const { position, after } = /** @type {import("#player/scene.d.ts").Result} */ (model.results[reduce]);
+  const unit = beats[reduce].units[0];
+  /** @param {Uint8Array} codes */
+  const gradients = (codes) => [0, 1, 2].map((rank) => [0, 1, 2].map((shard) => codes[cellOf(rank, 1, unit, shard)]));
+  const before = gradients(scenes.at(position, null, seen).cells);
+  assert.ok(before.flat().includes(5));
+  assert.deepEqual(gradients(scenes.at(position, 0.5, seen).cells), before);
+  const scene = scenes.at(position, 1, seen);
+  assert.equal(scene.isOver, true);
+  assert.deepEqual(gradients(scene.cells), gradients(new Cells(model).seek(after)));
+  assert.ok(!gradients(scene.cells).flat().includes(5));
+  assert.deepEqual(gradients(scenes.at(position, 1, { ...seen, hops: true }).cells), before, "a hop is told alone");
+  const { packets, tiles, words } = magnify(model, scene.cells, position, false, true);
+  assert.deepEqual(packets, []);
+  assert.deepEqual(tiles.map(([row], rank) => row[rank].sum), ["all", "all", "all"]);
+  assert.equal(words[0], "has the sum of a");
+  assert.equal(momentOf(model, position, { hops: false, isOver: true }, false), "●● the result");
+  assert.equal(momentOf(model, position - 1, { hops: false, isOver: false }, false), "◐○ hop 1 of 2");
+  assert.equal(momentOf(model, position - 1, { hops: true, isOver: false }, false), "◐○ hop 1 of 2");
+  assert.equal(momentOf(model, position - 1, { hops: false, isOver: false }, true), "hop 1");
+});
+
+test("a clock rests at the end of a step, and plays on from there", () => {
+  const clock = new Clock(model);
+  clock.seek(2, true);
+  assert.deepEqual([clock.isOver, clock.tween], [true, 1]);
+  clock.play();
+  clock.tick(0);
+  assert.deepEqual([clock.position, clock.isOver], [3, false]);
+  clock.seek(2);
+  assert.equal(clock.isOver, false);
 });

@@ -6,6 +6,7 @@ import { test } from "node:test";
 import { hasLabel, hitRow, layoutFold, rowY, sideOf } from "#player/draw/fold.js";
 import { TimeWindow, laneY, layoutLanes } from "#player/draw/lanes.js";
 import { hit, layoutCards, leastHeight, tightHeight, unitColumns } from "#player/draw/layout.js";
+import { placeLabels } from "#player/draw/map.js";
 import { label } from "#player/draw/packets.js";
 import { headX, stepAtX } from "#player/draw/scrubber.js";
 import { scaleOf } from "#player/draw/areas.js";
@@ -33,6 +34,17 @@ const measure = (text) => text.length * 8;
 /** @param {number} numRanks @param {number} [width] @param {number} [height] */
 const cardsOf = (numRanks, width = 1250, height = 480) =>
   layoutCards({ width, height, numRanks, units: UNITS, states: STATES, fonts: fontsFor(false), measure });
+
+test("the name of every unit stays below its column, whichever is active", () => {
+  const units = ["embedding", "blocks.0", "blocks.1", "blocks.2", "blocks.3", "head"].map((name) => ({ ...UNITS[0], name }));
+  const columns = unitColumns([82, 790, 790, 790, 790, 66], 246, 3, 16);
+  /** @param {string} text @param {string} font */
+  const wider = (text, font) => text.length * (font === fontsFor(false).smallStrong ? 9.6 : 8.3);
+  for (const [active] of units.entries()) {
+    const labels = placeLabels(units, columns, 246, active, fontsFor(false), wider);
+    assert.deepEqual(labels.map(({ unit }) => unit), [0, 1, 2, 3, 4, 5], `while ${units[active].name} is active`);
+  }
+});
 
 test("unit columns fill the width, grow with elements and keep small ones visible", () => {
   const columns = unitColumns([1_000_000, 250_000, 1], 300, 3, 16);

@@ -5,7 +5,9 @@ import { test } from "node:test";
 
 import { layoutMagnifier, shownRanks, tileBox, wayOf } from "#player/draw/magnifierlayout.js";
 import { fontsFor, wrap } from "#player/draw/text.js";
-import { Cells } from "#player/frames.js";
+import { freedRuns } from "#player/draw/map.js";
+import { heldBytes } from "#player/draw/moment.js";
+import { Cells, freedCells } from "#player/frames.js";
 import { sumText } from "#player/lens/carried.js";
 import { letterOf, lettersOf } from "#player/lens/letters.js";
 import { magnify } from "#player/lens/magnify.js";
@@ -60,9 +62,39 @@ test("what a step frees is told while it is there and when it is gone", () => {
   const freeing = readModel(document);
   const own = new Cells(freeing);
   assert.equal(magnify(freeing, own.seek(4), 4).words[0], "owns a · frees b, c");
-  const { words, tiles } = magnify(freeing, own.freed(4), 4);
+  const { words, tiles } = magnify(freeing, own.over(4, true), 4);
   assert.equal(words[0], "owns a · has freed b, c");
   assert.deepEqual(tiles[0][0].map(({ isFreed, code }) => [isFreed, code]), [[false, 1], [true, 0], [true, 0]]);
+});
+
+test("a gradient that is being computed is on its way in the whole model as under the magnifier, and holds nothing yet", () => {
+  const position = at(({ kind, phase }) => kind === "compute" && phase === "backward");
+  const { unit } = model.doc.steps[position];
+  const own = new Cells(model);
+  const before = heldBytes(model, own.seek(position), 0);
+  const codes = own.shown(position);
+  const { tiles, rows } = magnify(model, codes, position);
+  const row = rows.findIndex(({ label }) => label === "gradients");
+  for (let rank = 0; rank < NUM_RANKS; rank += 1) {
+    assert.deepEqual([0, 1, 2].map((shard) => codes[cellOf(rank, 1, unit, shard)]), [3, 3, 3]);
+    assert.deepEqual(tiles[rank][row].map(({ code, becomes }) => [code, becomes]), [[3, 4], [3, 4], [3, 4]]);
+  }
+  assert.equal(heldBytes(model, codes, 0), before);
+  const forward = at(({ kind, phase }) => kind === "compute" && phase === "forward");
+  assert.deepEqual([...own.shown(forward)], [...own.seek(forward)]);
+});
+
+test("a cross is over the shards that are freed, not over the rank's own", () => {
+  const document = makeDocument();
+  document.steps[4].freed = [0];
+  const freeing = readModel(document);
+  const freed = freedCells(freeing, 4);
+  assert.deepEqual([0, 1, 2].map((rank) => freedRuns(freeing, freed, rank, 0, 0)), [
+    [{ from: 1, to: 3 }],
+    [{ from: 0, to: 1 }, { from: 2, to: 3 }],
+    [{ from: 0, to: 2 }],
+  ]);
+  assert.deepEqual(freedRuns(freeing, freed, 0, 0, 1), []);
 });
 
 test("in a ring of some ranks a message carries what its receiver has as well", () => {

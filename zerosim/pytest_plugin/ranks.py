@@ -78,7 +78,7 @@ def _pickle(function: Callable[..., Any], call: tuple[tuple[Any, ...], dict[str,
         return pickle.dumps((function, *call))
     except Exception as error:  # noqa: BLE001 - the same
         raise ConfigError(
-            f"an argument of {name} cannot be handed to ranks, which are processes of their own "
+            f"an argument of {name} cannot be handed to ranks, which are separate processes "
             f"({error}): expected numbers, texts, tensors and the like; make the rest in {name}"
         ) from None
 

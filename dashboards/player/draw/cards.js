@@ -6,9 +6,10 @@ import { cellAt } from "#player/naming/find.js";
 import { nameCell, nameRank, nameThatFits } from "#player/naming/names.js";
 import { Layer, watch } from "#player/draw/layer.js";
 import { hit, layoutCards } from "#player/draw/layout.js";
-import { crossUnit, drawGutter, drawStateNames, drawTierLines, drawTierNames, drawTightGutter, drawUnitNames, outlineUnit, paintGroup, placeLabels } from "#player/draw/map.js";
+import { crossRun, drawGutter, drawStateNames, drawTierLines, drawTierNames, drawTightGutter, drawUnitNames, freedRuns, outlineUnit, paintGroup, placeLabels } from "#player/draw/map.js";
 import { activeStates, computes, eachChanged, heldBytes } from "#player/draw/moment.js";
 import { isPipeline, turnIn } from "#player/lens/flight.js";
+import { freedCells } from "#player/frames.js";
 import { unitsOf } from "#player/lens/subject.js";
 import { drawRoles } from "#player/draw/roles.js";
 import { fontsFor, measurer } from "#player/draw/text.js";
@@ -44,7 +45,7 @@ export class Cards {
    * @param {number} height
    */
   render(scene, width, height) {
-    const { model, document: doc, theme, present, position, hops, rank, isFreed } = scene;
+    const { model, document: doc, theme, present, position, hops, rank, isOver } = scene;
     const colours = palette(theme);
     const fonts = fontsFor(present);
     const frame = this.frameChanged(model, theme, present, width, height, devicePixelRatio);
@@ -66,7 +67,7 @@ export class Cards {
       drawBase(this.base, this.layout, scene, colours, fonts, this.measure);
       this.drawn = new Uint8Array(scene.cells.length).fill(255);
     }
-    const step = this.stepChanged(position, hops, rank, isFreed);
+    const step = this.stepChanged(position, hops, rank, isOver);
     if (frame || step) {
       this.drawCells(scene, colours);
       drawMarks(this.marks, this.layout, scene, colours, fonts, this.measure);
@@ -225,7 +226,8 @@ function drawNodes(ctx, { nodes, nodeY, cards }, colours, fonts) {
 function drawMarks(layer, layout, scene, colours, fonts, measure) {
   const { ctx } = layer;
   const { cards, bands, columns, pad, gutter, bytesY, twoLines, isNarrow } = layout;
-  const { model, document: doc, cells, position, hops } = scene;
+  const { model, document: doc, cells, position, hops, isOver } = scene;
+  const freed = isOver ? [] : freedCells(model, position);
   const step = doc.steps[position];
   const inTurns = !hops && isPipeline(model);
   const one = unitsOf(model, cells, position, hops).length === 1;
@@ -280,8 +282,10 @@ function drawMarks(layer, layout, scene, colours, fonts, measure) {
         outlineUnit(ctx, { ...layout, left }, unit, states, colours);
       }
     }
-    for (const unit of parameters < 0 ? [] : step.freed) {
-      crossUnit(ctx, { ...layout, left }, unit, parameters, colours);
+    for (const unit of parameters < 0 || isOver ? [] : step.freed) {
+      for (const { from, to } of freedRuns(model, freed, r, parameters, unit)) {
+        crossRun(ctx, { ...layout, left }, unit, parameters, { from: from / model.numShards, to: to / model.numShards }, colours);
+      }
     }
   }
 }

@@ -43,8 +43,11 @@ export function paintSlice(ctx, colours, scale, code, fill, edge, x, y, w, h) {
       ctx.fillStyle = fill;
       ctx.fillRect(x, y, w, h);
       if (code === CODE.REDUCED && h >= 8) {
+        const bar = Math.round(Math.max(3, Math.min(9, h * 0.1)));
+        ctx.fillStyle = colours.card;
+        ctx.fillRect(x, y + h - bar - 2, w, 2);
         ctx.fillStyle = colours.strong;
-        ctx.fillRect(x, y + h - 2, w, 2);
+        ctx.fillRect(x, y + h - bar, w, bar);
       }
       if (w >= 5 && isFaint(fill, colours.card)) {
         frame(ctx, edge, x, y, w, h);
@@ -60,7 +63,7 @@ export function paintSlice(ctx, colours, scale, code, fill, edge, x, y, w, h) {
     case CODE.PARTIAL:
     case CODE.SUMMED: {
       const texture = code === CODE.PARTIAL ? "dots" : "dense";
-      const ground = code === CODE.PARTIAL ? colours.card : tint(colours.card, fill, 0.3);
+      const ground = code === CODE.PARTIAL ? colours.card : tint(colours.card, fill, 0.5);
       ctx.fillStyle = textures.get(ctx, texture, edge, ground, scale);
       ctx.fillRect(x, y, w, h);
       if (w >= 5) {
@@ -71,6 +74,8 @@ export function paintSlice(ctx, colours, scale, code, fill, edge, x, y, w, h) {
     case CODE.ARRIVING:
       ctx.fillStyle = colours.card;
       ctx.fillRect(x, y, w, h);
+      ctx.fillStyle = h >= 8 ? textures.get(ctx, "hatch", fill, colours.card, scale) : tint(colours.card, fill, 0.5);
+      ctx.fillRect(x, y + h / 2, w, h / 2);
       ctx.setLineDash(DASHES);
       ctx.strokeStyle = edge;
       ctx.lineWidth = w >= 5 ? 1.5 : 1;

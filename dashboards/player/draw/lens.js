@@ -28,11 +28,11 @@ import { nameThatFits } from "#player/naming/names.js";
  * @param {Fonts} fonts
  * @param {Measure} measure
  */
-export function headOf({ model, document: doc, position, hops, isFreed }, { rank, x, w }, fonts, measure) {
+export function headOf({ model, document: doc, position, hops, isOver }, { rank, x, w }, fonts, measure) {
   const left = x + fonts.size * 0.84 + 6;
   const name = nameThatFits(doc, rank, x + w - left, (text) => measure(text, fonts.strong));
   const after = left + measure(name, fonts.strong);
-  const says = isFreed ? "" : besides(model, position, rank, hops);
+  const says = isOver ? "" : besides(model, position, rank, hops);
   return { name, says, left, after, fits: measure(says, fonts.text) <= x + w - after - 6 };
 }
 

@@ -52,8 +52,8 @@ export class Magnifier {
    * @param {number} height
    */
   render(scene, width, height) {
-    const { model, position, hops, theme, present, rank, isFreed, tween } = scene;
-    const changed = this.changed(model, position, hops, theme, present, rank, isFreed, width, height, devicePixelRatio);
+    const { model, position, hops, theme, present, rank, isOver, tween } = scene;
+    const changed = this.changed(model, position, hops, theme, present, rank, isOver, width, height, devicePixelRatio);
     if (changed) {
       this.prepare(scene, width, height);
     }
@@ -64,9 +64,9 @@ export class Magnifier {
 
   /** @param {Scene} scene @param {number} width @param {number} height */
   prepare(scene, width, height) {
-    const { model, document: doc, cells, position, hops, rank, present, theme } = scene;
+    const { model, document: doc, cells, position, hops, rank, present, theme, isOver } = scene;
     const fonts = fontsFor(present);
-    const magnified = magnify(model, cells, position, hops);
+    const magnified = magnify(model, cells, position, hops, isOver);
     const { packets, rows, call } = magnified;
     const shown = shownRanks(model.numRanks, rank, packets);
     const gutter = Math.min(width * 0.25, Math.max(0, ...rows.map(({ label }) => this.measure(label, fonts.text))));
@@ -92,7 +92,7 @@ export class Magnifier {
     const before = new Map();
     const [first, second] = layout.lenses;
     const pitch = second ? second.x - first.x : width;
-    this.packets = [...visible, ...tierPackets(doc, position, magnified, layout)].map((packet) => {
+    this.packets = [...visible, ...(isOver ? [] : tierPackets(doc, position, magnified, layout))].map((packet) => {
       const { from, to } = packet;
       const crosses = from >= 0 && to >= 0 && linkBetween(doc.run, doc.ranks[from], doc.ranks[to]) === "between nodes";
       const nth = before.get(from) ?? 0;

@@ -190,19 +190,45 @@ export function outlineUnit(ctx, { left, columns, bands }, unit, states, colours
 }
 
 /**
- * A cross over a unit in a band: its gathered shards are freed.
+ * The runs of shards of a unit on a rank that a step frees: its own shard is between them.
+ * @param {Model} model
+ * @param {readonly number[]} freed cells
+ * @param {number} rank
+ * @param {number} state
+ * @param {number} unit
+ * @returns {{from: number, to: number}[]} `to` is not in it
+ */
+export function freedRuns({ numShards, numStates, numUnits }, freed, rank, state, unit) {
+  const first = ((rank * numStates + state) * numUnits + unit) * numShards;
+  /** @type {{from: number, to: number}[]} */
+  const runs = [];
+  for (const shard of freed.map((cell) => cell - first).filter((one) => one >= 0 && one < numShards).sort((a, b) => a - b)) {
+    const last = runs.at(-1);
+    if (last?.to === shard) {
+      last.to += 1;
+    } else {
+      runs.push({ from: shard, to: shard + 1 });
+    }
+  }
+  return runs;
+}
+
+/**
+ * A cross over some shards of a unit in a band: they are freed.
  * @param {CanvasRenderingContext2D} ctx
  * @param {MapPlace} place
  * @param {number} unit
  * @param {number} state
+ * @param {{from: number, to: number}} run parts of the unit, 0 to 1
  * @param {Palette} colours
  */
-export function crossUnit(ctx, { left, columns, bands }, unit, state, colours) {
-  const { x, w } = columns[unit];
+export function crossRun(ctx, { left, columns, bands }, unit, state, { from, to }, colours) {
+  const { x, w: whole } = columns[unit];
   const { y, h } = bands[state];
-  const arm = Math.max(5, Math.min(w, h) / 2);
-  const [centreX, centreY] = [left + x + w / 2, y + h / 2];
-  for (const [colour, width] of /** @type {const} */ ([[colours.card, 6], [colours.text, 3]])) {
+  const w = whole * (to - from);
+  const arm = Math.max(2, Math.min(Math.max(5, h / 2), w / 2 - 1));
+  const [centreX, centreY] = [left + x + whole * from + w / 2, y + h / 2];
+  for (const [colour, width] of /** @type {const} */ ([[colours.card, Math.min(6, arm + 2)], [colours.text, Math.min(3, arm / 2 + 0.5)]])) {
     ctx.strokeStyle = colour;
     ctx.lineWidth = width;
     ctx.lineCap = "round";
@@ -221,7 +247,7 @@ export function crossUnit(ctx, { left, columns, bands }, unit, state, colours) {
  * @param {readonly Unit[]} units
  * @param {readonly Column[]} columns
  * @param {number} active
- * @returns {{unit: number, label: string, isActive: boolean, middle: number}[]}
+ * @returns {{unit: number, label: string, isActive: boolean, from: number, to: number}[]}
  */
 function namesBelow(units, columns, active) {
   /** @type {{unit: number, last: number, label: string}[]} */
@@ -236,9 +262,27 @@ function namesBelow(units, columns, active) {
   }
   return found.map(({ unit, last, label }) => {
     const isActive = unit <= active && active <= last;
-    const middle = (columns[unit].x + columns[last].x + columns[last].w) / 2;
-    return { unit: isActive ? active : unit, label, isActive, middle };
+    const [from, to] = [columns[unit].x, columns[last].x + columns[last].w];
+    return { unit: isActive ? active : unit, label, isActive, from, to };
   });
+}
+
+/** Between two names. */
+const GAP = 5;
+
+/**
+ * The names beside the active one, which is wide, move away from it below their columns.
+ * @param {{centre: number, width: number, from: number, to: number}[]} labels
+ * @param {number} at the active one
+ */
+function giveWay(labels, at) {
+  for (const by of at < 0 ? [] : [-1, 1]) {
+    const [label, active] = [labels[at + by], labels[at]];
+    const nearest = label && active.centre + by * (active.width / 2 + GAP + 0.5 + label.width / 2);
+    if (label && by * (nearest - label.centre) > 0 && nearest - label.width / 2 >= label.from && nearest + label.width / 2 <= label.to) {
+      label.centre = nearest;
+    }
+  }
 }
 
 /**
@@ -255,12 +299,14 @@ export function placeLabels(units, columns, width, active, fonts, measure) {
   const names = namesBelow(units, columns, active);
   /** @param {(label: string) => string} short */
   const place = (short) => {
-    const labels = names.map(({ unit, label, isActive, middle }) => {
+    const labels = names.map(({ unit, label, isActive, from, to }) => {
       const text = short(label);
       const w = measure(text, isActive ? fonts.smallStrong : fonts.small);
-      return { unit, text, width: w, centre: Math.max(w / 2, Math.min(width - w / 2, middle)) };
+      return { unit, text, width: w, from, to, centre: Math.max(w / 2, Math.min(width - w / 2, (from + to) / 2)) };
     });
-    const shown = pickLabels(labels, names.findIndex(({ isActive }) => isActive), 5);
+    const at = names.findIndex(({ isActive }) => isActive);
+    giveWay(labels, at);
+    const shown = pickLabels(labels, at, GAP);
     return labels.filter((_, i) => shown[i]);
   };
   const whole = place((label) => label);

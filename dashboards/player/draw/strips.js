@@ -47,7 +47,7 @@ export class Strips {
    * @param {number} height
    */
   render(scene, width, height) {
-    const { model, document: doc, theme, present, position, rank, tween, isFreed } = scene;
+    const { model, document: doc, theme, present, position, rank, tween, isOver } = scene;
     const colours = palette(theme);
     const fonts = fontsFor(present);
     const frame = this.frameChanged(model, theme, present, width, height, devicePixelRatio);
@@ -63,7 +63,7 @@ export class Strips {
       drawHeader(this.cells.ctx, this.layout, scene, colours, fonts, this.measure);
       this.drawn = new Uint8Array(scene.cells.length).fill(255);
     }
-    const changed = this.stepChanged(position, rank, isFreed) || frame;
+    const changed = this.stepChanged(position, rank, isOver) || frame;
     if (changed) {
       this.edges = edgesOf(doc.steps[position]).filter(({ from, to }) => from >= 0 && to >= 0);
       this.drawCells(scene, colours);

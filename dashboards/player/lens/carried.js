@@ -46,8 +46,9 @@ export class Sums {
   /**
    * @param {Model} model
    * @param {number} position of a step of a collective that adds up
+   * @param {number} [end] count the messages before this step
    */
-  constructor(model, position) {
+  constructor(model, position, end = position) {
     const { doc, numRanks, numShards } = model;
     this.numRanks = numRanks;
     this.numShards = numShards;
@@ -62,7 +63,7 @@ export class Sums {
       this.high[i] = rank < 32 ? 0 : 1 << (rank - 32);
     }
     const now = doc.steps[position];
-    for (let k = firstOf(model, position); k < position; k += 1) {
+    for (let k = firstOf(model, position); k < end; k += 1) {
       const step = doc.steps[k];
       if (step.packets.length > 0 && isSameSum(step, now)) {
         this.add(model, k);

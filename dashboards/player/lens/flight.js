@@ -16,17 +16,17 @@ const BACKWARD = "send gradients of activations";
 /** The state of a micro-batch on a stage. */
 export const FLIGHT = /** @type {const} */ ({ NONE: 0, COMES: 1, HERE: 2, DONE: 3 });
 
-/** Whether micro-batches go from rank to rank. @param {Model} model */
+/** Whether micro-batches go from rank to rank. @param {Pick<Model, "doc">} model */
 export function isPipeline(model) {
-  let known = pipelines.get(model);
+  let known = pipelines.get(model.doc);
   if (known === undefined) {
     known = model.doc.steps.some(({ purpose }) => purpose === FORWARD);
-    pipelines.set(model, known);
+    pipelines.set(model.doc, known);
   }
   return known;
 }
 
-/** @type {WeakMap<Model, boolean>} */
+/** @type {WeakMap<object, boolean>} */
 const pipelines = new WeakMap();
 
 /** The stage that a step is about: "stage 1" of "stage 1.blocks.0". @param {Step} step */

@@ -50,9 +50,10 @@ import { say } from "#player/words.js";
  * @param {Uint8Array} cells
  * @param {number} position
  * @param {boolean} [hops] step by step; else an update is of all units of its beat
+ * @param {boolean} [isOver] its end: nothing moves, sums are whole
  * @returns {Magnified}
  */
-export function magnify(model, cells, position, hops = true) {
+export function magnify(model, cells, position, hops = true, isOver = false) {
   const { doc, numRanks, numShards } = model;
   const step = doc.steps[position];
   if (!isOfStates(step, doc.states) || tellsMore(model, position)) {
@@ -64,15 +65,13 @@ export function magnify(model, cells, position, hops = true) {
   const freed = new Set(freedCells(model, position));
   const inTurn = hops ? [] : rowsOfTiles(model, position);
   const rows = inTurn.length > 0 ? inTurn : rowsOf(step, doc.states);
-  const sums = step.purpose === "reduce gradients" && step.packets.length > 0 ? new Sums(model, position) : null;
+  const sums = step.purpose === "reduce gradients" && step.packets.length > 0 ? new Sums(model, position, isOver ? endOf(model, position) : position) : null;
   /** @param {number} rank @param {Row} row @param {number} shard @returns {Tile} */
   const tileOf = (rank, row, shard) => {
     const units = row.units ?? moment;
-    const { code: held, isAll } = together(model, cells, rank, row, units, shard);
-    const isMade = makes && units.length === 1 && held === ABSENT && doc.states[row.states[0]].role === "gradients"
-      && [ARRIVING, PARTIAL].includes(next(cellOf(model, rank, row.states[0], units[0], shard)));
-    const code = /** @type {CellCode} */ (isMade ? ARRIVING : held);
-    const adds = sums && code >= ARRIVING && code <= SUMMED;
+    const { code, isAll } = together(model, cells, rank, row, units, shard);
+    const isMade = makes && code === ARRIVING && doc.states[row.states[0]].role === "gradients";
+    const adds = sums && code >= ARRIVING && code <= (isOver ? REDUCED : SUMMED);
     return {
       shard,
       hue: hueOf(model, cells, rank, row, units) + shard,
@@ -88,7 +87,7 @@ export function magnify(model, cells, position, hops = true) {
   );
   /** @param {number} rank */
   const arriving = (rank) => [...new Set(tiles[rank].flatMap((row) => row.filter(({ code }) => code === ARRIVING).map(({ shard }) => shard)))].sort((a, b) => a - b);
-  const packets = carriedIn(step, doc.collectives[step.collective], arriving).map((edge) => {
+  const packets = isOver ? [] : carriedIn(step, doc.collectives[step.collective], arriving).map((edge) => {
     const inIt = sums && edge.from >= 0 && edge.shards.length === 1 ? sums.text(edge.from, edge.shards[0]) : "";
     const letters = lettersOf(edge.shards) + (inIt ? `(${inIt})` : "");
     return { ...edge, letters, text: joinWords(letters, formatBytes(edge.bytes)) };
@@ -98,14 +97,19 @@ export function magnify(model, cells, position, hops = true) {
     rows,
     tiles,
     packets,
-    call: callOf(step, doc.collectives),
+    call: isOver ? "" : callOf(step, doc.collectives),
   };
   const now = Math.max(0, inTurn.findIndex(({ units }) => units?.includes(step.unit)));
   const told = { ...magnified, tiles: tiles.map((own) => own.slice(now)) };
   return { ...magnified, words: doc.ranks.map((_, rank) => wordsOf(model, position, rank, hops, told)) };
 }
 
-const [ABSENT, GATHERED, ARRIVING, PARTIAL, SUMMED] = [0, 2, 3, 4, 5];
+const [ABSENT, GATHERED, ARRIVING, PARTIAL, SUMMED, REDUCED] = [0, 2, 3, 4, 5, 6];
+
+/** When the result of a step's beat is here. @param {Model} model @param {number} position */
+function endOf({ beatOf, results }, position) {
+  return results[beatOf[position]]?.after ?? position;
+}
 
 /** If ranks hold parts of a layer, or of the model, their computations are more informative than their
  *  states.

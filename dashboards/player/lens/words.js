@@ -130,6 +130,7 @@ function heldWords({ numShards }, rank, { tiles }) {
     held && say("lens.words.has", { held }),
     freed,
     having(ARRIVING) && say("lens.words.receives_2", { arriving: having(ARRIVING) }),
+    having(REDUCED) && say("lens.words.has_the_sum_of", { done: having(REDUCED) }),
     having(PARTIAL, SUMMED) && say("lens.words.its_own_gradient_of", { partial: having(PARTIAL, SUMMED) }),
   ];
   return parts.filter(Boolean).join(" · ");

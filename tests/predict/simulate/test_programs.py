@@ -71,7 +71,7 @@ def test_an_unchanged_program_calls_what_it_calls_for_real(program, tmp_path):
     assert answer.code == 0, answer.err
     assert answer.out.startswith("step 0: loss nan")
     (note,) = answer.err.strip().splitlines()
-    assert "train.py:25 in main asks for a value" in note
+    assert "train.py:25 in main needs a value" in note
     real, dry = (load(tmp_path / name, strict=True) for name in ("real", "dry"))
     assert dry.manifest.source is Source.SIMULATED
     for ran, foreseen in zip(real.ranks, dry.ranks, strict=True):

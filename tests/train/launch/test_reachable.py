@@ -150,7 +150,7 @@ def test_a_run_is_reached_from_its_own_host_alone_and_obeys_nobody(tmp_path, has
     assert not mark.exists()
     if has_port:  # the ranks believed that the others do not come, and said so
         assert (code, lines[0].split(" failed: ")[0]) == (3, "zerosim: rank 0"), lines
-        assert "the other ranks did not come" in lines[0]
+        assert "the other ranks did not arrive" in lines[0]
     else:
         assert (code, lines) == (0, [])
 

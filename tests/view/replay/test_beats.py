@@ -63,18 +63,47 @@ def test_a_beat_tells_of_all_who_wait_in_it(name):
 def test_a_stage_3_iteration_in_words():
     titles, whats = said("ring/stage-3", "title"), said("ring/stage-3", "what")
     assert titles[0] == "Forward · gather the parameters of embedding"
-    assert titles[1] == "Forward · compute embedding, then free it"
+    assert titles[1] == "Forward · compute embedding, then free the borrowed shards"
     assert titles[4] == "Forward · prefetch the parameters of blocks.1"
     assert titles[-3:] == [
         "Update · agree on the average loss",
         "Update · the optimizer updates all units",
         "The iteration is over",
     ]
-    assert whats[0].startswith(
-        "Every rank's shard travels around the ring, until all 4 ranks have all of em"
+    assert whats[0] == (
+        "The shards travel round the ring until all 4 ranks hold the whole of embedding."
     )
     assert said("ring/stage-3", "meanwhile")[4] == "Meanwhile blocks.0 is computed, then freed."
     assert document("ring/stage-3")["beats"][4]["freed"] == ["0"]
+
+
+def test_a_prefetch_has_a_reason_of_its_own_in_each_of_its_steps():
+    found = document("ring/stage-3")
+    texts = found["texts"]
+    for beat in (one for one in found["beats"] if one["is_prefetch"]):
+        collective = found["steps"][beat["main"]]["collective"]
+        for step in (one for one in found["steps"] if one["collective"] == collective):
+            assert "prefetch" in texts[step["title"]]
+            assert "early" in texts[step["why"]]
+            assert "overlaps with computation" in texts[step["why"]]
+    gathers = [
+        one for one in found["beats"] if one["signs"] == ["gather"] and not one["is_prefetch"]
+    ]
+    assert gathers
+    for beat in gathers:
+        assert "early" not in texts[found["steps"][beat["main"]]["why"]]
+
+
+@pytest.mark.parametrize("stage", range(4))
+def test_a_sum_of_gradients_becomes_a_mean_and_is_freed_where_it_is(stage):
+    found = document(f"ring/stage-{stage}")
+    texts = found["texts"]
+    reduce = next(one for one in found["beats"] if one["signs"] == ["reduce"])
+    update = next(one for one in found["beats"] if one["signs"] == ["update"])
+    assert "mean over the ranks" in texts[found["steps"][reduce["main"]]["why"]]
+    assert "the ranks' mean gradient" in texts[update["what"]]
+    why = texts[found["steps"][update["main"]]["why"]]
+    assert ("frees their gradients" in why) == (stage in (2, 3))  # else they stay, of no more use
 
 
 def test_copies_that_are_not_alike_say_between_which_tiers():
@@ -86,7 +115,7 @@ def test_copies_that_are_not_alike_say_between_which_tiers():
 def test_a_program_is_told_without_theory():
     titles = said("profiles/fsdp2", "title")
     assert titles[2] == "Forward · gather the parameters of hidden.0"
-    assert titles[3] == "Forward · compute hidden.0, then free it"
+    assert titles[3] == "Forward · compute hidden.0, then free the borrowed shards"
     assert "Update · the optimizer's step" in said("profiles/ddp", "title")
     assert "The gradients of all ranks are summed, and every rank gets the whole sum." in said(
         "profiles/ddp", "what"

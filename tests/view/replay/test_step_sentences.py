@@ -173,7 +173,7 @@ def test_the_reason_depends_on_stage_phase_and_purpose():
         why(3, Phase.BACKWARD, reduce, Op.REDUCE_SCATTER),
     ]
     assert len(set(told)) == len(told)
-    assert "freed as soon as its output is ready" in told[0]
+    assert "freed as soon as the output is ready" in told[0]
     assert "3Ψ instead of 2Ψ" in told[1]
     assert "half of an all-reduce" in told[4]
     assert "2Ψ/N bytes are kept instead of 2Ψ" in told[5]
@@ -218,7 +218,7 @@ def test_waits_say_who_waits_how_long_and_for_what():
 
     gather = {"op": Op.ALL_GATHER, "purpose": Purpose.GATHER_PARAMETERS}
     assert describe_waits([]) == ""
-    end = ". No computation hides that time: it is exposed communication."
+    end = ". No computation overlaps this wait: it is exposed communication."
     assert describe_waits(waits((0, 1, 3), (2_500_000, 400_000, 900_000), **gather)) == (
         f"Meanwhile ranks 0-1, 3 wait 0.4 to 2.5 ms for the parameters of block{end}"
     )
@@ -283,6 +283,9 @@ def test_no_text_is_without_a_use():
     seen = {words.why for stage in STAGES for words in told(stage)}
     runs = [setting(3, **system) for system in FAMILY]
     runs.append(setting(0, accumulate=2))
+    call = event(Kind.COLLECTIVE, Phase.FORWARD, unit="block", op=Op.ALL_GATHER)
+    early = step(Kind.COLLECTIVE, Phase.FORWARD, [call])
+    seen.add(describe(early, setting(3), num_hops=0, is_prefetch=True).why)
     for of_run in runs:
         for one, num_hops in of_the_family():
             seen.add(describe(one, of_run, num_hops=num_hops).why)

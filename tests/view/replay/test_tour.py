@@ -99,12 +99,12 @@ def test_a_tour_of_stage_3():
     assert list(stops) == [
         "ZeRO-3 on 4 ranks",
         "Forward · gather the parameters of embedding",
-        "Forward · compute embedding, then free it",
+        "Forward · compute embedding, then free the borrowed shards",
         "Forward · embedding is freed",
         "Forward · prefetch the parameters of blocks.0",
         "Forward is over",
         "Backward · gather the parameters of head",
-        "Backward · compute the gradients of head, then free its parameters",
+        "Backward · compute the gradients of head, then free borrowed weights",
         "Backward · reduce the gradients of head",
         "The peak of memory: 24.7 MB",
         "Update · the optimizer updates all units",
@@ -117,14 +117,15 @@ def test_a_tour_of_stage_3():
     assert f"{num_parameters:,} parameters in bf16" in first
     assert "1/4 of the parameters, fp32 master, momentum and variance" in first
     assert format_bytes(quarter * (2 + 4 + 4 + 4)) in first
-    assert f"16Ψ/N: {format_bytes(16 * quarter)}" in first
+    law = f"predicts 16Ψ/N for the model states on the device: {format_bytes(16 * quarter)}"
+    assert law in first
     embedding = 81_920 * 2
     gathered = stops["Forward · gather the parameters of embedding"]
     assert f"The payload is {format_bytes(embedding)}." in gathered
     assert f"Each rank sends {format_bytes(embedding * 3 // 4)} in 3 hops." in gathered
     freed = stops["Forward · embedding is freed"]
     assert freed == (
-        f"Each rank has freed {format_bytes(embedding * 3 // 4)} that were live only for the "
+        f"Each rank has freed {format_bytes(embedding * 3 // 4)} that was live only for the "
         "computation."
     )
     again = stops["Backward · gather the parameters of head"]

@@ -142,9 +142,10 @@ class BeatWords:
             return fill(said["copies"], fields | {"places": _places(own)})
         if beat.sign is Sign.AGREE:
             return fill(said["agree"], fields | {"things": _agreed(own)})
-        title = titled(main, self._setting, units)
+        title = titled(main, self._setting, units, is_prefetch=beat.is_prefetch)
         if Sign.FREE in beat.signs:
-            which = "freed_parameters" if beat.phase is Phase.BACKWARD else "freed"
+            is_whole = beat.phase is Phase.BACKWARD or self._setting.options.has_owners
+            which = "freed_parameters" if is_whole else "freed"
             title = fill(said[which], {"title": title})
         return title
 
@@ -171,8 +172,6 @@ class BeatWords:
         """The title of a beat if it differs from that of its step; "" if not."""
         if beat.is_phase:
             return "micro_step"
-        if beat.is_prefetch:
-            return "prefetch"
         if beat.sign is Sign.UPDATE:
             return "update" if self._setting.stage is not None else "optimizer"
         return ""

@@ -111,8 +111,10 @@ class _DocumentMaker:
 
     def document(self) -> dict[str, Any]:
         """The whole of it."""
-        subject, plain = self.subject, Plain(self.subject, self.texts)
+        subject = self.subject
         frames = subject.frames()
+        shown = beats_of(subject, frames)
+        plain = Plain(subject, self.texts, shown)
         made = [plain.step(number, frames) for number in range(len(subject.steps.steps))]
         self._say_what_is_illegal(made)
         beats = PlainBeats(subject, plain.setting, self.texts)
@@ -162,7 +164,7 @@ class _DocumentMaker:
             "traffic": self._traffic(total),
             "memory": self._memory(),
             "verdict": verdict,
-            "beats": [beats.beat(one) for one in beats_of(subject, frames)],
+            "beats": [beats.beat(one) for one in shown],
             "texts": self.texts.all(),  # after everything that adds texts
             "notes": self.notes,
             "broken": None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from zerosim.analysis.beats import Beat
 from zerosim.analysis.frames import Frames, Message, Step, Wait
 from zerosim.record.nodes import ranks_per_node
 from zerosim.schema.events import Event, Kind
@@ -34,9 +36,11 @@ class Texts:
 class Plain:
     """Converts a subject to JSON values; texts are referred to by number."""
 
-    def __init__(self, subject: Subject, texts: Texts) -> None:
+    def __init__(self, subject: Subject, texts: Texts, beats: Sequence[Beat]) -> None:
         """Prepare."""
         self.subject, self.texts = subject, texts
+        mains = [subject.steps.steps[beat.main] for beat in beats if beat.is_prefetch]
+        self._prefetched = {main.collective for main in mains} - {None}
         setting = Setting(
             num_ranks=subject.trace.manifest.num_ranks,
             iteration=subject.iteration,
@@ -61,7 +65,8 @@ class Plain:
         about = step.event
         num_hops = subject.num_hops(-1 if step.collective is None else step.collective)
         told = None if subject.carried is None else subject.carried.describe(step, num_hops)
-        words = told or describe(step, self.setting, num_hops=num_hops)
+        is_prefetch = step.collective in self._prefetched
+        words = told or describe(step, self.setting, num_hops=num_hops, is_prefetch=is_prefetch)
         freed = () if frames is None else frames.freed.get(number, ())
         changes = () if frames is None or number >= len(frames.changes) else frames.changes[number]
         unit = "" if about is None else about.unit

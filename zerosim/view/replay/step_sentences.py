@@ -100,11 +100,12 @@ SHORT_NS = 50_000
 """A shorter time is shown in microseconds."""
 
 
-def describe(step: Step, setting: Setting, *, num_hops: int) -> StepText:
+def describe(step: Step, setting: Setting, *, num_hops: int, is_prefetch: bool = False) -> StepText:
     """The text of a step.
 
     Args:
         num_hops: of its collective.
+        is_prefetch: it gathers a unit during the computation of another one.
     """
     event = step.event
     unit = "" if event is None else event.unit
@@ -143,7 +144,9 @@ def describe(step: Step, setting: Setting, *, num_hops: int) -> StepText:
             fields["summand"] = find("summand", "gradient")
     if step.kind is Kind.COPY:
         fields |= _of_copy(step, setting, fields)
-    title, what, why = (fill(find(*key), fields) for key in _keys(step, setting, num_hops))
+    title, what, why = (
+        fill(find(*key), fields) for key in _keys(step, setting, num_hops, is_prefetch=is_prefetch)
+    )
     if step.kind is Kind.TRANSFER and event is not None and event.dtype in BITS:
         what += fill(find("what", "quantized"), fields)
     if "Ψ" in why:
@@ -151,7 +154,7 @@ def describe(step: Step, setting: Setting, *, num_hops: int) -> StepText:
     return StepText(title, what, why)
 
 
-def titled(step: Step, setting: Setting, units: str) -> str:
+def titled(step: Step, setting: Setting, units: str, *, is_prefetch: bool = False) -> str:
     """The title of a step with other units."""
     event = step.event
     fields = {
@@ -160,7 +163,7 @@ def titled(step: Step, setting: Setting, units: str) -> str:
         "op": "" if event is None or event.op is None else term(event.op),
         "purpose": "" if event is None or event.purpose is None else term(event.purpose),
     }
-    return fill(find(*_keys(step, setting, 1)[0]), fields)
+    return fill(find(*_keys(step, setting, 1, is_prefetch=is_prefetch)[0]), fields)
 
 
 def find(*path: str) -> str:
@@ -175,7 +178,9 @@ def find(*path: str) -> str:
 Path = tuple[str, ...]
 
 
-def _keys(step: Step, setting: Setting, num_hops: int) -> tuple[Path, Path, Path]:
+def _keys(
+    step: Step, setting: Setting, num_hops: int, *, is_prefetch: bool = False
+) -> tuple[Path, Path, Path]:
     """The paths of a step's title, description and reason."""
     if step.kind is Kind.MARK:
         return _of_mark(step, setting)
@@ -191,10 +196,11 @@ def _keys(step: Step, setting: Setting, num_hops: int) -> tuple[Path, Path, Path
     special = _of_family(step, purpose, setting)
     if special is None:
         is_alone = purpose is Purpose.UNLABELLED and not (event is not None and event.unit)
-        title = ("title", "unlabelled_alone" if is_alone else purpose)
-        return title, _how(step, num_hops, setting), _reason(purpose, step, setting)
+        which = "prefetch" if is_prefetch else "unlabelled_alone" if is_alone else purpose
+        why = ("why", "prefetch") if is_prefetch else _reason(purpose, step, setting)
+        return ("title", which), _how(step, num_hops, setting), why
     what = ("what", "to_owner") if special == "to_owner" else _how(step, num_hops, setting)
-    return ("title", purpose), what, ("why", special)
+    return ("title", "prefetch" if is_prefetch else purpose), what, ("why", special)
 
 
 def _of_mark(step: Step, setting: Setting) -> tuple[Path, Path, Path]:
