@@ -103,7 +103,7 @@ def test_a_window_of_the_last_ones_is_judged_as_all_are(recorded, name):
     report = verify(window)
     assert report.outcome is verify(whole).outcome
     assert report.unexplained_trace == report.unexplained_wire == 0
-    assert any("begins with iteration 4" in note for note in report.notes)
+    assert any("starts at iteration 4" in note for note in report.notes)
 
 
 @pytest.mark.parametrize("name", SYSTEMS)

@@ -356,5 +356,5 @@ def _places(steps: Sequence[Step]) -> str:
 def _agreed(steps: Sequence[Step]) -> str:
     said = texts()["things"]
     calls = _events(steps, Kind.TRANSFER, Kind.COLLECTIVE)
-    purposes = dict.fromkeys(event.purpose for event in calls)
+    purposes = dict.fromkeys(event.purpose for event in calls if event.purpose)
     return listed([said.get(purpose) or term(purpose) for purpose in purposes])
