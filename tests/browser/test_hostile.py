@@ -116,7 +116,8 @@ def assert_plays(one: Watched) -> None:
     one.press("End")
     one.has(position=last)
     mains = [beat["main"] for beat in found["beats"]]
-    one.press("Home", "ArrowRight")
+    has_result = one.ask("() => __player.model.results[0] !== null")
+    one.press("Home", *["ArrowRight"] * (2 if has_result else 1))
     one.has(position=min(mains[:2][-1], last))
     one.press("h", "Home", "ArrowRight")
     one.has(position=min(1, last))

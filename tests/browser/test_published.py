@@ -147,6 +147,7 @@ def test_a_replay_of_it_moves_and_the_search_leads_to_a_section(written, browser
     expect(page.locator("html[data-ready]")).to_be_attached()
     heading = page.locator("h1").first
     title = eventually(heading.inner_text)
+    page.keyboard.press("ArrowRight")  # the result of its first beat
     page.keyboard.press("ArrowRight")
     expect(heading).not_to_have_text(title)
     page.goto((written / "docs/start.html").as_uri())
