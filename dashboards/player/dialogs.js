@@ -17,6 +17,8 @@ export function openDialog(root, name) {
   const dialog = find(root, `#${name}-dialog`, HTMLDialogElement);
   if (!dialog.open) {
     dialog.showModal();
+    // from its first line on; the browser would scroll to its first button
+    dialog.querySelector("h2")?.focus();
   }
 }
 

@@ -115,7 +115,7 @@ def test_a_page_hands_its_run_to_perfetto_in_a_tab_of_the_users_own(perfetto, br
         _, num_slices = perfetto_file(graph)
         found = query(tab, "select count(*) from slice")
         assert found == [[num_slices + len(graph.hops.sends)]]
-        page.wait_for_selector("#perfetto-dialog [role=status]:has-text('has it')")
+        page.wait_for_selector("#perfetto-dialog [role=status]:has-text('has received the run')")
         assert all(url.startswith((address, "blob:", "data:")) for _, url in asked)
         assert {method for method, _ in asked} == {"GET"}
     context.close()

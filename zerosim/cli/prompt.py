@@ -48,6 +48,10 @@ class _NothingHeldError(Exception):
     """Commands need not be read any more."""
 
 
+_PRINTS_S = 2.0
+"""How long the last lines may take."""
+
+
 class Prompt:
     """Reads and runs commands, until no rank is left to control.
 
@@ -98,12 +102,14 @@ class Prompt:
         for line in self._lines():
             self._do(line)
             if self.ending is not None:
-                return
+                break
         if self.ending is None and lets_go:
             _say("end of input: the ranks run on")
             self._controller.detach()
         elif self.ending is None:
             watching.join()
+        if self._controller.is_over:
+            watching.join(_PRINTS_S)  # if it printed while Python ends, Python would abort
 
     def _watch(self) -> None:
         """Report at once that no rank is controlled any more, even during typing."""
