@@ -89,10 +89,10 @@ def visit_lesson(one, row, names):
     one.wait("document.querySelector('#where')?.textContent")
     eventually(lambda: one.text("#where").startswith(f"Step {notes.step_of(row.address)} of "))
     frame = replay_in(one)
-    if "three times: blocks.2" in row.do:
+    if "five times: blocks.2" in row.do:
         first = state_of(frame)
         assert (first["op"], first["unit_name"]) == ("all-gather", BLOCK)
-        steps = [forward(one, frame) for _ in range(3)]
+        steps = [forward(one, frame) for _ in range(5)]
         assert any(each["kind"] == "compute" and each["unit_name"] == BLOCK for each in steps)
         assert cells_of(frame) == OWN_SHARES
     answer(one, row, names)

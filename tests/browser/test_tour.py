@@ -198,7 +198,9 @@ def test_search_finds_beats_marks_them_and_leads_there(watch):
     one.press("/")
     one.page.keyboard.type("wait > 5 parsecs")
     one.settle()
-    eventually(lambda: one.text("#search-says").startswith('"> 5 parsecs" is no amount: expected'))
+    eventually(
+        lambda: one.text("#search-says").startswith('"> 5 parsecs" is not an amount: expected')
+    )
     expect(one.page.locator("#search-hits button")).to_have_count(0)
     one.page.locator("#search-field").fill("no such thing")
     one.expect("#search-says").to_have_text('No beat matches "no such thing".')
