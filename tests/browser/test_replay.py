@@ -498,8 +498,8 @@ def test_the_runs_name_and_what_it_is_have_room_for_words(watch, serve, tmp_path
     for trace in ("ddp-zero", "fsdp2-kept"):
         one.open(f"/replay?trace=profiles/{trace}&lang={language}")
         eventually(lambda: one.ask("() => document.querySelector('#run').clientWidth") >= 90)
-        assert one.ask(cut) <= 0
-        assert one.ask("() => document.documentElement.scrollWidth") == 1280
+        eventually(lambda: one.ask(cut) <= 0)
+        eventually(lambda: one.ask("() => document.documentElement.scrollWidth") == 1280)
 
 
 def test_at_first_there_is_the_picture_and_one_line_of_why(watch):
