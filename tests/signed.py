@@ -90,10 +90,6 @@ def _alter_rows(rows: list[Row], chance: random.Random) -> str:
     return what
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
 def _set(row: Row, among: Any, chance: random.Random) -> str:
     """Give one value of a row another: absurd, strange, near, or what others have there."""
     where, key = chance.choice(list(places(row)))
@@ -110,7 +106,9 @@ def _set(row: Row, among: Any, chance: random.Random) -> str:
             del where[key]
             return f"without {key}"
         case 4 if isinstance(old, str):
-            where[key] = chance.choice([at[one] for at, one in places(row) if _is_text(at[one])])
+            where[key] = chance.choice(
+                [at[one] for at, one in places(row) if isinstance(at[one], str)]
+            )
         case _:
             where[key] = deepcopy(chance.choice(like or ABSURD))  # it may hold the place itself
     return f"{key} = {str(where[key])[:60]}"

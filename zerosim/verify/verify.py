@@ -89,7 +89,9 @@ def report_on(trace: Trace, checked: Sequence[Checked], shown: int) -> Report:
     algorithm = algorithm_of(trace)
     links = _links(trace, checked)
     interfaces = interface_rows(trace)
-    verdicts = tuple(_verdicts(trace, checked, shown, links, interfaces))
+    # what is claimed of all iterations is of the strategies in force in the last one
+    claimed = systems if one is checked[-1] else laws_of(checked[-1])
+    verdicts = tuple(_verdicts(trace, checked, shown, claimed, links, interfaces))
     holds, answer = _answer(trace, one, systems, overhead, verdicts)
     if _zero(first) is None and one.step.is_told and first.plans:
         answer = headline.with_others(answer, *_most_beside(checked, one))
@@ -195,13 +197,13 @@ def _verdicts(
     trace: Trace,
     checked: Sequence[Checked],
     shown: int,
+    systems: Sequence[SystemLaw],
     links: Rows,
     interfaces: Sequence[InterfaceBytes],
 ) -> Iterator[Verdict]:
     one = next(one for one in checked if one.step.iteration == shown)
     first = one.step.ranks[0]
-    # what is claimed of all iterations is of the strategies in force in the last one
-    zero, claimed = _zero(first), list(claim_verdicts(checked, laws_of(checked[-1])))
+    zero, claimed = _zero(first), list(claim_verdicts(checked, systems))
     if not one.step.is_told:
         yield from operator_verdicts(trace)
     else:

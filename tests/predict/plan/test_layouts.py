@@ -130,8 +130,8 @@ def test_replicas_of_all_states(prices):
         next(each for each in prices.units(layout, LAST) if each.name == BLOCK)
         for layout in (hybrid, sharded)
     )
-    assert one.gather_forward.ns < other.gather_forward.ns
-    within, across = one.reduce
+    assert one.moved.gather_forward.ns < other.moved.gather_forward.ns
+    within, across = one.moved.reduce
     part = 2 * -(-LLAMA.blocks[0].elements() // 8)
     group = prices.on_nodes((0, 8, 16, 24), 8)
     assert across.ns == prices.collective(Op.ALL_REDUCE, part, group).ns
@@ -181,7 +181,7 @@ def test_what_is_moved_is_priced_once_for_all_micro_batches(prices):
         for batch in (1, 2, 4):
             layout = layout_of(stage=3, batch=batch, keeping=KeptActivations(recompute))
             again = own.units(layout, LAST)
-            assert [one.reduce for one in again] == [one.reduce for one in first]
+            assert [one.moved.reduce for one in again] == [one.moved.reduce for one in first]
     assert len(own.moved) == len(first)
     assert own.units(layout_of(stage=3, data=16), LAST) != first
     assert len(own.moved) == 2 * len(first)

@@ -136,6 +136,6 @@ def tokens_that_hide(prices: Prices, layout: Layout) -> float | None:
     them (scaling-book, gpus.md); None where nothing is gathered.
     """
     block = next(one for one in prices.units(layout, "last") if one.name == BLOCK)
-    if block.gather_forward is None or not block.forward:
+    if block.moved.gather_forward is None or not block.forward:
         return None
-    return layout.computing.tokens * block.gather_forward.ns / block.forward
+    return layout.computing.tokens * block.moved.gather_forward.ns / block.forward

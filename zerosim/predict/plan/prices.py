@@ -54,49 +54,19 @@ class LinkTime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnitPrices:
-    """What one unit takes in a micro-batch, and in the update.
+class MovedPrices:
+    """What is moved for one unit, and its update: the same in each micro-batch.
 
     Attributes:
-        forward, backward: computing, ns.
-        again: of backward, computing forward once more.
-        sums_forward, sums_backward: of ranks that compute a block together, or that exchange keys
-            or tokens of experts, during which nothing is computed.
+        bits: quantizing it, or reading it so.
+        copied_forward, copied_backward: what is copied beside its gathers and its reduction.
         fetch: from the host or a disk, before each gather.
-        elements: parameters of a rank.
         gather_forward, gather_backward, reduce: with all ranks that the states are divided among;
             reduce is of a whole bucket, if buckets have a size of their own.
         offload: of reduced gradients to the host.
         update: computing, ns.
         returned: copies of updated parameters.
         share: the gather of updated parameters.
-    """
-
-    name: str
-    elements: int
-    forward: float
-    backward: float
-    again: float
-    sums_forward: tuple[LinkTime, ...]
-    sums_backward: tuple[LinkTime, ...]
-    fetch: tuple[LinkTime, ...]
-    gather_forward: LinkTime | None
-    gather_backward: LinkTime | None
-    reduce: tuple[LinkTime, ...]
-    offload: tuple[LinkTime, ...]
-    update: float
-    states: tuple[LinkTime, ...]
-    returned: tuple[LinkTime, ...]
-    share: LinkTime | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _MovedPrices:
-    """Of a unit what no micro-batch changes: as `UnitPrices`.
-
-    Attributes:
-        bits: quantizing it, or reading it so.
-        copied_forward, copied_backward: what is copied beside its gathers and its reduction.
     """
 
     bits: float
@@ -111,6 +81,28 @@ class _MovedPrices:
     states: tuple[LinkTime, ...]
     returned: tuple[LinkTime, ...]
     share: LinkTime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitPrices:
+    """What one unit takes in a micro-batch, and in the update.
+
+    Attributes:
+        elements: parameters of a rank.
+        forward, backward: computing, ns.
+        again: of backward, computing forward once more.
+        sums_forward, sums_backward: of ranks that compute a block together, or that exchange keys
+            or tokens of experts, during which nothing is computed.
+    """
+
+    name: str
+    elements: int
+    forward: float
+    backward: float
+    again: float
+    sums_forward: tuple[LinkTime, ...]
+    sums_backward: tuple[LinkTime, ...]
+    moved: MovedPrices
 
 
 class Prices:
@@ -130,7 +122,7 @@ class Prices:
         self._on_nodes: dict[tuple[tuple[int, ...], int], RanksOnNodes] = {}
         self._units: dict[object, tuple[UnitPrices, ...]] = {}
         self._each: dict[object, UnitPrices] = {}
-        self.moved: dict[object, _MovedPrices] = {}
+        self.moved: dict[object, MovedPrices] = {}
         self._numbers: dict[object, int] = {}
         self._made_again: dict[object, float] = {}
         self._planned: dict[Workload, dict[_Why, list[Movement]]] = {}
@@ -296,18 +288,10 @@ class _Pricing:
                     for one in sums
                 ]
             ),
-            fetch=moved.fetch,
-            gather_forward=moved.gather_forward,
-            gather_backward=moved.gather_backward,
-            reduce=moved.reduce,
-            offload=moved.offload,
-            update=moved.update,
-            states=moved.states,
-            returned=moved.returned,
-            share=moved.share,
+            moved=moved,
         )
 
-    def _moved(self, name: str, elements: int) -> _MovedPrices:
+    def _moved(self, name: str, elements: int) -> MovedPrices:
         """What is the same of all micro-batches, whatever is computed again of them."""
         of = (self._of_states, name, elements)
         found = self._prices.moved.get(of)
@@ -315,7 +299,7 @@ class _Pricing:
             found = self._prices.moved[of] = self._priced_moves(name, elements)
         return found
 
-    def _priced_moves(self, name: str, elements: int) -> _MovedPrices:
+    def _priced_moves(self, name: str, elements: int) -> MovedPrices:
         layout, prices, config = self._layout, self._prices, self._layout.config
         machine, size = prices.machine, config.dtype.element_bytes
         gather_forward = self._one(name, Phase.FORWARD, Purpose.GATHER_PARAMETERS)
@@ -327,7 +311,7 @@ class _Pricing:
         backward = self._copied(whole * machine.gather_bytes * (gather_backward is not None))
         if config.stage > 1 and reduced:
             backward += self._copied(whole * machine.reduce_bytes)
-        return _MovedPrices(
+        return MovedPrices(
             bits=prices.computing(quantized_operators(elements)) if config.quantizes else 0.0,
             copied_forward=self._copied(
                 whole * machine.gather_bytes * (gather_forward is not None)

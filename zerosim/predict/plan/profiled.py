@@ -268,7 +268,7 @@ def _computing(machine: Machine, layout: Layout) -> tuple[float, float]:
     times = {one.name: one.times for one in layout.pieces(LAST)}
     units = [(one, times.get(one.name, 1)) for one in prices.units(layout, LAST)]
     passes = sum(count * (one.forward + one.backward) for one, count in units)
-    update = sum(count * one.update for one, count in units)
+    update = sum(count * one.moved.update for one, count in units)
     return layout.micro_batches * (passes + prices.loss(layout)), update
 
 

@@ -126,8 +126,10 @@ class _StageStep:
                 self._units += [unit] * (self._shown if name == BLOCK else times[name])
         self._block = units[BLOCK]
         self._each = [(unit, times[name]) for name, unit in units.items() if name != ROOT]
-        self._gathers = any(one.gather_forward or one.gather_backward for one, _ in self._each)
-        self._moves = any(one.reduce or one.offload for one, _ in self._each)
+        self._gathers = any(
+            one.moved.gather_forward or one.moved.gather_backward for one, _ in self._each
+        )
+        self._moves = any(one.moved.reduce or one.moved.offload for one, _ in self._each)
         self._each_reduces = self._config.stage >= 2
         self._message = None
         if layout.pipeline > 1:  # once for each chunk of layers
@@ -169,15 +171,15 @@ class _StageStep:
     # ------------------------------------------------------------------- forward and backward
 
     def _forward(self, clock: _StepClock) -> None:
-        if not self._gathers and not (self._root and self._root.gather_forward):
+        if not self._gathers and not (self._root and self._root.moved.gather_forward):
             self._alone(clock, is_forward=True)
             return
         units, ask = self._units, partial(self._gather, clock)
-        gathers = _Gathers(clock, units, [one.gather_forward for one in units], ask)
-        if self._root and self._root.gather_forward:
-            until = ask(self._root, self._root.gather_forward)
+        gathers = _Gathers(clock, units, [one.moved.gather_forward for one in units], ask)
+        if self._root and self._root.moved.gather_forward:
+            until = ask(self._root, self._root.moved.gather_forward)
             gathers.ask_up_to(self._ahead - 1)
-            clock.wait(until, self._root.gather_forward.link)
+            clock.wait(until, self._root.moved.gather_forward.link)
         self._through(clock, gathers, is_forward=True)
 
     def _alone(self, clock: _StepClock, *, is_forward: bool) -> None:
@@ -194,15 +196,15 @@ class _StageStep:
 
     def _backward(self, clock: _StepClock, *, reduces: bool) -> _Ends:
         root = self._root
-        gathers = self._gathers or bool(root and root.gather_backward)
-        moves = self._moves or bool(root and (root.reduce or root.offload))
+        gathers = self._gathers or bool(root and root.moved.gather_backward)
+        moves = self._moves or bool(root and (root.moved.reduce or root.moved.offload))
         if not gathers and not (reduces and moves):
             self._alone(clock, is_forward=False)
             return _Ends()
         units, ask = self._units[::-1], partial(self._gather, clock)
-        turns = _Gathers(clock, units, [one.gather_backward for one in units], ask)
-        if root and root.gather_backward:
-            clock.wait(ask(root, root.gather_backward), root.gather_backward.link)
+        turns = _Gathers(clock, units, [one.moved.gather_backward for one in units], ask)
+        if root and root.moved.gather_backward:
+            clock.wait(ask(root, root.moved.gather_backward), root.moved.gather_backward.link)
         ends = _Ends()
         self._through(clock, turns, is_forward=False, ends=ends if reduces else None)
         if reduces and root:
@@ -213,7 +215,7 @@ class _StageStep:
     def _gather(self, clock: _StepClock, unit: UnitPrices, moved: LinkTime) -> float:
         """A unit's own part is fetched first, if it is elsewhere."""
         since = 0.0
-        for way in unit.fetch:
+        for way in unit.moved.fetch:
             since = clock.copy(way, since)
         return self._talk(clock, moved, since)
 
@@ -265,10 +267,10 @@ class _StageStep:
             self._reduce(clock, unit, ends)
 
     def _reduce(self, clock: _StepClock, unit: UnitPrices, ends: _Ends) -> None:
-        for moved in unit.reduce:
+        for moved in unit.moved.reduce:
             for part in self._full(moved, unit, ends):
                 ends.reduced, ends.link = self._talk(clock, part), part.link
-        for moved in unit.offload:
+        for moved in unit.moved.offload:
             ends.offloaded = clock.copy(moved, ends.reduced)
 
     def _full(self, moved: LinkTime, unit: UnitPrices, ends: _Ends) -> Iterator[LinkTime]:
@@ -300,14 +302,14 @@ class _StageStep:
         count = self._blocks / self._shown
         for unit in (*filter(None, [self._root]), *self._units):
             times = count if unit is self._block else 1
-            for moved in unit.states:
+            for moved in unit.moved.states:
                 returned, links = clock.copy(moved.times(times)), (links[0], moved.link)
-            clock.compute(times * unit.update, TimeCategory.UPDATE)
-            for moved in unit.returned:
+            clock.compute(times * unit.moved.update, TimeCategory.UPDATE)
+            for moved in unit.moved.returned:
                 returned = clock.copy(moved.times(times))
-            if unit.share:
-                shared = self._talk(clock, unit.share.times(times), returned)
-                links = (unit.share.link, links[1])
+            if unit.moved.share:
+                shared = self._talk(clock, unit.moved.share.times(times), returned)
+                links = (unit.moved.share.link, links[1])
         clock.wait(shared, links[0])
         clock.wait(returned, links[1])
         clock.wait(clock.now + agreed.ns, agreed.link)

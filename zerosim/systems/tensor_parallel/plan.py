@@ -287,8 +287,6 @@ def _changes(bundle: Bundle) -> Iterator[_Change]:
 def _ops(change: _Change) -> Iterator[tuple[Phase, Op]]:
     """The collectives of a redistribution: in forward, and for the gradient in backward."""
     before, after, goes_back = change.before, change.after, change.has_gradient
-    if change.is_exchange:
-        return
     if before == after:
         if before == REPLICATE and change.sums and change.is_tensor and goes_back:
             yield Phase.BACKWARD, Op.ALL_REDUCE

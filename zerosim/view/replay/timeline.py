@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from zerosim.analysis import TimeCause, critical_path
 from zerosim.analysis.frames import Step
 from zerosim.analysis.graph import EventGraph
+from zerosim.analysis.graph.ondevice import is_on_device
 from zerosim.analysis.graph.phases import late_updates
 from zerosim.analysis.graph.table import copy_link
 from zerosim.base.errors import TraceError
@@ -70,6 +71,8 @@ def launches_of(trace: Trace, graph: EventGraph, iteration: int, zero_ns: int) -
     """
     found: list[int] = []
     for place, rank in enumerate(trace.ranks):
+        if not is_on_device(rank):
+            continue
         shift = graph.clocks.offset_ns(rank.rank) - zero_ns
         for event in rank.events:
             is_ours = event.iteration == iteration and event.kind in (Kind.COMPUTE, Kind.COLLECTIVE)

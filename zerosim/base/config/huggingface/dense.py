@@ -355,48 +355,43 @@ def _beside_each_other(
     has_qk_norm: bool = False,
     windows: tuple[tuple[int, int], ...] = (),
 ) -> Architecture:
-    h, inner = given.size("hidden_size"), given.size("intermediate_size")
+    h = given.size("hidden_size")
     of_heads = attention.queries + attention.keys if has_qk_norm else 0
-    block = replace(
-        block_of(
-            given,
-            attention,
-            mlp_of(h, inner, gated=True),
-            inner,
-            layers=layers_of(given),
-            norms=1,
-            between=2,
-            layer_norm=True,
-            windows=windows,
-        ),
-        norm_elements=h + of_heads,
-    )
-    tied = given.flag("tie_word_embeddings", default=True)
-    return model_of(given, attention, (block,), Ends(tied=tied, last=h))
+    ends = Ends(tied=given.flag("tie_word_embeddings", default=True), last=h)
+    return _layer_norms(given, attention, h + of_heads, ends, norms=1, between=2, windows=windows)
 
 
-def _layer_norms(given: GivenConfig, attention: AttentionShape, *, elements: int) -> Architecture:
-    """A Llama with LayerNorm of so many elements each."""
-    h, inner = given.size("hidden_size"), given.size("intermediate_size")
-    block = replace(
-        block_of(
-            given,
-            attention,
-            mlp_of(h, inner, gated=True),
-            inner,
-            layers=layers_of(given),
-            layer_norm=True,
-        ),
-        norm_elements=2 * elements,
+def _layer_norms(
+    given: GivenConfig,
+    attention: AttentionShape,
+    elements: int,
+    ends: Ends,
+    *,
+    norms: int = 2,
+    between: int = 4,
+    windows: tuple[tuple[int, int], ...] = (),
+) -> Architecture:
+    """A Llama with LayerNorm: so many elements in the norms of a block."""
+    inner = given.size("intermediate_size")
+    block = block_of(
+        given,
+        attention,
+        mlp_of(given.size("hidden_size"), inner, gated=True),
+        inner,
+        layers=layers_of(given),
+        norms=norms,
+        between=between,
+        layer_norm=True,
+        windows=windows,
     )
-    tied = given.flag("tie_word_embeddings", default=False)
-    return model_of(given, attention, (block,), Ends(tied=tied, last=elements))
+    return model_of(given, attention, (replace(block, norm_elements=elements),), ends)
 
 
 def _olmo(given: GivenConfig) -> Architecture:
     """Its norms have no parameters."""
     bias = given.flag("attention_bias", default=False)
-    return _layer_norms(given, grouped(given, bias=bias), elements=0)
+    ends = Ends(tied=given.flag("tie_word_embeddings", default=False), last=0)
+    return _layer_norms(given, grouped(given, bias=bias), 0, ends)
 
 
 def _stablelm(given: GivenConfig) -> Architecture:
@@ -404,7 +399,9 @@ def _stablelm(given: GivenConfig) -> Architecture:
         given.must(name, value=False)
     bias = given.flag("use_qkv_bias", default=False)
     attention = grouped(given, bias=bias, output_bias=False)
-    return _layer_norms(given, attention, elements=2 * given.size("hidden_size"))
+    last = 2 * given.size("hidden_size")  # its weights and biases
+    ends = Ends(tied=given.flag("tie_word_embeddings", default=False), last=last)
+    return _layer_norms(given, attention, 2 * last, ends)
 
 
 FAMILIES = {
