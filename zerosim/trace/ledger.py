@@ -214,6 +214,8 @@ class MemoryLedger:
         """Look no more."""
         self._saved.remove()
         self._alive.close()
+        if self._roleless is not None:
+            self._roleless.close()
         address_maps.explain_saved(None)
         if self._record is not None:
             record, self._record = self._record, None
