@@ -6,8 +6,8 @@ tensors that the garbage collector knows are looked at instead, in few iteration
 at which most is alive. What only C++ refers to is not seen, nor what there was before the trace.
 
 A process that has imported PyTorch has 300,000 objects, and listing them takes 30 ms. They are
-listed once, when the trace begins; from then on each tensor is noticed while it is young, before the
-collector moves it among the old objects.
+listed once, when the trace begins; from then on each tensor is noticed while it is young, before
+the collector moves it among the old objects.
 """
 
 from __future__ import annotations
