@@ -15,10 +15,10 @@ for rows that did not come. Shared by the writer (`zerosim.trace`) and the reade
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any
+from zlib import crc32
 
 from zerosim.schema.events import (
     Checksum,
@@ -123,7 +123,7 @@ def seal(texts: Iterable[str], crc: int) -> tuple[bytes, int]:
     lines = b""
     for text in texts:
         body = text.encode()
-        crc = zlib.crc32(body, crc)
+        crc = crc32(body, crc)
         lines += b'%s,"crc":"%08x"}\n' % (body, crc)
     return lines, crc
 
@@ -138,7 +138,7 @@ def check_line(line: bytes, crc: int) -> tuple[str, int]:
         ValueError: the line is not what was written, or not at this place; the message says
             which of the two sides was found and expected.
     """
-    expected = zlib.crc32(line[:-_SEAL_LENGTH], crc)
+    expected = crc32(line[:-_SEAL_LENGTH], crc)
     seal = line[-_SEAL_LENGTH:]
     if seal != b'%s%08x"}' % (_MARK, expected):
         if not seal.startswith(_MARK) or not seal.endswith(b'"}'):
@@ -154,7 +154,7 @@ def check_line(line: bytes, crc: int) -> tuple[str, int]:
 
 def _manifest_crc(values: dict[str, Any]) -> str:
     text = json.dumps(values, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
-    return f"{zlib.crc32(text.encode()):08x}"
+    return f"{crc32(text.encode()):08x}"
 
 
 def encode_manifest(manifest: Manifest) -> bytes:

@@ -42,7 +42,7 @@ class _CallingThread(threading.local):
     since_ns: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _PendingCall:
     """A native call that reports its end.
 
@@ -95,10 +95,10 @@ class Calls:
         if parent is not None and is_message and call.peer is not None:
             self._post(call, parent, ranks[call.peer])
             return _met_message(call)
-        group = call.group.group_name
         current = self._explained(call)
-        if (met := _met(call, current)) is not None:
+        if faulty.installed() is not None and (met := _met(call, current)) is not None:
             return met
+        group = call.group.group_name
         sequence = None if is_message else self._writer.next_sequence(group)
         if current is None:
             return None
@@ -139,12 +139,15 @@ class Calls:
 
     def _explained(self, call: OperatorCall) -> Labels | None:
         """The labels of a call; None if its iteration is not recorded."""
+        is_light = self._extent.light is not None
         takes = self._extent.takes
-        is_between = not takes(labels.position().iteration)
+        is_between = is_light and not takes(labels.position().iteration)
         # the source line of an unrecorded call is not needed
         current = labels.current() if is_between else labels.snapshot()
         if self.labeler is not None and current.purpose is Purpose.UNLABELLED:
             current = self.labeler.explain(call, current)
+        if not is_light:
+            return current
         position = current.position or labels.position()
         if not takes(position.iteration):
             return None

@@ -141,11 +141,13 @@ def snapshot() -> Labels:
     source, functions = mine.source, mine.functions
     if not source and not functions:
         source, functions = asked_through()
-    return mine._replace(
-        position=mine.position or _state.position,
-        source=source,
-        functions=functions,
-        issue_ns=sink.now_ns() if mine.issue_ns is None else mine.issue_ns,
+    return Labels(
+        mine.position or _state.position,
+        *mine[1:4],
+        source,
+        functions,
+        sink.now_ns() if mine.issue_ns is None else mine.issue_ns,
+        mine.is_alone,
     )
 
 

@@ -327,9 +327,9 @@ def _is_map_of_used(module: Any, call: OperatorCall) -> bool:
     """
     tensors = call.tensors
     return (
-        (module.find_unused_parameters or module.static_graph)
-        and len(tensors) == 1
+        len(tensors) == 1
         and tensors[0].dtype is torch.int32
+        and (module.find_unused_parameters or module.static_graph)
         and tensors[0].numel() == sum(1 for p in module.module.parameters() if p.requires_grad)
     )
 

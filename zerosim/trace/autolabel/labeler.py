@@ -27,7 +27,14 @@ from zerosim.trace.autolabel.contents import contents
 from zerosim.trace.autolabel.discovery import Discovery
 from zerosim.trace.autolabel.entries import Entries
 from zerosim.trace.autolabel.fail_safe import fail_safe
-from zerosim.trace.autolabel.observer import CarriedMessage, Observer, Reduction, Shard, observers
+from zerosim.trace.autolabel.observer import (
+    Answers,
+    CarriedMessage,
+    Observer,
+    Reduction,
+    Shard,
+    observers,
+)
 from zerosim.trace.autolabel.phases import Phases
 from zerosim.trace.autolabel.rules import GENERAL, RuleTable, StackLabel, in_autograd
 from zerosim.trace.autolabel.strategies import Strategies
@@ -64,8 +71,7 @@ class AutoLabeler:
         self._recorder = recorder
         self._units = Units()
         self._systems = observers(self._units)
-        # asked at each event of a backward, so the systems that keep nothing are left out
-        self._keepers = [one for one in self._systems if type(one).kept is not Observer.kept]
+        self._answers = Answers(self._systems)
         self._discovery = Discovery(holdings, self._shards, self._kept) if memory else None
         self._phases = Phases(self)
         self._entries = Entries(self._phases)
@@ -121,8 +127,8 @@ class AutoLabeler:
             yield from system.shards(module)
 
     def _kept(self, *, wholly: bool) -> Iterator[Content]:
-        for system in self._keepers:
-            yield from system.kept(wholly=wholly)
+        for kept in self._answers.kept:
+            yield from kept(wholly=wholly)
 
     # the program's activity
 
@@ -139,9 +145,10 @@ class AutoLabeler:
         self._units.is_piped = any(system.is_piped for system in self._systems)
         self._begin()
         is_first = self._units.forward_begins(root)
-        for system in self._systems:
-            system.forward_begins(root, is_first=is_first)
-            for code, rule in system.hooks():
+        for begins in self._answers.forward_begins:
+            begins(root, is_first=is_first)
+        for hooks in self._answers.hooks:
+            for code, rule in hooks():
                 self._rules.know(code, rule)
         self._strategies.look()
 
@@ -177,15 +184,15 @@ class AutoLabeler:
 
     def is_preparing(self) -> bool:
         """Whether modules compute only to determine shapes for communication."""
-        return any(system.is_preparing() for system in self._systems)
+        return any(asked() for asked in self._answers.is_preparing)
 
     def is_evaluating(self) -> bool:
         """Whether the current micro-batch has no backward."""
-        return any(system.is_evaluating() for system in self._systems)
+        return any(asked() for asked in self._answers.is_evaluating)
 
     def micro_batch(self, phase: Phase) -> int | None:
         """The micro-batch of the current forward or backward; None if there is none."""
-        found = (system.micro_batch(phase) for system in self._systems)
+        found = [asked(phase) for asked in self._answers.micro_batch]
         return next((number for number in found if number is not None), None)
 
     @fail_safe
@@ -225,8 +232,8 @@ class AutoLabeler:
     def backward_begins(self, roots: tuple[torch.Tensor, ...]) -> None:
         """Autograd begins."""
         self._begin()
-        for system in self._systems:
-            system.backward_begins()
+        for begins in self._answers.backward_begins:
+            begins()
         self._units.names.backward_begins(roots)
         self._strategies.look()
 
@@ -234,8 +241,8 @@ class AutoLabeler:
     def backward_ends(self, *, adds: bool) -> None:
         """Autograd is done."""
         self._units.backward_ends()
-        for system in self._systems if adds else ():
-            system.backward_over(self._units.gone_back)
+        for is_over in self._answers.backward_over if adds else ():
+            is_over(self._units.gone_back)
         self._has_gone_back |= adds
         self._units.backward_over(adds=adds)
         if self._reduced_ns is not None:
@@ -262,8 +269,8 @@ class AutoLabeler:
         """The outermost step of an optimizer begins."""
         if self._has_gone_back:
             self._units.see_models(self._strategies.labels())
-            for system in self._systems:
-                system.update_begins()
+            for begins in self._answers.update_begins:
+                begins()
         self._is_first_step, self._has_gone_back = self._has_gone_back, False
         self._settle()
         self._update = labels.begin_compute("optimizer")
@@ -285,14 +292,14 @@ class AutoLabeler:
         gathered.
         """
         if self._units.is_at(labels.position()):
-            for system in self._systems:
-                system.micro_step_begins()
+            for begins in self._answers.micro_step_begins:
+                begins()
 
     def _settle(self) -> None:
         """The number of computations of each model is known: record it if it changed."""
         self._units.settle()
-        for system in self._systems:
-            system.settle()
+        for settle in self._answers.settle:
+            settle()
         self._strategies.look()
 
     # its calls and its memory
@@ -340,12 +347,12 @@ class AutoLabeler:
         return self._by_hand.explain(call, current)
 
     def _message(self, call: OperatorCall) -> CarriedMessage | None:
-        return next(filter(None, (one.message(call.tensors) for one in self._systems)), None)
+        return next(filter(None, (told(call.tensors) for told in self._answers.message)), None)
 
     def _reduction(self, call: OperatorCall) -> Reduction | None:
         if call.op not in REDUCTIONS or not in_autograd():
             return None
-        return next(filter(None, (one.reduction(call) for one in self._systems)), None)
+        return next(filter(None, (told(call) for told in self._answers.reduction)), None)
 
     def _explain_elsewhere(self, current: Labels) -> Labels:
         """A call of a thread that does not compute: only its stack is inspected."""

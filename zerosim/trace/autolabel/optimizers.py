@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any
 
 import torch
 
 from zerosim.schema.memory import ROLE_OF_STATE
+
+
+class _Stepped:
+    """A parameter that an optimizer stepped for, and the states that it then had.
+
+    Attributes:
+        num_states: 0 until all of them are tensors.
+    """
+
+    __slots__ = ("names", "num_states", "optimizer", "parameter")
+
+    def __init__(
+        self, parameter: weakref.ref[torch.Tensor], optimizer: weakref.ref[torch.optim.Optimizer]
+    ) -> None:
+        self.parameter = parameter
+        self.optimizer = optimizer
+        self.num_states = 0
+        self.names: tuple[str, ...] = ()
 
 
 class Optimizers:
@@ -16,7 +33,7 @@ class Optimizers:
     def __init__(self) -> None:
         self._num_parameters: weakref.WeakKeyDictionary[torch.optim.Optimizer, int]
         self._num_parameters = weakref.WeakKeyDictionary()
-        self._of: dict[int, tuple[weakref.ref[torch.Tensor], weakref.ref[Any]]] = {}
+        self._of: dict[int, _Stepped] = {}
 
     def all(self) -> list[torch.optim.Optimizer]:
         """Those that still exist."""
@@ -31,17 +48,20 @@ class Optimizers:
         reference = weakref.ref(optimizer)
         for group in optimizer.param_groups:
             for one in group["params"]:
-                self._of[id(one)] = (weakref.ref(one), reference)
+                self._of[id(one)] = _Stepped(weakref.ref(one), reference)
         return True
 
     def states(self, parameter: torch.Tensor) -> tuple[str, ...] | None:
         """The names of a parameter's states, as far as they have a role; None if no optimizer that
         stepped has it.
         """
-        known, reference = self._of.get(id(parameter), (None, None))
-        optimizer = None if reference is None else reference()
-        if known is None or known() is not parameter or optimizer is None:
+        known = self._of.get(id(parameter))
+        optimizer = None if known is None else known.optimizer()
+        if known is None or known.parameter() is not parameter or optimizer is None:
             return None
         states = optimizer.state.get(parameter) or {}
-        found = (name for name, one in states.items() if isinstance(one, torch.Tensor))
-        return tuple(sorted(name for name in found if name in ROLE_OF_STATE))
+        if known.num_states != len(states) or not states:
+            found = [name for name, one in states.items() if isinstance(one, torch.Tensor)]
+            known.num_states = len(states) if len(found) == len(states) else 0
+            known.names = tuple(sorted(name for name in found if name in ROLE_OF_STATE))
+        return known.names

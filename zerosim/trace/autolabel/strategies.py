@@ -42,8 +42,9 @@ class Strategies:
     def look(self) -> None:
         """Write down each system that is not as it was."""
         here = labels.position()
+        models = str(self._units.models)
         for number, system in enumerate(self._systems):
-            settings = system.settings(), str(self._units.models)
+            settings = system.settings(), models
             if self._settings.get(number) != settings:
                 self._settings[number] = settings
                 strategies = list(system.describe())
