@@ -14,7 +14,7 @@ from typing import BinaryIO
 from zerosim.base.errors import TraceError
 from zerosim.record.schema import DAMAGE, OtherSchemaError, reason
 from zerosim.record.text import one_line
-from zerosim.schema.rows import check_line
+from zerosim.schema.rows import check_line, name_of_whole
 
 _ZERO = b"\0"
 
@@ -43,6 +43,11 @@ class Lines:
         is_over = False
         with self._path.open("rb", buffering=1 << 20) as file:
             for self.number, line in enumerate(file, 1):
+                found, crc = name_of_whole(line, self.crc)
+                if found is not None and not is_over:
+                    self.crc, is_over = crc, found == "end"
+                    yield found, line
+                    continue
                 if not line.endswith(b"\n"):
                     self.is_cut = bool(line.strip(_ZERO))
                     if is_over and self.is_cut:
