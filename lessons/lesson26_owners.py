@@ -57,9 +57,9 @@ lab.reveal("each")
 # %% [markdown]
 # ## Or by a tree
 #
-# A chain is not the only way. The broadcast of a library is often a tree: whoever has the unit
-# sends it to one that has not. That takes fewer rounds. But then it is the owner that sends most
-# of all, and in a model with one large unit that is always the same rank.
+# A chain is not the only way. The broadcast of a library is often a tree: each rank that has the
+# unit sends it to a rank that does not. That takes fewer rounds. But then it is the owner that
+# sends most of all, and in a model with one large unit that is always the same rank.
 #
 # With the ranks of our run and a tree: how many times does an owner send its unit?
 
@@ -94,8 +94,8 @@ lab.reveal("most")
 # chain one link carries the whole unit, then the next one does, unless the unit is sent in small
 # pieces that follow each other.
 #
-# Let the unit go in one piece, over links that are all alike. How many times as long as the
-# all-gather does the broadcast take?
+# Suppose that the unit is sent in one piece, over links that are all alike. How many times as long
+# as the all-gather does the broadcast take?
 
 # %%
 lab.ask("time")
@@ -105,8 +105,8 @@ lab.reveal("time")
 # ## Why no system has owners
 #
 # PyTorch cuts each tensor along its first dimension, DeepSpeed cuts it as one vector, and both
-# gather. Neither sends a byte less than the paper's own form, and both give up that a parameter is
-# somewhere whole.
+# gather. Neither sends a byte less than the paper's own form, and in both no rank keeps a whole
+# parameter.
 #
 # There is another difference, which no ledger of bytes shows. A ring adds each part in an order of
 # its own; a chain adds all of a unit in the order that ends at its owner. Sums of floating point
