@@ -60,10 +60,11 @@ lab.reveal("scores")
 # %% [markdown]
 # ## From sixty to eight
 #
-# The ZeRO paper estimates 12·b·s·h numbers in each block, which gives sixty GB for GPT-2 with one
-# and a half billion parameters. Then it keeps checkpoints and computes the rest again: about eight
-# GB are left, for a third more computation. Eight is roughly the sixty divided by the square root
-# of the number of blocks, which balances the checkpoints against what lies between two of them.
+# The ZeRO paper estimates twelve times b·s·h numbers in each block, which gives sixty GB for GPT-2
+# with one and a half billion parameters. Then it keeps checkpoints and computes the rest again:
+# about eight GB are left, for a third more computation. Eight is roughly the sixty divided by the
+# square root of the number of blocks, which balances the checkpoints against what lies between two
+# of them.
 #
 # Engines usually keep one checkpoint for each block, its input. How much is that?
 
