@@ -44,7 +44,7 @@ lab.reveal("travels")
 # Every rank needs the sum of all gradients, so the collective is an all-reduce. You know what that
 # costs on a ring. All gradients together are as long as the model: one value for each parameter, in
 # the format that the model computes in. We count in Ψ: sending one Ψ means sending as many bytes as
-# all parameters have. What does one rank send in a whole step?
+# all parameters have. How much does one rank send in a whole step?
 
 # %%
 lab.ask("sent")

@@ -74,7 +74,7 @@ lab.reveal("kept")
 # The gradients that one collective reduces are called a bucket. Here a bucket is one unit. It could
 # be smaller, so that a long unit is sent in several portions, or larger, so that several units wait
 # for each other. What does that do to the bytes that a rank sends in a step? Predict it, then
-# record a step with small buckets. And what does it do to the gradients that are in memory in the
+# record a step with small buckets. And how does it change the gradients that are in memory in the
 # meantime? Vary the size and look at the figure of the gradients again.
 
 # %%

@@ -45,7 +45,7 @@ lab.reveal("accumulate")
 # turn has come, every rank stalls for all of it. But the order of the blocks is known after the
 # first iteration. So the next gather can begin while the current block computes.
 #
-# But what is gathered earlier takes up memory for longer. `--prefetch` says how many units are
+# But a unit that is gathered earlier takes memory for longer. `--prefetch` says how many units are
 # gathered ahead of the one that computes, and you can vary it. Predict how much is gathered at the
 # peak; the runs of the next step will tell.
 
@@ -55,13 +55,13 @@ lab.ask("ahead")
 # %% [markdown]
 # ## Meanwhile, by overlapping
 #
-# Now both runs: one communicates in a separate thread while the program computes, and the other,
-# with `--no-overlap`, waits for each collective. Everything else is the same, and so are the
+# Now compare two runs: one communicates in a separate thread while the program computes, and the
+# other, with `--no-overlap`, waits for each collective. Everything else is the same, and so are the
 # losses, to the last bit.
 #
-# Say what you expect of the bytes, and of the time for which the ranks are stalled. Then compare.
-# Communication during which the program is stalled is called exposed; the rest is hidden. Look at
-# the time of the whole step last: is it shorter by as much as was hidden?
+# Predict the bytes, and the time for which the ranks are stalled. Then compare. Communication
+# during which the program is stalled is called exposed; the rest is hidden. Look at the time of the
+# whole step last: is it shorter by as much as was hidden?
 
 # %%
 lab.ask("bytes")
@@ -98,9 +98,10 @@ lab.reveal("waits")
 # %% [markdown]
 # ## The critical path
 #
-# What should you make faster, then? Go back from the end of the step to what it had to wait for
-# last, from there to what that had to wait for last, and so on to the beginning. This chain is the
-# critical path: only time saved on it makes the step shorter. Everything off it has slack.
+# What should you make faster, then? Go back from the end of the step to the event for which it
+# waited last, from there to the event for which that one waited last, and so on to the beginning.
+# This chain is the critical path: only time saved on it makes the step shorter. Everything off it
+# has slack.
 #
 # While a rank waits for another, it is not on the path; the other one is. Scheduling is no such
 # wait: one thread was done, and the next had not yet started. Compare the causes: in which of the

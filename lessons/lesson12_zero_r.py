@@ -43,9 +43,9 @@ lab.ask("checkpoints")
 #
 # ZeRO-R calls that a waste: let each rank keep its own part of each checkpoint, and gather the
 # parts just before the block is computed again. This is P_a, the partitioning of activations. What
-# does it save, and what does it send? In a block with checkpoints the ranks meet in forward, once
-# more when it is computed again, and in backward; how often, you know from tensor parallelism. Add
-# up what one rank sends for these all-reduces, and compare it with the new gather.
+# does it save, and what does it send? In a block with checkpoints the ranks all-reduce in forward,
+# once more when it is computed again, and in backward; you know the number from tensor parallelism.
+# Add up what one rank sends for these all-reduces, and compare it with the new gather.
 
 # %%
 lab.ask("price")
@@ -67,7 +67,7 @@ lab.reveal("price")
 # host, which is larger and cheaper: P_a+cpu. It goes over the bus between device and host, and
 # comes back when backward is about to need it.
 #
-# How much does that put on the bus of one rank in a step?
+# How many bytes does this put on the bus of one rank in a step?
 
 # %%
 lab.ask("bus")

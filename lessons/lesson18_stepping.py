@@ -95,7 +95,7 @@ lab.reveal("sum")
 # what must be the same on all ranks: in plain data-parallel training that is every parameter, and a
 # bit that flips on one rank stops all of them.
 #
-# Our ranks do ZeRO-3. What is there for such a watch to compare?
+# Our ranks run ZeRO-3. What is there for such a watch to compare?
 
 # %%
 lab.ask("watch")

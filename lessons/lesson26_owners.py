@@ -77,8 +77,8 @@ lab.reveal("tree")
 # whole units, and units cannot be dealt out evenly unless there are as many for each rank, all of
 # one size. Our model has an embedding, five blocks and a head, dealt out in this order.
 #
-# One rank has more blocks than the others. How many times does it hold what it would hold of a
-# model that is cut?
+# One rank has more blocks than the others. How many times the model states of a rank in a sharded
+# model does it hold?
 
 # %%
 lab.ask("most")
@@ -90,9 +90,9 @@ lab.reveal("most")
 # %% [markdown]
 # ## How long it takes
 #
-# The same bytes, but not at the same time. In a ring every link carries a part in every hop. In a
-# chain one link carries the whole unit, then the next one does, unless the unit is sent in small
-# pieces that follow each other.
+# The bytes are the same, but they are not sent at the same time. In a ring every link carries a
+# part in every hop. In a chain one link carries the whole unit, then the next one does, unless the
+# unit is sent in small pieces that follow each other.
 #
 # Suppose that the unit is sent in one piece, over links that are all alike. How many times as long
 # as the all-gather does the broadcast take?
