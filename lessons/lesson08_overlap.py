@@ -99,9 +99,8 @@ lab.reveal("waits")
 # ## The critical path
 #
 # What should you make faster, then? Go back from the end of the step to the event for which it
-# waited last, from there to the event for which that one waited last, and so on to the beginning.
-# This chain is the critical path: only time saved on it makes the step shorter. Everything off it
-# has slack.
+# waited last, and so on to the beginning. This chain is the critical path: only time saved on it
+# makes the step shorter. Everything off it has slack.
 #
 # While a rank waits for another, it is not on the path; the other one is. Scheduling is no such
 # wait: one thread was done, and the next had not yet started. Compare the causes: in which of the
