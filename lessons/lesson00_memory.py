@@ -9,8 +9,8 @@ lab = Lab("lesson00_memory")
 # %% [markdown]
 # # One process and its 16 bytes per parameter
 #
-# Before dividing a training among machines, look at its parts in one process. One process trains a
-# small language model, for real: it reads text, computes a loss, and adjusts its parameters a
+# Before you divide a training among machines, look at its parts in one process. This process really
+# trains a small language model: it reads text, computes a loss, and adjusts its parameters a
 # little. The number of parameters is called Ψ, and nearly everything in this course is counted in
 # it.
 #
@@ -60,9 +60,9 @@ lab.reveal("birth")
 # ## The peak
 #
 # Activations pile up during forward, because backward will need them. Backward uses them up and
-# produces gradients. The update adds what the optimizer keeps. Three waves, each with its own
-# crest: mark the moment at which this process holds the most memory. Think of the sizes that you
-# have just seen, and of which of these things are in memory at the same time.
+# produces gradients. The update adds what the optimizer keeps. Memory rises in three waves. Mark
+# the moment at which this process holds the most memory. Think of the sizes that you have just
+# seen, and of the parts that are in memory at the same time.
 
 # %%
 lab.ask("fullest")
@@ -75,7 +75,7 @@ lab.reveal("fullest")
 # %% [markdown]
 # ## A model that matters
 #
-# Our model is tiny, so that it trains while you watch. The law does not care: model states are
+# Our model is tiny, so that it trains while you watch. The law holds for any size: model states are
 # proportional to Ψ. Take the model that the authors of ZeRO use as their example, with seven and a
 # half billion parameters, and count what one process would have to hold. A large GPU has about
 # eighty GB. Does the model fit?

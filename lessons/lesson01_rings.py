@@ -25,10 +25,10 @@ lab.replay("ring/stage-1", at="backward reduce blocks.2 hop 1")
 # ## Reduce-scatter: sums that grow on the way
 #
 # The ranks form a ring, and each sends to the next one only. In the first hop every rank sends one
-# of its own pieces. The receiver adds its own values to what came in, and in the next hop it passes
-# this sum on. All ranks do so at once, each with a different piece, so that no connection is ever
-# idle. It ends when every piece has visited all ranks; rank 0 then has the finished piece a, rank 1
-# the finished piece b. Count before you run: how many pieces does one rank send?
+# of its own pieces. The receiver adds its own values to the received piece, and in the next hop it
+# passes this sum on. All ranks do so at once, each with a different piece, so that no connection is
+# ever idle. It ends when every piece has visited all ranks; rank 0 then has the finished piece a,
+# rank 1 the finished piece b. Count before you run: how many pieces does one rank send?
 
 # %%
 lab.ask("pieces")
@@ -43,8 +43,8 @@ lab.reveal("pieces")
 # %% [markdown]
 # ## All-gather: finished pieces circulate
 #
-# Now each rank owns one finished piece, and every rank needs all of them. The ring turns once
-# more. Nothing is added up this time: a rank keeps a copy of what comes in and passes it on.
+# Now each rank owns one finished piece, and every rank needs all of them. The ring turns once more.
+# This time the ranks add nothing: a rank keeps a copy of each received piece and passes it on.
 # Follow piece a with your finger. It belongs to rank 0, which sends it to its neighbour; the
 # neighbour passes it on. Which rank has to wait for it the longest?
 
@@ -59,8 +59,8 @@ lab.reveal("last")
 # %% [markdown]
 # ## All-reduce: both, one after the other
 #
-# An all-reduce has to give the whole sum to every rank. You have already seen all that it takes:
-# make the sums, piece by piece, then bring the finished pieces to every rank. Call the size of the
+# An all-reduce has to give the whole sum to every rank. You have already seen its two halves: form
+# the sums, piece by piece, then bring the finished pieces to every rank. Call the size of the
 # vector its payload. How much does one rank send, measured in payloads? Use what you counted: how
 # many pieces leave a rank in each half, and what fraction of the payload is a piece?
 
@@ -76,10 +76,9 @@ lab.reveal("all_reduce")
 # %% [markdown]
 # ## A thousand ranks
 #
-# More ranks, more hops: a ring of a thousand ranks needs almost two thousand hops for one
+# More ranks mean more hops: a ring of a thousand ranks needs almost two thousand hops for one
 # all-reduce. That sounds hopeless. But the pieces become smaller as well. Before you look, decide
-# what happens to the number of bytes that one rank sends for the same vector when the ring grows
-# and grows.
+# what happens to the number of bytes that one rank sends for the same vector as the ring grows.
 
 # %%
 lab.ask("limit")

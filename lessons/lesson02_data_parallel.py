@@ -9,10 +9,10 @@ lab = Lab("lesson02_data_parallel")
 # %% [markdown]
 # # Data parallel: same model, different data
 #
-# The simplest way to train with several ranks: give each of them the whole model, and a different
-# part of the text. All ranks compute at the same time, so a step sees more text in the same time.
-# But each rank has seen only its own part. If every rank updated its parameters by itself, there
-# would soon be as many different models as ranks.
+# The simplest way to train with several ranks is to give each of them the whole model and a
+# different part of the text. All ranks compute at the same time, so a step sees more text in the
+# same time. But each rank has seen only its own part. If every rank updated its parameters by
+# itself, there would soon be as many different models as ranks.
 #
 # So before they update anything, the ranks have to agree. This lesson covers the contents, the
 # time and the cost of this communication.
@@ -44,7 +44,7 @@ lab.reveal("travels")
 # Every rank needs the sum of all gradients, so the collective is an all-reduce. You know what that
 # costs on a ring. All gradients together are as long as the model: one value for each parameter, in
 # the format that the model computes in. We count in Ψ: sending one Ψ means sending as many bytes as
-# all parameters have. What does one rank send in a whole step?
+# all parameters have. How much does one rank send in a whole step?
 
 # %%
 lab.ask("sent")
@@ -59,8 +59,8 @@ lab.reveal("sent")
 #
 # Backward computes the gradient of one unit after another: head, blocks, embedding, each in its
 # turn. Sending takes time, but it needs no arithmetic; computing takes time as well, but it needs
-# no network. It would be a waste to do one after the other. Mark the first moment by which an
-# all-reduce has been called. Then put some units in the order in which their gradients are reduced.
+# no network. Doing one after the other wastes time. Mark the first moment by which an all-reduce
+# has been called. Then put some units in the order in which their gradients are reduced.
 
 # %%
 lab.ask("first")

@@ -44,7 +44,7 @@ lab.reveal("owner")
 #
 # After the update every rank has one new shard of each unit, and old values everywhere else. It
 # cannot begin the next forward with these. So something must come after the update that data
-# parallel did not need. Follow blocks.2, and put what happens to it in order.
+# parallelism did not need. Follow blocks.2, and put what happens to it in order.
 
 # %%
 lab.ask("order")
@@ -58,8 +58,8 @@ lab.reveal("order")
 #
 # In place of the all-reduce there are now two collectives: one before the update and one after it.
 # What does the second one carry? And is the total more traffic than in data parallel, or less? Do
-# not guess: write down which collectives data parallel has when you take its all-reduce apart, and
-# put them beside those of ZeRO-1.
+# not guess: write down the two collectives of which the all-reduce of data parallelism consists,
+# and compare them with those of ZeRO-1.
 
 # %%
 lab.ask("gathered")

@@ -11,7 +11,7 @@ lab = Lab("lesson04_zero2")
 #
 # In ZeRO-1 a rank updates its own shard only. For that it needs the summed gradient of its shard.
 # But backward produces the gradients of whole units, and ZeRO-1 keeps them whole until the next
-# step overwrites them, although most of each is of no more use to the rank.
+# step overwrites them, although the rank no longer needs most of each.
 #
 # ZeRO-2 changes one thing: once the gradient of a unit has been reduced, it is freed, and what
 # stays is the rank's own shard of the sum. Find out when exactly a gradient may be freed, and what
@@ -23,10 +23,9 @@ lab.replay("ring/stage-2", at="backward reduce hop 1")
 # %% [markdown]
 # ## Does it send less?
 #
-# Begin with what the ranks send to each other. They keep only a share of the gradients now, so it
-# is tempting to say that they also send only a share. Go through a step as before: which
-# collectives are there, in which phase, and how large is the payload of each? Decide before you run
-# it.
+# Begin with what the ranks send to each other. They keep only a share of the gradients now, so you
+# might think that they also send only a share. Go through a step as before: which collectives are
+# there, in which phase, and how large is the payload of each? Decide before you run it.
 
 # %%
 lab.ask("compare")
@@ -72,10 +71,10 @@ lab.reveal("kept")
 # %% [markdown]
 # ## The size of a bucket
 #
-# What is reduced in one collective is called a bucket. Here a bucket is one unit. It could be
-# smaller, so that a long unit is sent in several portions, or larger, so that several units wait
+# The gradients that one collective reduces are called a bucket. Here a bucket is one unit. It could
+# be smaller, so that a long unit is sent in several portions, or larger, so that several units wait
 # for each other. What does that do to the bytes that a rank sends in a step? Predict it, then
-# record a step with small buckets. And what does it do to the gradients that are in memory in the
+# record a step with small buckets. And how does it change the gradients that are in memory in the
 # meantime? Vary the size and look at the figure of the gradients again.
 
 # %%

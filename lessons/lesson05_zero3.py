@@ -11,11 +11,11 @@ lab = Lab("lesson05_zero3")
 #
 # Until now every rank held all the parameters. In ZeRO-3 it holds its own shard of each unit, and
 # nothing else. So before a block can compute, its shards must come together: an all-gather. As soon
-# as the output is there, the shards of the other ranks are dropped again.
+# as the output is computed, the shards of the other ranks are freed again.
 #
-# Watch one block in the middle of the model. Solid shards are a rank's own, dashed ones are on
-# their way, hatched ones are there for the moment only. Keep stepping until the block has computed,
-# and look at what is left of it.
+# Watch one block in the middle of the model. Solid shards belong to the rank, dashed shards are on
+# their way, and hatched shards are gathered only for now. Keep stepping until the block has
+# computed, and look at the shards that are left.
 
 # %%
 lab.replay("ring/stage-3", at="forward gather blocks.2")
@@ -41,15 +41,14 @@ lab.reveal("life")
 # %% [markdown]
 # ## When is it freed?
 #
-# Dividing the parameters gains nothing if what was gathered stays. On the other hand, the same
+# Sharding the parameters saves nothing if the gathered parameters stay. On the other hand, the same
 # block is needed again soon, in backward, and gathering it was not cheap. So when is the right
 # moment to free it? Think of the last block of the model, and of what a rank would have in memory
 # when it computes that block.
 #
-# One thing blurs the picture: while a block computes, the next one is already being gathered, so
-# that no rank stalls. The lesson on overlap measures what this prefetching saves. Mark the first
-# moment at which the shards of the other ranks are gone; the answer comes with the memory
-# figure.
+# There is one complication: while a block computes, the next one is already being gathered, so that
+# no rank stalls. The lesson on overlap measures what this prefetching saves. Mark the first moment
+# at which the shards of the other ranks are gone; the answer comes with the memory figure.
 
 # %%
 lab.ask("freed")
@@ -58,12 +57,11 @@ lab.ask("freed")
 # ## What does it cost?
 #
 # You have seen which collectives touch a block in one step. The payload of each is the whole block;
-# on a ring, a rank sends all of it but one piece. The same holds for each unit of the model, so you
-# can count for all parameters at once.
+# on a ring, a rank sends all of it except one piece. The same holds for each unit of the model, so
+# you can count for all parameters at once.
 #
-# Predict the sum, then run the training. The bars show what PyTorch was asked to send, phase by
-# phase, and the mark is what the law of the paper comes to on a ring. Is there a phase in which
-# ZeRO-2 sends
+# Predict the sum, then run the training. The bars show the bytes requested from PyTorch, phase by
+# phase, and the mark shows the paper's law on a ring. Is there a phase in which ZeRO-2 sends
 # something and ZeRO-3 does not?
 
 # %%
@@ -83,11 +81,10 @@ lab.reveal("after_update")
 #
 # Now for the memory. The run recorded the live tensors whenever a unit began to compute. Before you
 # see it: how much of the parameters does a rank still hold at the end of backward, counting both
-# its
-# own shards and whatever is still gathered?
+# its own shards and the parameters that are still gathered?
 #
-# Then read the figure from top to bottom: time runs downwards. One part comes and goes: the block
-# that is computing, and the one that is on its way. The other part is there from beginning to end.
+# Then read the figure from top to bottom: time runs downwards. One part changes: the block that is
+# computing, and the next one on its way. The other part stays from beginning to end.
 
 # %%
 lab.ask("at_update")

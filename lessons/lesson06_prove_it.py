@@ -13,10 +13,10 @@ lab = Lab("lesson06_prove_it")
 # proves only that it can count. So zerosim keeps three ledgers, and none of them knows about the
 # others.
 #
-# **Theory** works out, from the model, the stage and the number of ranks, what has to be sent. The
-# **trace** records what PyTorch was asked to send, message by message. The **wire** is what the
-# kernel counted on the connections between the ranks. A law is proved where all three agree, except
-# for differences in which every byte has a name.
+# **Theory** computes from the model, the stage and the number of ranks which bytes must be sent.
+# The **trace** records the bytes that the program requested from PyTorch, message by message. The
+# **wire** is the kernel's count on the connections between the ranks. A law is proved if all three
+# agree, except for differences in which every byte has a name.
 
 # %%
 lab.replay("ring/stage-2", at="backward reduce blocks.2")
@@ -24,13 +24,13 @@ lab.replay("ring/stage-2", at="backward reduce blocks.2")
 # %% [markdown]
 # ## How exact is exact?
 #
-# The kernel counts more than the program asked for: each message has a header, and Gloo says
+# The kernel counts more than the program requested: each message has a header, and Gloo says
 # "ready" before it sends. The ranks also average their losses, which the law does not mention. So
 # the wire never quite equals the law.
 #
-# That is where many reports stop and write "about". But a difference can be worked out as well: so
-# many messages, so many bytes of header each. Subtract every difference that has a name. How many
-# bytes are left?
+# That is where many reports stop and write "about". But the difference can be computed, too: the
+# number of messages, times the bytes of each header. Subtract every difference that has a name. How
+# many bytes are left?
 
 # %%
 lab.ask("left")
@@ -43,8 +43,8 @@ lab.reveal("left")
 # ## The backend does the work
 #
 # Until now the collectives were zerosim's own rings, made of single messages. Real programs call
-# the backend: `reduce_scatter_tensor`, and it is done. The name says what the result is: each rank
-# has its piece of the sum. It does not say how the piece got there.
+# the backend: `reduce_scatter_tensor`, and it is done. The name states the result: each rank has
+# its piece of the sum. It does not state how the piece got there.
 #
 # From now on the run uses the collectives of Gloo, PyTorch's backend for CPUs. The program makes
 # the same calls in the same order. Which ledger can show the bytes that these collectives really
@@ -57,8 +57,8 @@ lab.ask("witness")
 # ## The same two calls
 #
 # Now predict the bytes. ZeRO-2 reduces its gradients with a reduce-scatter and gathers the updated
-# parameters with an all-gather; you know what a rank of a ring sends for both. The run asks Gloo
-# for exactly these two. Does Gloo send less than a ring, more, or just as much?
+# parameters with an all-gather; you know what a rank of a ring sends for both. The run calls
+# exactly these two collectives of Gloo. Does Gloo send less than a ring, more, or just as much?
 
 # %%
 lab.ask("native")
@@ -75,12 +75,12 @@ lab.reveal("native")
 # ## Which other stages are affected?
 #
 # A suspicion is worth more if it predicts something new. You now have one collective under
-# suspicion, in one stage. Other stages ask the same backend for other collectives, and more or less
-# often: go through what each of them asks for in a step, and say in advance which of them must send
-# too much, and by how much.
+# suspicion, in one stage. Other stages call other collectives of the same backend, more or less
+# often. Go through the calls of each stage in a step, and predict which stages must send too much,
+# and by how much.
 #
-# Then compare. In the figure each bar is divided into the bound for what was asked for, what goes
-# beyond it, and the framing of the messages. The mark is the law.
+# Then compare. In the figure, each bar has three parts: the bound for the requested collectives,
+# the bytes beyond it, and the framing of the messages. The mark is the law.
 
 # %%
 lab.ask("hit")

@@ -10,13 +10,13 @@ lab = Lab("lesson07_claims")
 # # The claims lab
 #
 # Sooner or later you will read about ZeRO somewhere else: in an article, on a slide, in a chatbot's
-# answer. Some of it is right. Some of it was right under a condition that got lost in copying. Some
-# of it was never right, and was copied all the same.
+# answer. Some of it is right. Some of it was right under a condition that was lost in copying. Some
+# of it was never right and was copied anyway.
 #
-# You now have what it takes to judge. A claim is put into numbers; theory gives its own numbers,
-# and a run gives the measured ones. Then the claim is true, or false, or true only under a
-# condition, and you can say which one. No verdict of this lesson is typed in: each is worked out
-# from the expressions in `claims.toml`.
+# You can now judge such claims. A claim is put into numbers; theory gives its own numbers, and a
+# run gives the measured ones. Then the claim is true, or false, or true only under a condition, and
+# you can say which one. No verdict of this lesson is written by hand: each is computed from the
+# expressions in `claims.toml`.
 
 # %% [markdown]
 # ## Saved, by how much?
@@ -26,8 +26,8 @@ lab = Lab("lesson07_claims")
 # stage, with Adam in mixed precision: whole parameters, a share of the optimizer's states, and so
 # on.
 #
-# Judge the sentence literally. Then work out what it comes to for the few ranks that you have been
-# running all along; the figure sets both beside what was measured on them.
+# Judge the sentence literally. Then compute its result for the few ranks of your own runs. The
+# figure shows both beside the measurement.
 
 # %%
 lab.ask("saves")
@@ -63,8 +63,7 @@ lab.reveal("seven")
 # result is the same: the sum of all gradients arrives where it is needed, whichever collective
 # brought it there.
 #
-# In the lesson on the three ledgers you have seen what such a word can cost. What do you say to
-# this one?
+# In the lesson on the three ledgers you have seen what such a word can cost. Is this word right?
 
 # %%
 lab.ask("all_reduce")
@@ -81,8 +80,8 @@ lab.reveal("all_reduce")
 # Still, your own runs have shown numbers that disagree with it. Are these runs wrong, or is the
 # paper?
 #
-# Decide on a verdict. Then run ZeRO-3 once more, with the backend's own collectives, and hold the
-# line against each of the numbers that you have.
+# Decide on a verdict. Then run ZeRO-3 once more, with the backend's own collectives, and compare
+# the line with each of your numbers.
 
 # %%
 lab.ask("traffic")
@@ -99,9 +98,9 @@ lab.reveal("traffic")
 #
 # This is the whole collection. Some of these claims you have not judged yet: the famous picture of
 # four bars, mostly shown without its caption; the formulas with M, where someone mixed up what is
-# divided and what is not; and a sentence about the update of ZeRO-3, which a single step of ours
-# refutes and which a program that you will profile bears out. Cover the right-hand side, judge each
-# of them, and say which number would have to be different.
+# divided and what is not; and a sentence about the update of ZeRO-3, which one step of zerosim
+# refutes and which a program in a later lesson confirms. Cover the right-hand side, judge each of
+# them, and say which number would have to be different.
 #
 # `python -m zerosim.lessons.claims` prints each of them with its reasons. When you next come across
 # a claim, add it to the file: what it says, what theory says, what a run measures.

@@ -9,9 +9,9 @@ lab = Lab("lesson08_overlap")
 # %% [markdown]
 # # Overlap, prefetch and the critical path
 #
-# Bytes are not time. A program may send a great deal and lose nothing by it, if it computes
-# meanwhile; and it may send little and stall for long. So far you have counted bytes, which are the
-# same in every run. From here on you read clocks, and these differ from run to run.
+# Bytes are not time. A program can send many bytes and lose no time, if it computes meanwhile. It
+# can also send few bytes and stall for long. So far you have counted bytes, which are the same in
+# every run. From here on you read clocks, and these differ from run to run.
 #
 # There are three ways to stall less: communicate less often, communicate while computing, and begin
 # earlier than needed. You will try each of them. And there is one loss that none of them prevents.
@@ -24,12 +24,12 @@ lab.replay("overlap/stage-3", at="forward compute blocks.1")
 # ## Less often, by accumulating
 #
 # A step may consist of several micro-steps, each a forward and a backward on a small batch; their
-# gradients are added up, and there is one update at the end. It looks as if the communication of a
-# step were now paid for only once for several batches.
+# gradients are added up, and there is one update at the end. It seems that several batches now need
+# the communication of only one step.
 #
-# That depends on what a rank is able to keep between two micro-steps. Adding up needs room for the
-# sum. Which stage has room for a whole gradient, and which for only a share? And which has to
-# gather the parameters anew each time? Count the payload of ZeRO-2.
+# That depends on what a rank is able to keep between two micro-steps. A sum needs memory. Which
+# stage has memory for a whole gradient, and which for only a share? And which has to gather the
+# parameters anew each time? Count the payload of ZeRO-2.
 
 # %%
 lab.ask("accumulate")
@@ -45,7 +45,7 @@ lab.reveal("accumulate")
 # turn has come, every rank stalls for all of it. But the order of the blocks is known after the
 # first iteration. So the next gather can begin while the current block computes.
 #
-# But what is gathered earlier takes up memory for longer. `--prefetch` says how many units are
+# But a unit that is gathered earlier takes memory for longer. `--prefetch` says how many units are
 # gathered ahead of the one that computes, and you can vary it. Predict how much is gathered at the
 # peak; the runs of the next step will tell.
 
@@ -55,13 +55,13 @@ lab.ask("ahead")
 # %% [markdown]
 # ## Meanwhile, by overlapping
 #
-# Now both runs: one communicates in a thread of its own while the program computes, the other one,
-# with `--no-overlap`, waits for each collective. Everything else is the same, and so are the
+# Now compare two runs: one communicates in a separate thread while the program computes, and the
+# other, with `--no-overlap`, waits for each collective. Everything else is the same, and so are the
 # losses, to the last bit.
 #
-# Say what you expect of the bytes, and of the time for which the ranks are stalled. Then compare.
-# Communication during which the program is stalled is called exposed; the rest is hidden. Look at
-# the time of the whole step last: is it shorter by as much as was hidden?
+# Predict the bytes, and the time for which the ranks are stalled. Then compare. Communication
+# during which the program is stalled is called exposed; the rest is hidden. Look at the time of the
+# whole step last: is it shorter by as much as was hidden?
 
 # %%
 lab.ask("bytes")
@@ -98,9 +98,9 @@ lab.reveal("waits")
 # %% [markdown]
 # ## The critical path
 #
-# What should you make faster, then? Go back from the end of the step to what it had to wait for
-# last, from there to what that had to wait for last, and so on to the beginning. This chain is the
-# critical path: only time saved on it makes the step shorter. Everything off it has slack.
+# What should you make faster, then? Go back from the end of the step to the event for which it
+# waited last, and so on to the beginning. This chain is the critical path: only time saved on it
+# makes the step shorter. Everything off it has slack.
 #
 # While a rank waits for another, it is not on the path; the other one is. Scheduling is no such
 # wait: one thread was done, and the next had not yet started. Compare the causes: in which of the
@@ -111,7 +111,7 @@ lab.show("path", "overlap/stage-3", "serial/stage-3", "slow/stage-3")
 
 # %% [markdown]
 # A faster network shortens the part that is called communication, and nothing else. In the slow
-# run, ask what the slow rank computes; the others have time to spare.
+# run, look at the computations of the slow rank; the other ranks have slack.
 
 # %%
 lab.end()

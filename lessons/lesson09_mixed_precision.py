@@ -11,8 +11,8 @@ lab = Lab("lesson09_mixed_precision")
 #
 # Forward and backward do not need many digits: half precision is enough for them, and it halves
 # what is sent and speeds up the arithmetic. The update is another matter, and so are very small and
-# very large gradients. Mixed precision is how one deals with both, and all that it needs is kept,
-# divided and sent by the stages that you know.
+# very large gradients. Mixed precision solves both problems, and the stages that you know keep,
+# divide and send everything that it needs.
 #
 # Watch a step of a small model in fp16, on two ranks with ZeRO-2. Go to the update: before
 # anything is updated, the ranks ask each other a question. By the end of this lesson you will know
@@ -24,8 +24,8 @@ lab.replay("fp16/stage-2", at="update")
 # %% [markdown]
 # ## Half the memory?
 #
-# Parameters and gradients are in half precision now, so both take half the room. It is tempting to
-# say that training takes half the memory, and many have said it.
+# Parameters and gradients are in half precision now, so both take half the room. You might conclude
+# that training takes half the memory, and many texts say so.
 #
 # But recall the first lesson: the sixteen bytes of a parameter. Which of them were there because
 # of mixed precision, and would not be there if everything were kept in fp32 from the start? Count
@@ -46,7 +46,7 @@ lab.reveal("half")
 # the copy?
 #
 # Because an update is small beside its weight. Between one and two, bf16 has only as many values as
-# seven bits can tell apart; whatever lies between two of them is rounded to the nearer one. Try it
+# seven bits can distinguish, and a number between two of them is rounded to the nearer one. Try it
 # with the learning rate that the lessons train with, for a weight of one. What is left of the
 # update?
 
@@ -62,9 +62,9 @@ lab.reveal("rounded")
 # are divided by it before the update. If the scale is too large, some gradient becomes infinite
 # instead: an overflow.
 #
-# The right scale is unknown beforehand, and it changes during training. So it is found by trying.
+# The right scale is unknown beforehand, and it changes during training. So it is found by trial.
 # The run that you are going to make has much too high a learning rate on purpose, so that its
-# gradients grow. Predict what it does about the scale.
+# gradients grow. Predict how its scale changes.
 
 # %%
 lab.ask("scale")
@@ -72,10 +72,10 @@ lab.ask("scale")
 # %% [markdown]
 # ## All or none
 #
-# Gradients that overflowed are worth nothing, and the step is left out. But in ZeRO-2 each rank
-# sees only its own shards of the sum. It may well be that a single rank finds something infinite
-# while all the others see nothing unusual. Someone has to decide, and quickly: the next thing that
-# every rank would do is update its shard.
+# Overflowed gradients are useless, and the step is skipped. But in ZeRO-2 each rank sees only its
+# own shards of the sum. It may well be that a single rank finds something infinite while all the
+# others see nothing unusual. A decision is needed at once, because otherwise every rank would now
+# update its shard.
 #
 # Predict what the ranks do, and what such a step sends. Then run it, and read the table line by
 # line.

@@ -9,14 +9,14 @@ lab = Lab("lesson10_model_parallel")
 # %% [markdown]
 # # Tensor and pipeline parallelism
 #
-# ZeRO divides what is kept, and lets each rank compute the whole model on data of its own. There is
+# ZeRO divides the model states, and each rank computes the whole model on its own data. There is
 # another way: divide the computation. Then the ranks work on the same data, each on a part of the
-# model, and what they send is neither parameters nor their gradients. It is activations, and in
-# backward the gradients of these.
+# model. They send neither parameters nor their gradients, but activations, and in backward the
+# gradients of activations.
 #
 # A model can be cut in two directions. Tensor parallelism cuts each matrix: all ranks work on the
 # same layer at the same time. Pipeline parallelism cuts between the layers: each rank has some of
-# them and hands on what comes out. Both are PyTorch's own implementations here, and the programs do
+# them and passes its output on. Both are PyTorch's own implementations here, and the programs do
 # not know that they are traced. Look at all events of a tensor-parallel step, rank by rank.
 
 # %%
@@ -42,9 +42,9 @@ lab.ask("cut")
 # %% [markdown]
 # ## How often they all-reduce
 #
-# B is cut so that it fits: what GELU left on a rank is just what this rank's piece of B needs. At
-# the end of the MLP each rank has a part of every sum, and the ranks have to add them up. Attention
-# is cut in the same way: each rank has whole heads, and the output matrix is cut like B.
+# B is cut so that it fits: the output of GELU on a rank is exactly the input of this rank's piece
+# of B. At the end of the MLP each rank has a part of every sum, and the ranks have to add them up.
+# Attention is cut in the same way: each rank has whole heads, and the output matrix is cut like B.
 #
 # Backward goes through all this in reverse. Every rank was given the same x, so the gradient of x
 # is a sum with a term on every rank. How often do they all-reduce in one block, forward and
@@ -65,8 +65,8 @@ lab.reveal("calls")
 # %% [markdown]
 # ## More than data parallel, or less?
 #
-# Each time it is an all-reduce of b·s·h numbers: for b sequences of s positions a vector as wide as
-# the model, h. That makes 4 b s h in each layer. Look for the number of parameters in this law: it
+# Each all-reduce has b·s·h numbers: a vector of the model's width h for each of the s positions of
+# b sequences. That makes 4 b s h in each layer. Look for the number of parameters in this law: it
 # is not there. Look for the batch in the law of data parallelism: that is not there either.
 #
 # So which of them sends more? Both runs train with the same sequences in a step. In data
@@ -87,7 +87,7 @@ lab.reveal("compare")
 # well, on the last one the head. The batch is cut into micro-batches that go through the stages one
 # after another, so that all ranks have something to do.
 #
-# There is no collective any more. A stage hands its output to the next one, b·s·h numbers in all
+# There is no collective any more. A stage sends its output to the next one, b·s·h numbers in total
 # at each boundary, and in backward its gradient comes back. For the first time the ranks are not
 # alike: what a rank sends depends on its stage.
 
@@ -102,7 +102,7 @@ lab.reveal("silent")
 # %% [markdown]
 # ## The bubble
 #
-# Few bytes, then; and where is the price? The last stage has nothing to do until the first
+# A pipeline sends few bytes. What is its price? The last stage has nothing to do until the first
 # micro-batch reaches it, and the first stage, when its forwards are done, has nothing to do until a
 # gradient comes back. This idle time is called the bubble.
 #

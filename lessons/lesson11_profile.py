@@ -9,14 +9,13 @@ lab = Lab("lesson11_profile")
 # %% [markdown]
 # # Read a real profile
 #
-# A profiler often shows something other than what the paper says. Usually nothing is broken: an
-# implementation asks for more or less than the law says, and a backend does more than it is asked
-# for. You have met both by now.
+# A profile often differs from the paper. Usually nothing is broken: an implementation requests more
+# or less than the law says, and a backend sends more than was requested. You have met both by now.
 #
 # So read real programs: DDP, DDP with ZeroRedundancyOptimizer, FSDP2 and DeepSpeed. All train the
 # same model from the same weights on the same data. None of them was changed for this, and none
-# reports what it does; zerosim looks at what PyTorch is asked for. Proceed in the same way each
-# time: predict from the law, measure, and find the cause of each difference.
+# reports its traffic; zerosim observes the calls to PyTorch. Proceed in the same way each time:
+# predict from the law, measure, and find the cause of each difference.
 
 # %%
 lab.graph("profiles/fsdp2")
@@ -43,14 +42,14 @@ lab.show("handed", "profiles/ddp", "profiles/ddp-zero")
 lab.reveal("divided")
 
 # %% [markdown]
-# ## FSDP2 as its tutorial has it
+# ## FSDP2 as in its tutorial
 #
-# `fully_shard` is called on each block and then on the whole model. What is in no block, embedding
-# and head, becomes a unit of its own, the root. All units are treated as in ZeRO-3: gathered in
-# forward, dropped, gathered again in backward, and their gradients reduce-scattered.
+# `fully_shard` is called on each block and then on the whole model. The embedding and the head,
+# which are in no block, form a unit of their own, the root. All units are treated as in ZeRO-3:
+# gathered in forward, freed, gathered again in backward, and their gradients reduce-scattered.
 #
 # All but one. The root is the outermost unit: where its forward ends, its backward begins. So FSDP2
-# does not drop the root in between, unless it is told to. The second bar of the figure is
+# does not free the root in between, unless an option says so. The second bar of the figure is
 # `reshard_after_forward=False`, which keeps every unit in this way.
 
 # %%
@@ -67,9 +66,9 @@ lab.reveal("root")
 # send the same. But these are the backend's own collectives, and you know from the three ledgers
 # that the name of one of them does not say what it sends.
 #
-# Which of the two sends more, counted by the kernel? In the figure each bar is divided into the
-# bound, which is the least that a ring needs for what was asked for, what goes beyond it, and the
-# framing of the messages. The mark is what the law says of the stage that the program implements.
+# Which of the two sends more, counted by the kernel? In the figure, each bar has three parts: the
+# bound, which is the minimum of a ring for the requested collectives, the bytes beyond it, and the
+# framing of the messages. The mark is the law of the stage that the program implements.
 
 # %%
 lab.ask("wire")
@@ -85,9 +84,9 @@ lab.reveal("wire")
 # recorded beforehand, with nothing but the stage set in DeepSpeed's configuration.
 #
 # In stage 1 its configuration says `reduce_scatter: true`, unless you change it. It also says
-# `use_multi_rank_bucket_allreduce: true`: what a bucket holds for several ranks goes out in one
-# call. And in stage 3 a parameter with no more elements than `stage3_param_persistence_threshold`
-# is considered not worth a gather in each forward and backward, and is kept whole. That number was
+# `use_multi_rank_bucket_allreduce: true`: one call sends the parts of a bucket for several ranks.
+# And in stage 3 a parameter with no more elements than `stage3_param_persistence_threshold` is
+# considered not worth a gather in each forward and backward, and is kept whole. That number was
 # chosen with billions of parameters in mind. What do you expect of the two stages?
 
 # %%
@@ -102,13 +101,13 @@ lab.reveal("third")
 # %% [markdown]
 # ## What each of them holds
 #
-# Traffic is one half of the bargain, memory is the other. All of these train in fp32, so a
+# Traffic is one half of the trade-off, and memory is the other. All of these train in fp32, so a
 # parameter takes as many bytes as its gradient, its momentum or its variance, and needs no master
 # copy.
 #
-# Besides these, a rank holds what is on its way: DDP copies gradients into buckets, FSDP2 gathers
-# into buffers. And it holds activations, which are not divided here. Think of the peak of a rank,
-# and put three of the programs in order.
+# A rank also holds data in transit: DDP copies gradients into buckets, FSDP2 gathers into buffers.
+# And it holds activations, which are not divided here. Think of the peak of a rank, and put three
+# of the programs in order.
 
 # %%
 lab.ask("held")
@@ -120,9 +119,9 @@ lab.reveal("held")
 # %% [markdown]
 # ## All of it in one table
 #
-# This is how a profile is read. In the first table a row is what `zerosim profiles` measured: what
-# was called, what payload it had, what a ring would send for it, what the kernel sent, and the
-# most that a rank held. DeepSpeed's last column is no mistake: it reserves a bucket of the size
+# This is how a profile is read. In the first table a row is what `zerosim profiles` measured: the
+# calls, their payload, the bytes that a ring would send for them, the bytes that the kernel sent,
+# and the peak of a rank. DeepSpeed's last column is no mistake: it reserves a bucket of the size
 # that its configuration says, half a billion elements, however small the model is.
 #
 # In the second table the causes of each program's deviation follow below its law, as `zerosim

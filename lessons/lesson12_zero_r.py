@@ -10,12 +10,12 @@ lab = Lab("lesson12_zero_r")
 # # ZeRO-R: what the stages leave
 #
 # The three stages, ZeRO-DP in the paper, divide model states: parameters, gradients, and what the
-# optimizer keeps. Then you start a real run, and the device is still full. What fills it now is
-# called residual states: activations that backward will need, buffers for what is sent, and gaps
-# between all these that are too small to be of use.
+# optimizer keeps. Then you start a real run, and the device is still full. It is filled by residual
+# states: activations that backward will need, buffers for communication, and gaps between all these
+# that are too small to use.
 #
-# The ZeRO paper has a remedy for each of these, and calls them together ZeRO-R. You go through them
-# in this lesson, on two ranks that compute each layer together. Look at all events of one of their
+# The ZeRO paper has a remedy for each of these, and calls them together ZeRO-R. This lesson goes
+# through them on two ranks that compute each layer together. Look at all events of one of their
 # steps, rank by rank: in backward there is something that tensor parallelism alone does not have.
 
 # %%
@@ -24,10 +24,10 @@ lab.graph("divided/stage-1")
 # %% [markdown]
 # ## Keep it, or compute it again
 #
-# Backward needs what forward worked with: the inputs of matrices, of GELU, of attention. With
-# activation checkpointing a block keeps only its input. When backward comes to the block, its
-# forward is computed once more, and everything else is there again for as long as this one block
-# takes.
+# Backward needs the inputs of forward's operations: of matrices, of GELU, of attention. With
+# activation checkpointing, a block keeps only its input. When backward reaches the block, its
+# forward is computed once more, and its other activations exist again only until this block is
+# done.
 #
 # The input of a block is b·s·h numbers: b sequences of s positions, each with a vector of width h.
 # Forward is over. How much is kept for the blocks?
@@ -38,15 +38,14 @@ lab.ask("checkpoints")
 # %% [markdown]
 # ## The same on every rank
 #
-# Tensor parallelism divides the matrices. But what goes into a block is what comes out of an
-# all-reduce: the same numbers on all ranks that compute it together. Each of them keeps the same
-# checkpoints.
+# Tensor parallelism divides the matrices. But the input of a block is the output of an all-reduce:
+# the same numbers on all ranks that compute it together. Each of them keeps the same checkpoints.
 #
 # ZeRO-R calls that a waste: let each rank keep its own part of each checkpoint, and gather the
 # parts just before the block is computed again. This is P_a, the partitioning of activations. What
-# does it save, and what does it send? In a block with checkpoints the ranks meet in forward, once
-# more when it is computed again, and in backward; how often, you know from tensor parallelism. Add
-# up what one rank sends for these all-reduces, and compare it with the new gather.
+# does it save, and what does it send? In a block with checkpoints the ranks all-reduce in forward,
+# once more when it is computed again, and in backward; you know the number from tensor parallelism.
+# Add up what one rank sends for these all-reduces, and compare it with the new gather.
 
 # %%
 lab.ask("price")
@@ -64,11 +63,11 @@ lab.reveal("price")
 # ## Out of the device altogether
 #
 # No computation needs a checkpoint between the forward of its block and its backward. For a model
-# with many layers that is a long time. So the part that a rank keeps may as well wait in the
-# memory of the host, which is larger and cheaper: P_a+cpu. It goes over the bus between device and
-# host, and comes back when backward is about to need it.
+# with many layers that is a long time. So the part that a rank keeps can move to the memory of the
+# host, which is larger and cheaper: P_a+cpu. It goes over the bus between device and host, and
+# comes back when backward is about to need it.
 #
-# How much does that put on the bus of one rank in a step?
+# How many bytes does this put on the bus of one rank in a step?
 
 # %%
 lab.ask("bus")
@@ -102,12 +101,12 @@ lab.reveal("room")
 # %% [markdown]
 # ## What order costs
 #
-# In the last run long-lived tensors go to memory of their own, set aside at the beginning (M_D),
-# and gradients are reduced through buffers that are as large as a bucket, however large the model
-# is (C_B). Short-lived tensors no longer leave holes between long-lived ones.
+# In the last run, long-lived tensors go to memory of their own, which is reserved at the beginning
+# (M_D), and gradients are reduced through buffers that are as large as a bucket, however large the
+# model is (C_B). Short-lived tensors no longer leave holes between long-lived ones.
 #
-# But what is set aside is set aside all the time, and as much as will ever be needed. So order has
-# a price, and whether it pays depends on what the holes would have cost. Does it here?
+# But this memory is reserved all the time, as much as will ever be needed. So contiguous memory has
+# a price, and it pays only if the holes would have cost more. Does it pay here?
 
 # %%
 lab.ask("pays")

@@ -26,9 +26,9 @@ lab.replay("offload/stage-2", at="backward copy")
 # Two ranks train with ZeRO-2 on devices with a small limit. Parameters are whole on each of them;
 # gradients and what the optimizer keeps are divided.
 #
-# The limit is in the question, and so is the number of parameters. Forward and backward go well:
-# activations have room. Add up what a rank has to keep when it updates, by the law that you know
-# from ZeRO-2. Then subtract what goes to the host if the optimizer works there.
+# The limit is in the question, and so is the number of parameters. Forward and backward succeed,
+# because the activations fit. Add up what a rank has to keep when it updates, by the law that you
+# know from ZeRO-2. Then subtract what goes to the host if the optimizer works there.
 
 # %%
 lab.ask("fits")
@@ -51,8 +51,8 @@ lab.reveal("stays")
 # makes the new parameters.
 #
 # Forward and backward belong to the device, the update to the host. Each edge that leads from one
-# to the other crosses the bus. Suppose a proposal: save the host some work by rounding the new
-# parameters on the device.
+# to the other crosses the bus. Consider a proposal: round the new parameters on the device, to save
+# the host some work.
 
 # %%
 lab.ask("rounding")
@@ -78,9 +78,9 @@ lab.reveal("crosses")
 # %% [markdown]
 # ## One step late
 #
-# Adam on a CPU takes its time, and the device waits. With the delayed update it does not: while the
-# host works on the update of one step, the device already computes the next one. That one begins
-# with parameters to which the last gradients have not been applied.
+# Adam is slow on a CPU, and the device waits. With the delayed update it does not: while the host
+# works on the update of one step, the device already computes the next one. That one begins with
+# parameters to which the last gradients have not been applied.
 #
 # Is this still the same training? The first loss is the same in all runs, since nothing was updated
 # before it. Say what the second one is in the run with the delayed update.

@@ -15,7 +15,7 @@ lab = Lab("lesson14_infinity")
 # device only just before it computes.
 #
 # So a rank's part of a unit goes from the disk to the host, from the host to the device, and from
-# there to the other ranks. Watch one unit come.
+# there to the other ranks. Watch one unit on its way.
 
 # %%
 lab.replay("infinity/stage-3", at="forward copy hidden.1")
@@ -28,8 +28,8 @@ lab.show("journey", "infinity/stage-3", "hidden.1")
 # in fp32. A rank reads and writes its own part of each.
 #
 # Go through a step. When does it need the parameters? When does it need what the optimizer keeps,
-# and what must be written back? Count bytes for each parameter, reads and writes together. Then say
-# how what the kernel counts for this process compares with the content of the files.
+# and what must be written back? Count bytes for each parameter, reads and writes together. Then
+# compare the kernel's count for this process with the content of the files.
 
 # %%
 lab.ask("disk")
@@ -57,9 +57,9 @@ lab.reveal("kernel")
 # own bus when it is needed, and broadcast it. Or each rank keeps a part, all fetch their parts at
 # the same time, and then the ranks gather.
 #
-# In the end every rank has the unit, and as many bytes have crossed the buses in all. Yet for the
-# paper this choice is the heart of the matter, and it calls the second way bandwidth-centric. How
-# long does the unit take over the buses?
+# In the end every rank has the unit, and as many bytes have crossed the buses in all. Yet this
+# choice is central to the paper, which calls the second way bandwidth-centric. How long does the
+# unit take over the buses?
 
 # %%
 lab.ask("links")
@@ -73,10 +73,11 @@ lab.reveal("links")
 #
 # A unit must be whole when it computes. If a single matrix does not fit into the device, no
 # partitioning among ranks helps. So the matrix is cut into tiles, which are units of their own and
-# compute one after another: the product is the sum of theirs, or theirs side by side.
+# compute one after another: the product is the sum of their products, or their products side by
+# side.
 #
-# Unlike tensor parallelism this needs no other rank. What becomes of the peak of the gathered
-# parameters?
+# Unlike tensor parallelism this needs no other rank. How does the peak of the gathered parameters
+# change?
 
 # %%
 lab.ask("tiles")
@@ -88,12 +89,12 @@ lab.reveal("tiles")
 # %% [markdown]
 # ## Pull the plug
 #
-# What is on a disk outlives the process. After each step the ranks commit: from then on what they
-# have written is the state that counts; until then, the state before it is kept.
+# Data on a disk outlives the process. After each step the ranks commit: from then on, the state
+# that they have written is valid. Until then, the previous state is kept.
 #
 # In the last run a rank was killed in the middle of its second iteration, by the program
 # `lessons/programs/killed_rank.py`. Then the run was started again with `--resume`. Which iteration
-# does it begin with, and what is its loss, compared with the run to which nothing happened?
+# does it begin with, and what is its loss, compared with the uninterrupted run?
 
 # %%
 lab.ask("resumed")

@@ -13,9 +13,9 @@ lab = Lab("lesson15_zeropp")
 # by links that are many times as fast as the network between nodes. ZeRO-3 does not know this. Its
 # rings go through all ranks, and the slowest link sets the pace.
 #
-# ZeRO++ sends less between nodes, and pays for it with memory and with exactness. It has three
-# parts, one for each collective of ZeRO-3. Our ranks are on two nodes, two on each; the border
-# between them is drawn in the replay, which shows ZeRO++.
+# ZeRO++ sends less between nodes, and pays for it with memory and accuracy. It has three parts, one
+# for each collective of ZeRO-3. Our ranks are on two nodes, two on each; the border between them is
+# drawn in the replay, which shows ZeRO++.
 
 # %%
 lab.replay("plusplus/stage-3", at="forward gather hidden.1")
@@ -40,11 +40,11 @@ lab.ask("plain")
 # qwZ: parameters are gathered as `int8`, with half the bytes, and one scale for each block of
 # numbers. hpZ: after forward each node keeps a whole copy of the parameters, divided among its own
 # ranks, and backward gathers from that. qgZ: gradients are reduced as `int4`, a quarter of their
-# bytes; each rank sends to every other what belongs to that one, first in its node and then across,
-# and sums in fp32 in between.
+# bytes; each rank sends to every other rank the pieces that belong to it, first within the node and
+# then across, and sums in fp32 in between.
 #
-# By the paper that leaves a half of the gather in forward, nothing of that in backward, and a
-# quarter of the gradients. All together, then?
+# According to the paper, this leaves a half of the gather in forward, nothing of the gather in
+# backward, and a quarter of the gradients. How much is that in total?
 
 # %%
 lab.replay("plusplus/stage-3", at="backward reduce hidden.1")
@@ -66,7 +66,7 @@ lab.reveal("together")
 # becomes the largest integer. Small blocks are more exact, because one large number spoils fewer
 # others. But with each of them a scale is sent.
 #
-# The paper's fractions leave scales out. In which of the two quantized collectives do they weigh
+# The paper's fractions omit the scales. In which of the two quantized collectives do they weigh
 # more, compared with the numbers that they belong to?
 
 # %%
@@ -79,8 +79,8 @@ lab.reveal("scales")
 # %% [markdown]
 # ## What it costs in memory
 #
-# hpZ takes the gather in backward off the network, and that is paid for with memory: what a node
-# keeps, its ranks have to hold besides their own parts of ZeRO-3, from forward until the update.
+# hpZ removes the gather in backward from the network, at the price of memory: besides their own
+# ZeRO-3 shards, the ranks of a node hold the node's copy, from forward until the update.
 #
 # Two ranks share a node here. How much does each of them keep, compared with all parameters?
 
@@ -89,7 +89,7 @@ lab.ask("secondary")
 lab.reveal("secondary")
 
 # %% [markdown]
-# ## What it costs in exactness
+# ## What it costs in accuracy
 #
 # Offload and Infinity changed no bit of any loss: they move the same numbers elsewhere. ZeRO++
 # sends different numbers. Rounded parameters change the forward, rounded gradients the update.

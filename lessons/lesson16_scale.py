@@ -9,9 +9,9 @@ lab = Lab("lesson16_scale")
 # %% [markdown]
 # # Does it scale?
 #
-# A class has no cluster. So these are dry runs: the engine does what it always does, but on ranks
-# that do not exist, with tensors that have a shape and no memory. Order, bytes and groups are the
-# engine's own. Times are predicted from what the machine can compute and send.
+# A class has no cluster. So these are dry runs: the engine runs as usual, but on simulated ranks,
+# with tensors that have a shape and no memory. Order, bytes and groups are the engine's own. Times
+# are predicted from what the machine can compute and send.
 #
 # The machine is the kind of cluster on which ZeRO was first measured. The model has four blocks, as
 # wide as those of a large model. Watch a gather run beside the computation of the unit before it.
@@ -27,8 +27,8 @@ lab.replay("tokens-1024/stage-3", at="forward compute blocks.1")
 # computation longer; the gather stays as it was.
 #
 # So there is a number of tokens from which on the gather is hidden. All devices of a node send at
-# the same time, and what arrives is passed on within the node, which is faster. Work the number out
-# from how much a device computes and how much its node sends in a second.
+# the same time, and received parts are passed on within the node, which is faster. Compute the
+# number from the operations of a device and the bytes that its node sends in a second.
 
 # %%
 lab.ask("threshold")
@@ -71,7 +71,7 @@ lab.reveal("slower")
 #
 # A batch cannot grow for ever: training suffers. So more devices often mean fewer tokens on each.
 # One more run takes the batch of the second and spreads it over four times as many devices. Four
-# times as many share the computation. What each device gathers is what it was.
+# times as many devices share the computation, but each device gathers as much as before.
 #
 # How many times as fast will a step be?
 

@@ -10,9 +10,8 @@ lab = Lab("lesson17_what_if")
 # # What if?
 #
 # A faster network, a faster processor, a colleague who repairs the slow machine: which of them
-# would make a step shorter, and by how much? The answer costs no hardware. A recorded run says
-# what waited for what, and how long each thing took. So it can be timed again with one thing
-# changed.
+# would make a step shorter, and by how much? The answer costs no hardware. A recorded run says what
+# waited for what, and how long each thing took. So its times can be computed again with one change.
 #
 # The run is the one with the slow rank, which sleeps during forward. Every time in the figure below
 # is predicted, except the first one in each row, which is measured.
@@ -23,12 +22,12 @@ lab.replay("slow/stage-3", at="forward compute hidden.1")
 # %% [markdown]
 # ## A faster network
 #
-# The other rank waits in nearly every collective, and in its timeline all collectives look slow. It
-# is tempting to blame the network. Suppose the network carried ten times as many bytes in a second.
+# The other rank waits in nearly every collective, and in its timeline all collectives look slow.
+# You might blame the network. Suppose the network carried ten times as many bytes in a second.
 #
 # The graph keeps its order: a collective still begins only when its last rank has arrived. From
-# then on the bytes move faster, and that is all. Say what fraction of its present time the step
-# would take.
+# then on the bytes move faster, and that is all. What fraction of its present time would the step
+# take?
 
 # %%
 lab.ask("network")
@@ -67,8 +66,8 @@ lab.reveal("overlap")
 # ## How far to trust it
 #
 # A recording does not show how a change affects everything else. Two ranks on one machine share its
-# processors: if one computes while the other communicates, both become slower. A graph that is
-# timed again knows nothing of that, and may promise too much.
+# processors: if one computes while the other communicates, both become slower. The prediction
+# ignores this effect and may promise too much.
 #
 # The same training was also recorded with overlap, so its measured time is known. Which of the two
 # is shorter, the predicted time or the measured one, can differ from machine to machine; see which

@@ -13,8 +13,8 @@ lab = Lab("lesson18_stepping")
 # stop before each event, and go on step by step. A debugger for a single process cannot do that,
 # because the other ranks would give up waiting for the one that it has stopped.
 #
-# The replay shows the run that was held. Below you see what its ranks were told or asked, and what
-# they answered. Record it, and it is your own ranks that answer.
+# The replay shows the stopped run. Below you see the commands of the debugger and the answers of
+# the ranks. If you record the run yourself, your own ranks answer.
 
 # %%
 lab.replay("held/stage-3", at="forward compute hidden.0")
@@ -42,11 +42,11 @@ lab.reveal("copies")
 # %% [markdown]
 # ## One rank alone
 #
-# Now the gate opens for one rank only, and that one is told to go on to backward. It has its own
-# data, and a processor of its own. The other rank stays where it is.
+# Now the gate opens for one rank only, and the debugger lets this rank continue to backward. It has
+# its own data, and a processor of its own. The other rank stays where it is.
 #
-# In plain data-parallel training it would compute all of its forward. In ZeRO-3 it needs what the
-# other one has. How far does it get?
+# In plain data-parallel training it would compute all of its forward. In ZeRO-3 it needs the shards
+# of the other one. How far does it get?
 
 # %%
 lab.ask("alone")
@@ -58,9 +58,9 @@ lab.reveal("alone")
 # %% [markdown]
 # ## A breakpoint
 #
-# Counting steps is tedious. A breakpoint says in words where to stop: here, before a
-# reduce-scatter in backward. Then all ranks run at their own pace, and each compares what it is
-# about to do with those words.
+# Counting steps is tedious. A breakpoint describes where to stop: here, before a reduce-scatter in
+# backward. Then all ranks run at their own pace, and each compares its next event with this
+# description.
 #
 # Each unit's gradients are reduced as soon as its backward is done. Before which unit's reduction
 # do the ranks stop first?
@@ -76,9 +76,8 @@ lab.reveal("first")
 # ## Is the sum right?
 #
 # At this moment each rank has the gradients of its own data. After the reduce-scatter each has its
-# own row of one gradient, for the data of all. Whether the library got that right need not be taken
-# on faith: the debugger takes what all ranks have now, adds it up by itself, lets them go on, and
-# compares.
+# own row of one gradient, for the data of all. You need not trust the library: the debugger adds up
+# the present gradients of all ranks itself, lets the ranks continue, and compares.
 #
 # The optimizer wants the mean over the batch. What does the debugger find?
 
@@ -96,7 +95,7 @@ lab.reveal("sum")
 # what must be the same on all ranks: in plain data-parallel training that is every parameter, and a
 # bit that flips on one rank stops all of them.
 #
-# Our ranks do ZeRO-3. What is there for such a watch to compare?
+# Our ranks run ZeRO-3. What is there for such a watch to compare?
 
 # %%
 lab.ask("watch")

@@ -21,7 +21,7 @@ lab = Lab("lesson19_fault_lab")
 #
 # ZeRO-2. The run ended in backward, with an error on some ranks, and one rank's file stops without
 # a last row. The library aborts when a message does not have the size that it expected. The rank
-# that aborts can be the one at fault, or one that was talking to it.
+# that aborts can be the one at fault, or a rank that communicated with it.
 #
 # Compare the calls: all ranks of a group should make the same ones, in the same order. Which rank
 # is somewhere else?
@@ -83,8 +83,8 @@ lab.reveal("c")
 # ZeRO-3 again. All results are right, but each step takes far longer than it should. The figure
 # shows where the time of each rank went in the last step.
 #
-# Two ranks spent most of it in collectives. So the network is slow, says a colleague. What do you
-# say?
+# Two ranks spent most of it in collectives. So the network is slow, says a colleague. Is that
+# right?
 
 # %%
 lab.show("budget", "case-d/stage-3")
@@ -103,8 +103,8 @@ lab.reveal("d")
 # ZeRO-1. Nothing failed, nothing is slow, the loss falls as it should, and all claims about its
 # traffic hold. But one bit of one parameter has flipped on one rank.
 #
-# Calls and endings do not reveal this fault. But the ranks had been configured to record checksums
-# of what they hold. Where in such a run must one look to find the fault?
+# Calls and endings do not reveal this fault. But the ranks were configured to record checksums of
+# their tensors. Where in such a run must you look to find the fault?
 
 # %%
 lab.show("endings", "case-e/stage-1")

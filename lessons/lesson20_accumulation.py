@@ -11,10 +11,10 @@ lab = Lab("lesson20_accumulation")
 #
 # A batch that does not fit is cut into micro-batches. Each has a forward and a backward of its own,
 # a micro-step; gradients are added up, and one update ends the step. The result is that of the
-# large batch. Nothing needs to be sent before the sum is complete, so it looks as if traffic were
-# paid for only once, however many micro-steps there are.
+# large batch. Nothing needs to be sent before the sum is complete, so it seems that any number of
+# micro-steps causes the traffic of only one.
 #
-# Whether it is depends on what a rank keeps from one micro-step to the next. Look at the last
+# Whether this is so depends on what a rank keeps from one micro-step to the next. Look at the last
 # micro-step of a ZeRO-1 step, and at what was sent before it.
 
 # %%
@@ -42,9 +42,9 @@ lab.reveal("one")
 # %% [markdown]
 # ## Room for a share
 #
-# ZeRO-2 frees a gradient as soon as it is reduced. What is left is a rank's own part of the sum. To
-# that part it can add in the next micro-step; but the other ranks' parts of its new gradient have
-# nowhere to stay, so they must leave again.
+# ZeRO-2 frees a gradient as soon as it is reduced. What is left is a rank's own part of the sum. In
+# the next micro-step it can add to that part. But it has no memory for the other ranks' parts of
+# its new gradient, so it must send them again.
 #
 # ZeRO-3 keeps no other rank's parameters either. Say what it communicates in a micro-step that is
 # not the last one: first recall what its forward and its backward need.
@@ -80,8 +80,8 @@ lab.reveal("room")
 # cannot know that another backward will follow, unless the program says so: that is what
 # `no_sync()` is for. The sum is the same with it and without it.
 #
-# Both were traced: `lessons/programs/accumulating.py` with `no_sync()` and without. What does the
-# program communicate that has forgotten it?
+# Both were traced: `lessons/programs/accumulating.py` with `no_sync()` and without. How much does a
+# program communicate that does not use it?
 
 # %%
 lab.ask("forgotten")
@@ -94,11 +94,12 @@ lab.reveal("forgotten")
 # %% [markdown]
 # ## Many micro-steps
 #
-# Take more and more micro-steps, each with a batch as large as before. What matters then is what is
-# sent for a micro-step on average: the parts that are paid for once in a step become as small as
-# you like, the others stay.
+# Take more and more micro-steps, each with a batch as large as before. Then the average traffic of
+# a micro-step matters: the parts that are sent once in a step become arbitrarily small in it, and
+# the others stay.
 #
-# Put the stages in order by it. In a step without accumulation two of them do not differ at all.
+# Put the stages in order by this average. In a step without accumulation, two of them do not differ
+# at all.
 
 # %%
 lab.ask("mean")

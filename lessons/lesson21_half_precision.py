@@ -10,8 +10,8 @@ lab = Lab("lesson21_half_precision")
 # # Half precision, on one machine
 #
 # Most lessons train in mixed precision, and the first one counts sixteen bytes for it without
-# asking why. This one asks. It needs one process and a few numbers, and can be taken right after
-# the first; how several ranks go about it together is a lesson of its own.
+# asking why. This lesson gives the reason. It needs one process and a few numbers, and you can take
+# it right after the first. Another lesson shows mixed precision on several ranks.
 #
 # Two formats of two bytes are in use. A number has a sign, an exponent, which says how large it is,
 # and a fraction, which says where it lies between two powers of two. The formats differ in how they
@@ -25,8 +25,8 @@ lab.replay("alone/stage-0", at="update")
 # ## Marks on a ruler
 #
 # Between one and two a format has as many numbers as its fraction has patterns, evenly spaced.
-# Between two and four they are twice as far apart, and so on: a ruler with marks that lie further
-# apart the further one goes.
+# Between two and four they are twice as far apart, and so on: a ruler whose marks are further apart
+# at larger numbers.
 #
 # A weight of one gets small updates, each as large as the learning rate that the lessons use. It is
 # kept in fp32, as the master, and rounded to bf16 for each forward. For how long does forward see
@@ -42,9 +42,9 @@ lab.reveal("seen")
 # %% [markdown]
 # ## Sixteen bytes
 #
-# So the optimizer keeps its own copy in fp32, and its averages of gradients and of their squares as
-# well, for these are sums of small things, too. Parameters and gradients are what is computed with
-# and sent; they have two bytes each.
+# So the optimizer keeps its own copy in fp32. It also keeps its averages of gradients and of their
+# squares in fp32, because these are sums of small numbers, too. Forward and backward compute with
+# the parameters and gradients, and the ranks send them; they have two bytes each.
 #
 # How many of the bytes belong to the optimizer? The ZeRO paper calls this number K. Here is a
 # process that trains in fp16, alone; you are going to look into its memory.
@@ -62,7 +62,7 @@ lab.reveal("optimizer")
 # %% [markdown]
 # ## Too small: zero
 #
-# fp16 gives more bits to its fraction than bf16, and pays with its exponent. What is less than half
+# fp16 has more bits in its fraction than bf16, and fewer in its exponent. A number less than half
 # of its smallest positive number becomes zero, and many gradients are that small. So the loss is
 # multiplied by a scale, and by the chain rule so is each gradient. The optimizer divides by it, in
 # fp32.
@@ -77,9 +77,9 @@ lab.reveal("vanishes")
 # %% [markdown]
 # ## Too large: infinity
 #
-# At the other end lies infinity. With a large scale gradients may reach it, and there is no way
-# back: infinity divided by the scale is infinity. bf16 has the exponent of fp32, and hardly ever
-# gets there.
+# At the other end is infinity. With a large scale, gradients may reach it, and they cannot return:
+# infinity divided by the scale is infinity. bf16 has the exponent of fp32, and hardly ever gets
+# there.
 #
 # Here is a value that a scaled gradient might take. Which format turns it into infinity?
 
@@ -88,7 +88,7 @@ lab.ask("infinite")
 lab.reveal("infinite")
 
 # %% [markdown]
-# ## A step that is left out
+# ## A skipped step
 #
 # Before it updates, the optimizer looks for infinities. If there is one, nothing is updated, not a
 # single weight or average, and the scale is halved; the batch is lost. That is why the number of

@@ -11,8 +11,8 @@ lab = Lab("lesson22_patterns")
 #
 # Rings carry most of what ZeRO sends, because no algorithm sends fewer bytes. But a message also
 # takes time to start, however small it is, and in a ring many messages follow one another. Call the
-# time to start a message alpha, and the time for a byte beta: a collective takes some number of the
-# one and some number of the other.
+# time to start a message alpha, and the time for a byte beta: the time of a collective is a number
+# of alphas plus a number of betas.
 #
 # Other patterns need fewer start-ups, or bring something different to each rank. A small program
 # calls them one after another, on eight ranks with the same payload, and the kernel's counters are
@@ -28,7 +28,7 @@ lab.graph("collectives/stage-0")
 # own. It could send them to every rank, or to one rank that sends them on. Or every rank that has
 # them helps: first one rank has them, then two, then four.
 #
-# PyTorch's Gloo does the last. How many payloads does the root send?
+# PyTorch's Gloo uses the last way. How many payloads does the root send?
 
 # %%
 lab.ask("root")
@@ -60,8 +60,8 @@ lab.reveal("rounds")
 # An all-reduce can go up a tree, adding on the way, and down again. It pays for that with
 # bandwidth: NCCL's two trees together keep all links busy, but not quite as well as a ring.
 #
-# For each call NCCL asks a model of its own how long either would take, with this payload on these
-# nodes. What do you expect it to choose for something tiny, and for a large bucket?
+# For each call, NCCL predicts with its own model how long either would take with this payload on
+# these nodes. What do you expect it to choose for something tiny, and for a large bucket?
 
 # %%
 lab.ask("size")

@@ -28,7 +28,8 @@ lab.replay("one/stage-0", at="backward")
 # for each number.
 #
 # The table has all parts for a block with dropout that keeps its attention scores. Ours has no
-# dropout, and its attention (flash) keeps no scores. Cross out what is not there, and add up.
+# dropout, and its attention (flash) keeps no scores. Cross out the parts that it does not have, and
+# add up the rest.
 
 # %%
 lab.show("saved", "one/stage-0")
@@ -46,7 +47,8 @@ lab.reveal("block")
 #
 # All of that is proportional to the tokens. Scores are not: there is one for each pair of tokens
 # and each head. Where they are kept, they are kept three times: as softmax makes them, as they are
-# after dropout, and as the mask of dropout. With longer sequences they soon are most of it.
+# after dropout, and as the mask of dropout. With longer sequences, they soon take most of the
+# memory.
 #
 # So the law has two terms, 34sbh + 5as²b. Take GPT-3 with its long sequences. How many bytes does
 # the second term add for each of the b·s·h numbers?
@@ -58,8 +60,8 @@ lab.reveal("scores")
 # %% [markdown]
 # ## From sixty to eight
 #
-# The ZeRO paper estimates twelve numbers for each of b·s·h in each block, and comes to sixty GB for
-# GPT-2 of one and a half billion parameters. Then it keeps checkpoints and computes the rest again:
+# The ZeRO paper estimates twelve times b·s·h numbers in each block, which gives sixty GB for GPT-2
+# with one and a half billion parameters. Then it keeps checkpoints and computes the rest again:
 # about eight GB are left, for a third more computation. Eight is roughly the sixty divided by the
 # square root of the number of blocks, which balances the checkpoints against what lies between two
 # of them.
@@ -106,8 +108,8 @@ lab.reveal("tensor")
 # %% [markdown]
 # ## All of it together
 #
-# What tensor parallelism leaves whole, sequence parallelism cuts along the tokens. Selective
-# recomputation computes only the scores again, which are large and quick to compute. Full
+# Sequence parallelism cuts the activations that tensor parallelism leaves whole, along the tokens.
+# Selective recomputation computes only the scores again, which are large and quick to compute. Full
 # recomputation keeps the input of each block and nothing else.
 #
 # For a model of the size of GPT-3 on eight tensor-parallel GPUs: put the variants in order, the one

@@ -32,8 +32,8 @@ lab.show("asked", "walk-deepspeed/stage-2", "walk/stage-2")
 #
 # In stage 3 it is `DeepSpeedZeroOptimizer_Stage3`. It makes a `DeepSpeedZeRoOffload`, which passes
 # each parameter through `Init`: broadcast from one rank, then `partition`. Parameter groups become
-# sub-groups, which are updated one after another. `create_reduce_and_remove_grad_hooks` hangs a
-# hook on each parameter, and gathers it for that. Count the calls that all this takes.
+# sub-groups, which are updated one after another. `create_reduce_and_remove_grad_hooks` attaches a
+# hook to each parameter, and gathers the parameter for that. Count the calls that all this takes.
 
 # %%
 lab.ask("setup")
@@ -53,13 +53,13 @@ lab.reveal("setup")
 #
 # In stages 1 and 2 forward needs nothing special: each rank has all parameters. In backward
 # autograd has the gradient of a parameter, and calls its hook: `grad_handling_hook` in stage 2,
-# `reduce_partition_and_remove_grads` in stage 3, which was its name in all stages once. The hook
+# `reduce_partition_and_remove_grads` in stage 3, which was once its name in all stages. The hook
 # copies the gradient into a bucket. "ipg" in many names stands for independent parallel gradient:
 # one that can be reduced while backward continues.
 #
-# A gradient that would not fit any more sends the bucket on its way first: `reduce_ipg_grads()`,
-# `average_tensor()`, and by default an all-reduce. Then whoever owns a part copies it out, and in
-# stage 2 the others free it. Backward fills three buckets here. How many of them does a hook send?
+# If a gradient no longer fits, the bucket is sent first: `reduce_ipg_grads()`, `average_tensor()`,
+# and by default an all-reduce. Then the owner of each part copies it out, and in stage 2 the other
+# ranks free it. Backward fills three buckets here. How many of them does a hook send?
 
 # %%
 lab.ask("hook")
@@ -72,10 +72,10 @@ lab.reveal("hook")
 # ## When backward is over
 #
 # `engine.backward(loss)` runs autograd (through `optimizer.backward()` in older versions, which
-# scales the loss), and then `_backward_epilogue()`. That asks `allreduce_gradients()`: stage 1
-# calls `reduce_gradients()`, and only in the last micro-step, at the boundary of accumulation;
-# stages 2 and 3 call `overlapping_partition_gradients_reduce_epilogue()` in each. Both end in the
-# same place, for what is still in a bucket.
+# scales the loss), and then `_backward_epilogue()`. The latter calls `allreduce_gradients()`:
+# stage 1 calls `reduce_gradients()`, and only in the last micro-step, at the boundary of
+# accumulation; stages 2 and 3 call `overlapping_partition_gradients_reduce_epilogue()` in each.
+# Both end in the same function, which sends the rest of a bucket.
 #
 # Put the functions of stage 1 in order, the outermost first.
 
@@ -92,9 +92,9 @@ lab.reveal("order")
 # %% [markdown]
 # ## step
 #
-# `engine.step()` counts the micro-step, and at the boundary calls `optimizer.step()`. What follows
-# is in all stages the same: ask whether a gradient overflowed, tell the `LossScaler`, compute the
-# norm, update this rank's own part (`_optimizer_step`), copy it into the parameters. Then
+# `engine.step()` counts the micro-step, and at the boundary calls `optimizer.step()`. The following
+# is the same in all stages: check whether a gradient overflowed, inform the `LossScaler`, compute
+# the norm, update this rank's own part (`_optimizer_step`), copy it into the parameters. Then
 # stages 1 and 2 gather: `all_gather_dp_groups`.
 #
 # `check_overflow` is made for fp16, whose loss is scaled by a `DynamicLossScaler`. These runs are
@@ -111,15 +111,15 @@ lab.reveal("overflow")
 # %% [markdown]
 # ## Fetching in stage 3
 #
-# In stage 3 every module has hooks around its forward and its backward. They ask the
+# In stage 3 every module has hooks around its forward and its backward. They call the
 # `PartitionedParameterCoordinator`: `fetch_sub_module()` before, `release_sub_module()` after. The
 # first micro-step records in which order modules compute. From the second on the coordinator knows
 # it, compares it with the other ranks', and fetches ahead: the next parameters in that order, while
 # a module computes.
 #
-# The look ahead goes on past what is there already, and what it has passed is not released before
-# it is used. To it, forward and backward are one sequence. The first micro-step gathers in both.
-# What does the second one gather in backward?
+# The prefetch skips parameters that are already present, and a skipped parameter is not released
+# before its next use. For the prefetch, forward and backward are one sequence. The first micro-step
+# gathers in both. What does the second one gather in backward?
 
 # %%
 lab.ask("fetch")
@@ -131,12 +131,13 @@ lab.reveal("fetch")
 # %% [markdown]
 # ## Beside ours
 #
-# After its update stage 3 lets everything go (`partition_all_parameters`) and gathers the smallest
-# parameters alone, to keep them whole. There is no gather of all.
+# After its update, stage 3 releases all parameters (`partition_all_parameters`) and gathers only
+# the smallest ones, to keep them whole. There is no gather of all.
 #
 # Read the table to its end: each step, the function of DeepSpeed, and that of zerosim's engine for
-# the same act. "nothing" is no gap. zerosim's first weights are broadcast once, unit by unit; its
-# ranks need not compare their orders, because there is only one; and it keeps no parameter back.
+# the same act. "nothing" means that zerosim does not need this act. zerosim broadcasts its first
+# weights once, unit by unit; its ranks need not compare their orders, because there is only one
+# order; and it keeps no parameters gathered.
 #
 # Some names of this lesson are in none of the tables, because they call no collective. Which of
 # these?

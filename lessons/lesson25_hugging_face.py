@@ -57,9 +57,9 @@ lab.graph("hugging-face/stage-2")
 # }
 # ```
 #
-# Articles have fp16, for which DeepSpeed has no operators on a CPU; bf16 sends as much. The first
-# three keys are one fact told thrice: a batch is what all ranks read in a step, a micro-batch what
-# one rank reads in a forward. Where they do not fit, DeepSpeed refuses to begin.
+# Articles use fp16, for which DeepSpeed has no operators on a CPU; bf16 sends as much. The first
+# three keys depend on each other: all ranks read a batch in a step, and one rank reads a
+# micro-batch in a forward. If the keys contradict each other, DeepSpeed refuses to begin.
 
 # %%
 lab.ask("ranks")
@@ -93,7 +93,7 @@ lab.reveal("sent")
 #
 # `reduce_bucket_size` and `allgather_bucket_size` are numbers of elements. With
 # `contiguous_gradients` a backward copies gradients into one long buffer, which DeepSpeed reserves
-# as long as a bucket may become: so gradients do not leave memory in pieces behind them.
+# with the maximum length of a bucket, so that gradients do not fragment the memory.
 #
 # GPT-2 in its smallest size has fewer parameters than such a bucket, and our model fewer by far. So
 # there is one bucket, and it is sent when backward is over. `overlap_comm` has nothing to overlap
@@ -109,8 +109,8 @@ lab.reveal("bucket")
 # %% [markdown]
 # ## Key by key
 #
-# What becomes of the traffic if one key is changed? Some keys say what is sent, others how many
-# calls there are, when they are made, or where gradients lie.
+# How does the traffic change if one key is changed? Some keys determine the bytes, others the
+# number of calls, their time, or the place of the gradients in memory.
 #
 # Before you look at the table: `reduce_scatter` is set to false, and everything else stays as it
 # is. What does DeepSpeed send then, compared with before?
@@ -128,7 +128,8 @@ lab.reveal("scatter")
 # In stage 1 optimizer states are divided. It sends least, however many micro-steps there are, but a
 # whole gradient is kept. In stage 2 gradients are divided as well, and each micro-step pays for it.
 # In stage 3 parameters are divided, too: only the memory of all devices together limits the model.
-# They are gathered twice in each micro-step, and a rank waits where nothing is fetched ahead.
+# They are gathered twice in each micro-step, and a rank waits for each gather that is not
+# prefetched.
 #
 # So take the first stage that fits. Before you choose: put the three in order by what they send in
 # a step of this loop.

@@ -57,9 +57,9 @@ lab.reveal("each")
 # %% [markdown]
 # ## Or by a tree
 #
-# A chain is not the only way. The broadcast of a library is often a tree: whoever has the unit
-# sends it to one that has not. That takes fewer rounds. But then it is the owner that sends most
-# of all, and in a model with one large unit that is always the same rank.
+# A chain is not the only way. The broadcast of a library is often a tree: each rank that has the
+# unit sends it to a rank that does not. That takes fewer rounds. But then it is the owner that
+# sends most of all, and in a model with one large unit that is always the same rank.
 #
 # With the ranks of our run and a tree: how many times does an owner send its unit?
 
@@ -77,8 +77,8 @@ lab.reveal("tree")
 # whole units, and units cannot be dealt out evenly unless there are as many for each rank, all of
 # one size. Our model has an embedding, five blocks and a head, dealt out in this order.
 #
-# One rank has more blocks than the others. How many times does it hold what it would hold of a
-# model that is cut?
+# One rank has more blocks than the others. How many times the model states of a rank in a sharded
+# model does it hold?
 
 # %%
 lab.ask("most")
@@ -90,12 +90,12 @@ lab.reveal("most")
 # %% [markdown]
 # ## How long it takes
 #
-# The same bytes, but not at the same time. In a ring every link carries a part in every hop. In a
-# chain one link carries the whole unit, then the next one does, unless the unit is sent in small
-# pieces that follow each other.
+# The bytes are the same, but they are not sent at the same time. In a ring every link carries a
+# part in every hop. In a chain one link carries the whole unit, then the next one does, unless the
+# unit is sent in small pieces that follow each other.
 #
-# Let the unit go in one piece, over links that are all alike. How many times as long as the
-# all-gather does the broadcast take?
+# Suppose that the unit is sent in one piece, over links that are all alike. How many times as long
+# as the all-gather does the broadcast take?
 
 # %%
 lab.ask("time")
@@ -105,8 +105,8 @@ lab.reveal("time")
 # ## Why no system has owners
 #
 # PyTorch cuts each tensor along its first dimension, DeepSpeed cuts it as one vector, and both
-# gather. Neither sends a byte less than the paper's own form, and both give up that a parameter is
-# somewhere whole.
+# gather. Neither sends a byte less than the paper's own form, and in both no rank keeps a whole
+# parameter.
 #
 # There is another difference, which no ledger of bytes shows. A ring adds each part in an order of
 # its own; a chain adds all of a unit in the order that ends at its owner. Sums of floating point

@@ -38,8 +38,8 @@ lab.reveal("whole")
 # %% [markdown]
 # ## Shapes without memory
 #
-# On PyTorch's device `meta` a tensor has a shape and no memory. A model that is made there costs
-# nothing. The engine gives memory to one module at a time, lets it draw its parameters with
+# On PyTorch's device `meta` a tensor has a shape and no memory. A model on this device takes no
+# memory. The engine gives memory to one module at a time, lets it draw its parameters with
 # `reset_parameters`, and divides them before it continues with the next.
 #
 # Parts of layers that are done stay; the current layer exists as it was made, and once more as a
@@ -69,8 +69,8 @@ lab.reveal("same")
 # ## Each rank draws its part
 #
 # FSDP2 goes further. `fully_shard` divides a model that is still on the meta device; `to_empty`
-# then makes memory for a rank's own parts alone. No rank ever has a whole layer, and nothing is
-# sent. But each rank now draws its parts by itself.
+# then allocates only a rank's own parts. No rank ever has a whole layer, and nothing is sent. But
+# each rank now draws its parts by itself.
 #
 # All ranks have set the same seed, as one does. How many different parts of the first layer are
 # there, on these CPUs?
@@ -87,13 +87,13 @@ lab.reveal("parts")
 # %% [markdown]
 # ## What set-up sends
 #
-# Whoever makes a model whole on each rank can let rank zero broadcast its own, and seeds do not
-# matter. DDP and our engine do so. FSDP2 trusts the ranks.
+# If a model is made whole on each rank, rank zero can broadcast its own parameters, and seeds do
+# not matter. DDP and zerosim's engine do so. FSDP2 relies on the seeds.
 #
 # DeepSpeed's third stage was given a whole model here. It divides it as `zero.Init` would, with a
-# broadcast, broadcasts all of it once more, and gathers each parameter to hang its hooks on it. A
-# model that is made inside of `zero.Init` is broadcast once, parameter by parameter, as each is
-# made. In whole models: what did its calls carry here, before the first step?
+# broadcast, broadcasts all of it once more, and gathers each parameter to attach its hooks. A model
+# that is made inside of `zero.Init` is broadcast once, parameter by parameter, as each is made. How
+# much did its calls carry here before the first step, in whole models?
 
 # %%
 lab.ask("sent")
@@ -108,9 +108,9 @@ lab.reveal("sent")
 # %% [markdown]
 # ## All of them
 #
-# Now put the ways in order. Remember what stays beside what is made: DDP keeps the whole model, and
-# as much again for its buckets of gradients; and what it broadcasts is copied into one more buffer
-# before it is sent.
+# Now put the ways in order. Remember what else is in memory: DDP keeps the whole model, and as much
+# again for its buckets of gradients; and what it broadcasts is copied into one more buffer before
+# it is sent.
 
 # %%
 lab.ask("order")

@@ -12,13 +12,13 @@ lab = Lab("lesson28_cluster")
 # You are given a model with the shape of GPT-3, 256 GPUs in nodes of eight, and a batch. How do you
 # divide the training?
 #
-# There are three ways to cut, and you know all of them by now. Tensor parallel cuts each matrix,
-# pipeline parallel cuts between the blocks, and data parallel cuts the batch, with ZeRO to divide
-# what its ranks would otherwise all keep. A layout uses any of them together; the product of the
-# three numbers is the number of GPUs. What follows is computed from theory or predicted: nobody
-# brings this cluster to class.
+# There are three ways to cut, and you know all of them by now. Tensor parallelism cuts each matrix,
+# pipeline parallelism cuts between the blocks, and data parallelism cuts the batch, with ZeRO to
+# divide the states that its ranks would otherwise all keep. A layout uses any of them together; the
+# product of the three numbers is the number of GPUs. What follows is computed from theory or
+# predicted: nobody brings this cluster to class.
 #
-# Look once more at a pipeline whose ranks hand their activations on.
+# Look once more at a pipeline whose ranks pass their activations on.
 
 # %%
 lab.replay("parallel/1f1b")
@@ -39,11 +39,11 @@ lab.reveal("least")
 #
 # The axes pay for different things.
 #
-# - **Tensor parallel** all-reduces the activations of a micro-batch twice in each block in forward,
-#   and twice in backward.
-# - **Pipeline parallel** hands the activations of a micro-batch on to the next stage once, and
+# - **Tensor parallelism** all-reduces the activations of a micro-batch twice in each block in
+#   forward, and twice in backward.
+# - **Pipeline parallelism** sends the activations of a micro-batch to the next stage once, and
 #   their gradient back once.
-# - **Data parallel** with ZeRO-1 reduce-scatters gradients and all-gathers parameters, once in a
+# - **Data parallelism** with ZeRO-1 reduce-scatters gradients and all-gathers parameters, once in a
 #   step, and only those that are left on a GPU after the other two cuts.
 #
 # The first two grow with the tokens, the last one with the parameters. Take eight GPUs on each of
@@ -59,8 +59,8 @@ lab.reveal("order")
 # %% [markdown]
 # ## Which axis gets the fast links
 #
-# Within a node a GPU sends over NVLink, to other nodes over its share of the network, which is
-# about a twelfth as fast. Neighbouring ranks share a node, and tensor parallel ranks are
+# Within a node, a GPU sends over NVLink. To other nodes, it sends over its share of the network,
+# which is about a twelfth as fast. Neighbouring ranks share a node, and tensor parallel ranks are
 # neighbours: the axis that sends most belongs inside the node. A node has eight GPUs.
 #
 # Two dry runs were made, with the same blocks and the same micro-batch: tensor parallel over the
@@ -118,9 +118,10 @@ lab.reveal("fastest")
 # %% [markdown]
 # ## Now your cluster
 #
-# The table is no law. With another network, another batch or twice the GPUs the order changes, and
-# the reasons stay. Ask for your own: `zerosim plan --model gpt-3 --gpus 256 --gpu dgx-a100
-# --tokens-per-batch 3145728` tries every layout that divides, and page Plan shows what limits it.
+# The table is no law. With another network, another batch or twice the GPUs the order changes, but
+# the reasons stay the same. Plan for your own cluster: `zerosim plan --model gpt-3 --gpus 256 --gpu
+# dgx-a100 --tokens-per-batch 3145728` tries every layout that divides, and page Plan shows what
+# limits it.
 
 # %%
 lab.end()

@@ -10,8 +10,8 @@ lab = Lab("lesson29_nccl")
 # # What NCCL really sends
 #
 # On GPUs the collectives are NCCL's. It decides along which edges to send, in how many pieces, and
-# in which protocol, and it tells nobody. But where it sends over sockets, the kernel counts every
-# byte.
+# in which protocol, and it does not report its choice. But if it sends over sockets, the kernel
+# counts every byte.
 #
 # All that you see here was measured on one H100, with two ranks on the same card and sockets
 # between them, so you need no GPU. Predict what a ring sends, then look at what the kernel counted.
@@ -36,14 +36,14 @@ lab.reveal("headers")
 # %% [markdown]
 # ## A small call
 #
-# A header is a promise: when it is there, the bytes behind it are too. To keep it, the sender has
-# to wait until the data is complete, and then the receiver waits for the header. For a large
-# message this costs nothing, and a small one does little else than wait.
+# A header is a promise: when it has arrived, the bytes behind it follow at once. To keep it, the
+# sender has to wait until the data is complete, and then the receiver waits for the header. For a
+# large message this costs nothing, and a small one does little else than wait.
 #
 # So NCCL has a second protocol, called LL, for low latency. It writes a flag next to each piece of
 # data, both in one store. The receiver reads the memory again and again: as soon as the flag is
-# new, so is the data. Nobody waits for a whole message. Data and flag are equally large, four bytes
-# each.
+# new, so is the data. The receiver never waits for a whole message. Data and flag are equally
+# large, four bytes each.
 
 # %%
 lab.ask("small")
@@ -68,8 +68,8 @@ lab.reveal("large")
 # %% [markdown]
 # ## Why there are buckets
 #
-# A model has hundreds of tensors, many of them small: biases, norms. To reduce each on its own
-# would be to make one small call after another. Systems fill a bucket first, and reduce that.
+# A model has hundreds of tensors, many of them small: biases, norms. Reducing each separately would
+# mean one small call after another. So systems fill a bucket first, and reduce the bucket.
 #
 # Two dry runs of ZeRO-2 follow, of the same model on two nodes with one H100 each. They differ only
 # in the size of their buckets. Think of what you have just seen, and decide what small buckets
@@ -86,9 +86,9 @@ lab.show("bucketed", "small-buckets/stage-2", "large-buckets/stage-2")
 lab.reveal("buckets")
 
 # %% [markdown]
-# The bytes are as good as the same. What grows is the number of calls, and each begins with a
-# latency that no bandwidth takes away. `zerosim verify` knows NCCL's rules: on a run over sockets
-# it explains every byte of a header and of a flag, and what is left over is a finding.
+# The bytes are almost the same. But there are more calls, and each begins with a latency that no
+# bandwidth reduces. `zerosim verify` knows NCCL's rules: on a run over sockets it explains every
+# byte of a header and of a flag, and what is left over is a finding.
 
 # %%
 lab.end()

@@ -10,11 +10,12 @@ lab = Lab("lesson30_gpu_time")
 # # Where the time goes on a GPU
 #
 # On a CPU a call computes, and returns when it is done. On a GPU a call puts a kernel into a stream
-# and returns at once; the device carries out what is in a stream later, in order. So a program has
-# two clocks: one says when it asked, the other when it got what it asked for.
+# and returns at once; the device executes the kernels of a stream later, in order. So a program has
+# two clocks: one shows when it launched the work, the other when the device did it.
 #
-# You will look at the same training steps by both. They ran on one H100, with two ranks on the card
-# and sockets between them, under DDP and FSDP2, traced on the host and profiled on the device.
+# You will look at the same training steps with both clocks. They ran on one H100, with two ranks on
+# the card and sockets between them, under DDP and FSDP2, traced on the host and profiled on the
+# device.
 
 # %%
 lab.graph("device-clock/fsdp2")
@@ -42,8 +43,8 @@ lab.reveal("returns")
 # called to the moment in which it has returned. The figure shows both clocks, for steps of the same
 # program; on the device's, what is called other is time in which it is idle.
 #
-# By the host's clock the ranks do almost nothing but compute. Predict what the device says: which
-# part of its time do the kernels of the units take, in percent?
+# By the host's clock the ranks do almost nothing but compute. What does the device's clock show?
+# Predict which part of its time the kernels of the units take, in percent.
 
 # %%
 lab.ask("computes")
@@ -57,11 +58,11 @@ lab.reveal("computes")
 #
 # NCCL's kernels run in a stream of their own, so they can overlap with those that compute: then
 # they are hidden. Where the stream of the units has to wait for them they are exposed. And a device
-# with nothing in any stream is idle, because the host has not asked for anything yet: the host
-# prepares each small kernel for longer than the device takes to carry it out.
+# with nothing in any stream is idle, because the host has not launched anything yet: the host takes
+# longer to launch each small kernel than the device takes to execute it.
 #
-# FSDP2 gathers ahead and reduces meanwhile, just to hide what it sends. How much of its
-# communication is hidden here?
+# FSDP2 prefetches its gathers and overlaps its reductions, just to hide communication. How much of
+# its communication is hidden here?
 
 # %%
 lab.ask("hidden")
@@ -71,10 +72,10 @@ lab.show("overlap", "device-clock/ddp", "device-clock/fsdp2")
 lab.reveal("hidden")
 
 # %% [markdown]
-# ## The one who waits
+# ## The rank that waits
 #
-# A kernel of NCCL begins as soon as its own rank has come to it. Then it spins on the device until
-# the other rank comes, too. In a profile that looks like a long all-gather; zerosim keeps it apart
+# A kernel of NCCL begins as soon as its own rank has reached it. Then it spins on the device until
+# the other rank arrives, too. In a profile this looks like a long all-gather; zerosim separates it
 # from the time in which bytes really move.
 #
 # One of the two ranks spent more than half of the step in this way. Which one? The figure above has

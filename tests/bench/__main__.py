@@ -128,7 +128,7 @@ def _report(rows: list[Row], options: argparse.Namespace) -> str:
         PARTS["training"],
         "",
         *_preface(options),
-        "Bytes are what the kernel sent for rank 0 in one step.",
+        "Bytes are those that the kernel sent for rank 0 in one step.",
         "",
         *_rows(rows),
     ]
@@ -143,7 +143,7 @@ def _preface(options: argparse.Namespace) -> list[str]:
             f"Python {platform.python_version()}."
         ),
         (
-            "Steps of A and B are run in turn; the ratio is the median over "
+            "Steps of A and B alternate. The ratio is the median over "
             f"{options.pairs} pairs, with its first and third quartile. Below 1, A is faster."
         ),
     ]

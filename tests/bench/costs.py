@@ -182,9 +182,9 @@ def table() -> list[str]:
         "",
         (
             f"`python -m tests.bench --only costs`, {datetime.now(UTC):%Y-%m-%d}: 2 ranks, one "
-            f"thread each, layers of 32 x 32, torch {torch.__version__}. CPU time of rank 0 in "
-            f"microseconds an event, the least of {TURNS} turns of about {EVENTS:,} events. "
-            f"{quiet(load_before)}"
+            f"thread each, layers of 32 x 32, torch {torch.__version__}. The table gives the CPU "
+            f"time of rank 0 in microseconds per event, the minimum of {TURNS} turns of about "
+            f"{EVENTS:,} events. {quiet(load_before)}"
         ),
         "",
         f"| program | events | light | without memory | traced | {' | '.join(PARTS)} |",
@@ -197,13 +197,13 @@ def table() -> list[str]:
         ),
         "",
         (
-            "Traced is what tracing adds to the process, all of its threads; a part is what it "
-            "takes with memory, plus about a microsecond for each time that it is entered. A light "
-            "trace records one step in ten; its cost is for each of the events that a whole trace "
-            "has."
+            '"Traced" is the time that tracing adds to all threads of the process. A part is its '
+            "time with memory, plus about a microsecond for each entry. A light "
+            "trace records one step in ten; its cost is divided by the number of events in a whole "
+            "trace."
         ),
         "",
-        "What others add to the same steps, in microseconds for each of these events:",
+        "Other tools add this time to the same steps, in microseconds per event:",
         "",
         f"| program | events | {' | '.join(others)} | Flight Recorder |",
         f"| --- |{' ---: |' * (len(others) + 2)}",
@@ -220,15 +220,16 @@ def table() -> list[str]:
         *lines,
         "",
         (
-            "PyTorch's Flight Recorder is on by itself, so every other number here is beside it; "
-            "its own is the difference to ranks started without it."
+            "PyTorch's Flight Recorder is on by default, so all other numbers include it. "
+            "Its own number is the difference to ranks without it."
         ),
         (
-            f"Empty functions of Python add {empty}, each time. The tracer starts "
-            f"{max(one.threads for one in costs)} threads of its own. In other threads than the "
-            "one that trains, the backend's and our engine's, tracing takes at most "
-            f"{elsewhere.elsewhere_us:.1f} µs an event ({elsewhere.name}, "
-            f"{elsewhere.events:.0f} events), and Python's lock from that one no longer."
+            f"Empty Python functions add {empty}, each time. The tracer starts "
+            f"{max(one.threads for one in costs)} threads of its own. In the threads of the "
+            "backend and of zerosim's engine, tracing takes at most "
+            f"{elsewhere.elsewhere_us:.1f} µs per event ({elsewhere.name}, "
+            f"{elsewhere.events:.0f} events), and keeps Python's lock from the training thread "
+            "no longer than that."
         ),
         *([] if any(name.startswith("DeepSpeed") for name in PROGRAMS) else [ABSENT]),
     ]

@@ -175,14 +175,14 @@ def table(place: Path | None = None) -> list[str]:
         "## The disk store",
         "",
         (
-            f"`python -m tests.bench --only disk`, {datetime.now(UTC):%Y-%m-%d}: {flags}, room set "
-            f"aside; {os.cpu_count()} cores, of which others used {busy:.2f} when it began; one "
-            f"thread of PyTorch. {THREADS} threads read and write, {BUFFERS} buffers wait for "
-            "them. Plain is one file, written or read from its beginning to its end with calls as "
-            "large as the files, from ordinary memory (the pool asks for huge pages). "
-            "Flushed: plain once, the store each file, and it commits. Both in "
-            f"turn; the ratio of their bandwidths is the median over {PAIRS} pairs, with its "
-            "quartiles: above 1, the store is faster."
+            f"`python -m tests.bench --only disk`, {datetime.now(UTC):%Y-%m-%d}: {flags}, space "
+            f"allocated in advance; {os.cpu_count()} cores, of which other programs used "
+            f"{busy:.2f} at the start; one thread of PyTorch. {THREADS} threads read and write "
+            f'{BUFFERS} buffers. "Plain" is one file, written or read sequentially with calls as '
+            "large as the files, from ordinary memory (the pool requests huge pages). "
+            '"Flushed" flushes the plain file once; the store flushes each file and commits. '
+            f"Both alternate. The ratio of their bandwidths is the median over {PAIRS} pairs, with "
+            "its quartiles: above 1, the store is faster."
         ),
         "",
         "| files | | store, GB/s | plain, GB/s | store/plain | quartiles | goal | holds |",

@@ -65,8 +65,9 @@ def table() -> list[str]:
         "",
         (
             f"`python -m tests.bench --only events`, {datetime.now(UTC):%Y-%m-%d}: 2 ranks, one "
-            f"thread each, torch {torch.__version__}. How many times as long a step takes when it "
-            f"is traced {' and '.join(WAYS)}; medians over {NUM_TURNS} turns, rank 0. "
+            f"thread each, torch {torch.__version__}. The table gives the time of a step, "
+            f"traced {' and '.join(WAYS)}, divided by that of an untraced step: medians over "
+            f"{NUM_TURNS} turns, rank 0. "
             f"{quiet(load_before)}"
         ),
         "",
@@ -81,19 +82,19 @@ def table() -> list[str]:
         *lines,
         "",
         (
-            "An event is a computation, a collective, a ring's message or a wait. A step is made "
-            "as long as its column says by work of PyTorch's before it; a step that is longer "
-            "by itself has none."
+            "An event is a computation, a collective, a message of a ring or a wait. Additional "
+            "work of PyTorch before a step extends it to the time of its column. A cell is empty "
+            "if the step alone takes longer."
         ),
         *([] if any(name.startswith("DeepSpeed") for name in PROGRAMS) else [ABSENT]),
     ]
 
 
 def quiet(before: float) -> str:
-    """Whether the machine was, in words; `before` is how many wanted a core as it began."""
+    """Whether the machine was, in words; `before`: the runnable programs at the start."""
     if before > BUSY:
-        return f"The machine was not quiet: {before:.1f} programs wanted a core when it began."
-    return "The machine was quiet when it began."
+        return f"The machine was not quiet: {before:.1f} programs were runnable at the start."
+    return "The machine was quiet at the start."
 
 
 def _cell(ratios: dict[str, float]) -> str:

@@ -223,12 +223,12 @@ def table() -> list[str]:
         "",
         (
             f"`python -m tests.bench --only gate`, {datetime.now(UTC):%Y-%m-%d}: 2 ranks, one "
-            f"thread each, torch {torch.__version__}. CPU time of traced steps with the question "
-            f"whether the gate is closed over that of the same steps without it: the median of "
-            f"{NUM_PAIRS} pairs with its quartiles. {quiet(load_before)}"
+            f"thread each, torch {torch.__version__}. The ratio is the CPU time of traced steps "
+            f"with the check of the gate, divided by that of the same steps without it: the median "
+            f"of {NUM_PAIRS} pairs with its quartiles. {quiet(load_before)}"
         ),
         "",
-        "| program | events | a step | with over without | quartiles | asked | one | computed |",
+        "| program | events | step | ratio | quartiles | checks | one check | computed |",
         "| --- | ---: | ---: | ---: | --- | ---: | ---: | ---: |",
     ]
     for one in costs:
@@ -243,21 +243,22 @@ def table() -> list[str]:
         *lines,
         "",
         (
-            "Asked is how often a step asks, one what a question takes by itself, computed the one "
-            "times the other as a share of the step."
+            '"Checks" is the number of checks in a step, "one check" the time of a single check, '
+            'and "computed" their product as a share of the step.'
         ),
         "",
         (
-            "What else a trace can be asked for, the same way: that somebody may hold the ranks "
-            "later, and checksums in each iteration, of which every n-th has an n-th."
+            "The same measurement for two options of a trace: `--debuggable`, and checksums in "
+            "each iteration (checksums in every n-th iteration cost an n-th)."
         ),
         "",
         *options_table(options),
         "",
         (
-            f"Closed while 4 ranks train with DDP on {os.cpu_count()} cores, {len(stops)} times:"
-            f" the last rank to stop stood after {statistics.median(stops):.1f} ms (median), "
-            f"{stops[0]:.1f} to {stops[-1]:.1f} ms, by the clock; others may wait for it then, in "
-            "a collective that it stands before. That depends on what else wants a core."
+            f"The gate was closed {len(stops)} times while 4 ranks trained with DDP on "
+            f"{os.cpu_count()} cores. The last rank stopped after "
+            f"{statistics.median(stops):.1f} ms (median), {stops[0]:.1f} to {stops[-1]:.1f} ms of "
+            "wall time. Other ranks may already wait for it in the next collective. The time "
+            "depends on the load of the machine."
         ),
     ]

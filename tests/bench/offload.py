@@ -46,11 +46,12 @@ def table() -> list[str]:
         "## Overlap of offload",
         "",
         (
-            f"{RUN.model}, bf16, {RUN.ranks} ranks, {PAIRS} pairs of runs of {STEPS} steps, with "
-            "and without overlap in turn. Copies: all of both ranks in a step; exposed: for how "
-            "long of it the program was stalled; hidden: the part that did not stall it. Ratio: "
-            "time of a step with overlap over without, median of the pairs and quartiles. Both "
-            "ranks and their copies share the machine's cores, so what is hidden is not free."
+            f"{RUN.model}, bf16, {RUN.ranks} ranks, {PAIRS} pairs of runs of {STEPS} steps, "
+            'alternately with and without overlap. "Copies" is the time of all copies of both '
+            'ranks in a step, "exposed" the part that stalled the program, and "hidden" the '
+            'rest. "Ratio" is the time of a step with overlap, divided by that without: the '
+            "median of the pairs and quartiles. Both ranks and their copies share the cores of "
+            "the machine, so hidden copies are not free."
         ),
         "",
         "| system | copies, ms | exposed, ms | hidden | exposed without overlap, ms | ratio |",

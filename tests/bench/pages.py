@@ -342,15 +342,15 @@ def _tables(bench: Bench, root: Path, address: str, num_events: int, version: st
         "",
         (
             f"`python -m tests.bench --only pages`, {datetime.now(UTC):%Y-%m-%d}: headless "
-            f"Chromium {version} without a GPU, {os.cpu_count()} cores, of which others "
-            f"used {busy:.2f} when it began; Python {platform.python_version()}. The real run is "
-            "`zerosim run --stage 3 --ranks 4`; 64 ranks are a simulated ring's ZeRO-3, read from "
-            "files like any trace."
+            f"Chromium {version} without a GPU, {os.cpu_count()} cores, of which other "
+            f"programs used {busy:.2f} at the start; Python {platform.python_version()}. The real "
+            "run is `zerosim run --stage 3 --ranks 4`. The 64 ranks are a simulated run of ZeRO-3 "
+            "with rings, read from files like any trace."
         ),
         "",
         (
-            f"First view: from the start of the navigation until two frames after the stage was "
-            f"drawn, in a browser that has nothing cached, {VIEWS} times; milliseconds."
+            f'"First view" is the time from the start of the navigation until two frames after '
+            f"the ranks were drawn, in a browser without a cache, {VIEWS} times, in milliseconds."
         ),
         "",
         *_table(
@@ -358,21 +358,21 @@ def _tables(bench: Bench, root: Path, address: str, num_events: int, version: st
         ),
         "",
         (
-            f"Playing for {PLAYED_S} s, from {REST_MS / 1000} s after the first view on: "
-            "milliseconds from frame to frame. A display of 60 Hz takes "
-            "16.7 at the least. The browser tells of tasks over 50 ms."
+            f"The replay plays for {PLAYED_S} s, from {REST_MS / 1000} s after the first view on. "
+            "The table gives the milliseconds from frame to frame, which are at least "
+            "16.7 on a display of 60 Hz. The browser reports only tasks over 50 ms."
         ),
         "",
         *_table(("trace", "screen", "speed", "median", "p95", "max", "longest task"), plays),
         "",
         (
-            f"One step: milliseconds of the processor that script takes for a press of "
-            f"\N{RIGHTWARDS ARROW} and the frame that follows, {STEPS} of them."
+            f"One step is a press of \N{RIGHTWARDS ARROW} and the following frame. The table gives "
+            f"the processor time of the script in milliseconds, over {STEPS} steps."
         ),
         "",
         *_table(("trace", "screen", "median", "p95", "max"), steps),
         "",
-        "What travels for one page, with headers and as compressed; offline pages as files.",
+        "Transferred data of one page, compressed and with headers; offline pages as files.",
         "",
         *_table(("part", "requests", "size"), weight),
         "",

@@ -56,15 +56,16 @@ def table() -> list[str]:
     return [
         "## Plans",
         "",
-        "CPU seconds of one process; all layouts of a plan are tried and put in order.",
+        "CPU seconds of one process, in which all layouts of a plan are evaluated and sorted.",
         "",
         "| plan | layouts | s |",
         "| --- | --- | --- |",
         *_plans(),
         "",
         (
-            "One changed control of the page Plan after another, milliseconds of the processor: "
-            "the server's answer, and the browser's script until nothing more happens."
+            "The controls of the page Plan are changed one after another. The table gives the "
+            "processor time in milliseconds of the server's answer, and of the browser's script "
+            "until it is idle."
         ),
         "",
         f"| control | chosen | server | browser | together | below {GOAL_MS} |",

@@ -45,9 +45,9 @@ class RowKind(StrEnum):
     """How a run divided its training; each row is of one kind."""
 
     SHARDED = "FSDP, ZeRO, DDP"
-    MEGATRON = "Megatron's tensor and pipeline parallel ranks"
-    SHARDED_TENSOR = "FSDP with tensor parallel ranks, with a pipeline or without"
-    CONTEXT = "ranks that share a sequence"
+    MEGATRON = "Megatron's tensor and pipeline parallelism"
+    SHARDED_TENSOR = "FSDP with tensor parallelism, with or without a pipeline"
+    CONTEXT = "context parallelism"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -343,10 +343,10 @@ def report(judged: _Judged) -> list[str]:
     return [
         HEADING,
         "",
-        f"`python -m tests.bench --only published`: {len(offs)} steps that others published,",
-        "predicted in closed form as a plan is, and not fitted to. Off by",
-        f"**{_median(offs)} in the median**, {within} of them by at most {100 * _GOAL:.0f} %,",
-        f"{len(misses)} by more than {100 * _MISS:.0f} %.",
+        f"`python -m tests.bench --only published` predicts {len(offs)} published steps",
+        "to which no constant was fitted, in closed form like a plan. The median error is",
+        f"**{_median(offs)}**. {within} errors are at most {100 * _GOAL:.0f} %, and",
+        f"{len(misses)} are more than {100 * _MISS:.0f} %.",
         "",
         *kinds_table(offs),
         "",
@@ -370,7 +370,7 @@ def _median(some: Sequence[Judged]) -> str:
 
 def kinds_table(offs: Sequence[Judged]) -> Iterator[str]:
     """How far off runs of each kind are, of those that nothing was fitted to."""
-    yield "| divided by | predicted | off, median | at most |"
+    yield "| kind of parallelism | predicted steps | median error | largest error |"
     yield "| --- | ---: | ---: | ---: |"
     for kind in RowKind:
         own = [one for one in offs if one.row.kind is kind]
@@ -379,12 +379,15 @@ def kinds_table(offs: Sequence[Judged]) -> Iterator[str]:
 
 
 def _constants(judged: _Judged) -> Iterator[str]:
-    yield "| machine | rows from | fitted to | constants | predicted | off, median | at most |"
+    yield (
+        "| machine | source of the rows | fitted to | constants | predicted steps "
+        "| median error | largest error |"
+    )
     yield "| --- | --- | --- | --- | ---: | ---: | ---: |"
     for generation, (fitted, rows) in judged.items():
         constants = [f"{name} {value:.3g}" for name, value in fitted.constants.items()]
         if fitted.drifts:
-            constants.append("**its file says something else**")
+            constants.append("**its file has other values**")
         to = "; ".join(_short(row) for row in generation.fitted)
         offs = [one for one in rows if not one.is_fitted]
         most = f"{100 * max(abs(one.off) for one in offs):.1f} %" if offs else ""
@@ -400,7 +403,10 @@ def _short(row: Row) -> str:
 
 
 def _rows(judged: _Judged) -> Iterator[str]:
-    yield "| machine | model | GPUs | T x p | batch | again | published, s | predicted, s | off |"
+    yield (
+        "| machine | model | GPUs | T x p | batch | recomputed "
+        "| published, s | predicted, s | error |"
+    )
     yield "| --- | --- | ---: | ---: | ---: | --- | ---: | ---: | ---: |"
     for _, rows in judged.values():
         for one in rows:
@@ -409,7 +415,8 @@ def _rows(judged: _Judged) -> Iterator[str]:
             off = f"**{off}**" if not one.is_fitted and abs(one.off) > _MISS else off
             name = f"{row.id} " if row.id else ""
             words = [row.again, *(["float8"] if row.float8 else [])]
-            words += [f"{row.context} share {row.length:,} tokens"] if row.context > 1 else []
+            if row.context > 1:
+                words.append(f"{row.context} ranks per sequence of {row.length:,} tokens")
             yield (
                 f"| {row.generation} | {name}{row.model} | {row.gpus:,} "
                 f"| {row.tensor} x {row.pipeline} | {row.batch} x {row.accumulate} "
@@ -439,7 +446,7 @@ def reason_of(row: Row) -> str:
 
 def _collectives() -> Iterator[str]:
     """All-reduces within a node, against NCCL's model and what zerosim adds to it."""
-    yield "| all-reduce | of | measured, µs | predicted, µs | off |"
+    yield "| all-reduce on | size | measured, µs | predicted, µs | error |"
     yield "| --- | --- | ---: | ---: | ---: |"
     for one in DATA["collective"]:
         machine, layout = load_machine(one["machine"]), RanksOnNodes(one["ranks"], 1)

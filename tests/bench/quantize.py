@@ -78,8 +78,8 @@ def table() -> list[str]:
         "",
         (
             f"`python -m tests.bench --only quantize`, {datetime.now(UTC):%Y-%m-%d}: GB of the "
-            f"numbers' own dtype in a second of one thread's time, {_NUM_ROWS} rows, a scale for "
-            f"{_BLOCK} elements; in brackets over a copy. Medians of {_TURNS} turns."
+            f"unquantized dtype per second of one thread, {_NUM_ROWS} rows, a scale per "
+            f"{_BLOCK} elements; in brackets, divided by a copy. Medians of {_TURNS} turns."
         ),
         "",
         f"| {' | '.join(['matrix', 'dtype', 'quantized', *ways])} |",

@@ -51,19 +51,19 @@ def _markdown(found: dict[int, list[dict[str, list[float]]]], load: float) -> li
         "## A room of 30 and of 300",
         "",
         (
-            "All students of a room answer the same question at once, each on a connection of its "
-            "own, twice, when the server has written its lessons; in between each asks where the "
-            f"class is. The tally is asked for every {_EVERY_S} s, eight times as often as the "
-            "lecturer's page does. Milliseconds, over "
-            f"loopback, server and students on {os.cpu_count()} cores, all requests of {ROUNDS} "
-            f"rooms. When it began, {load:.1f} programs wanted a core (the load of the minute "
-            "before)."
+            "All students of a room answer the same question at once, each on its own connection, "
+            "twice, after the server has written its lessons. In between, each requests the "
+            f"position of the class. The tally is requested every {_EVERY_S} s, eight times as "
+            "often as by the lecturer's page. The table gives milliseconds over "
+            f"loopback, with server and students on {os.cpu_count()} cores, for all requests of "
+            f"{ROUNDS} rooms. At the start, {load:.1f} programs were runnable (the load of the "
+            "minute before)."
         ),
         "",
-        "| students | request | of a room | p50 | p95 | slowest | goal | holds |",
+        "| students | request | per room | p50 | p95 | slowest | goal | holds |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    kinds = {"check": "an answer is checked and counted", "look": "where the class is",
+    kinds = {"check": "an answer is checked and counted", "look": "the position of the class",
              "tally": "the tally"}  # fmt: skip
     for num, rounds in found.items():
         for kind, words in kinds.items():

@@ -131,8 +131,8 @@ def table(sizes: tuple[int, ...] = SIZES) -> list[str]:
         "## The event graph at scale",
         "",
         (
-            f"A ring's ZeRO-3 on {NUM_RANKS} ranks, hops included, read from files; seconds of "
-            "CPU in a fresh process."
+            f"ZeRO-3 with rings on {NUM_RANKS} ranks, hops included, read from files, in CPU "
+            "seconds of a new process."
         ),
         "",
         f"| {' | '.join(columns)} |",
@@ -155,8 +155,8 @@ def table(sizes: tuple[int, ...] = SIZES) -> list[str]:
     lines += [
         "",
         (
-            "`networkx` is the whole graph written out as a DiGraph with all attributes; the "
-            f"analyses do not need it, and beyond {_FACE_AT_MOST:,} events one iteration is "
+            "`networkx` is the whole graph as a DiGraph with all attributes. The "
+            f"analyses do not need it, and beyond {_FACE_AT_MOST:,} events only one iteration is "
             "written at a time."
         ),
         "",

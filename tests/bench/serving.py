@@ -49,13 +49,13 @@ def _markdown(rounds: list[dict[str, list[list[float]]]]) -> list[str]:
         "## Serving a class",
         "",
         (
-            f"{NUM_CLIENTS} clients at once, each on connections of its own, one for each request: "
-            "the page, all that it names, the document, the list. A ZeRO-3 run of gpt-tiny on "
-            f"{_RANKS} ranks, over loopback, server and clients on {os.cpu_count()} cores; "
-            f"all requests of {ROUNDS} rounds."
+            f"{NUM_CLIENTS} clients request a replay at once, each request on its own connection: "
+            "the page, the files that it names, the document, the list. The run is ZeRO-3 of "
+            f"gpt-tiny on {_RANKS} ranks. Server and clients share {os.cpu_count()} cores and "
+            f"communicate over loopback. The table has all requests of {ROUNDS} rounds."
         ),
         "",
-        "| request | of a client | bytes | p50 ms | p95 ms | slowest ms |",
+        "| request | per client | bytes | p50 ms | p95 ms | slowest ms |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
     for kind, words, _ in _KINDS:
@@ -65,7 +65,7 @@ def _markdown(rounds: list[dict[str, list[list[float]]]]) -> list[str]:
         times = sorted(seconds for seconds, _ in found)
         lines.append(f"| {words} | {num} | {size:,.0f} | {_three(times)} |")
     views = sorted(seconds for each in rounds for seconds, _ in each["first view"])
-    lines.append(f"| **all that the first view needs, one after another** | | | {_three(views)} |")
+    lines.append(f"| **all requests of the first view, one after another** | | | {_three(views)} |")
     return [*lines, ""]
 
 

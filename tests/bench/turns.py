@@ -92,7 +92,7 @@ def measure_options(num_pairs: int = NUM_PAIRS) -> list[OptionCost]:
 def options_table(costs: Sequence[OptionCost]) -> list[str]:
     """Markdown: a row for each program and option."""
     lines = [
-        "| program | events | a traced step | option | with over without | quartiles |",
+        "| program | events | traced step | option | ratio | quartiles |",
         "| --- | ---: | ---: | --- | ---: | --- |",
     ]
     for one in costs:

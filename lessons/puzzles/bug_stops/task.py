@@ -1,6 +1,6 @@
 """Find the bug: a run that hangs.
 
-This program trains in data parallel, and rank 0 keeps a log: the squared norm of the first
+This program trains with data parallelism, and rank 0 keeps a log: the squared norm of the first
 layer's gradients, summed over all ranks, once per iteration. It hangs.
 Check it first and read the verdict on each rank's calls, then fix it.
 

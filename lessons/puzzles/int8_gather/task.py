@@ -6,7 +6,7 @@ number of steps in int8, and each block's step in float32. Return all ranks' val
 another.
 
 You pass if each value is within half a step of its block, zeros stay zeros, and no rank sends
-more than an all-gather of one byte an element and four a block needs.
+more than an all-gather of one byte per element and four bytes per block needs.
 """
 
 from __future__ import annotations
