@@ -151,7 +151,8 @@ def switch(query: str) -> str:
     """
     to = tag_of(other())
     name, _, also = SITE("shell.to_other").partition(" ")
-    words = f'{name}<span class="also"> {also}</span>' if also else name
+    # in a narrow window, or without a Chinese font, the word in Latin letters is what can be read
+    words = f'<span class="own">{name}</span><span class="also"> {also}</span>' if also else name
     return (
         f'<a class="language" id="language" href="{escape(switched(query))}" lang="{to}" '
         f'hreflang="{to}" title="{escape(SITE("shell.language_l"))}">{words}</a>'
