@@ -14,6 +14,8 @@ from zerosim.base.config.huggingface import architecture
 from zerosim.base.config.shapes import shape_of
 from zerosim.base.errors import ConfigError
 from zerosim.base.language import Language, speaking
+from zerosim.base.tiers import Link
+from zerosim.predict.placement.belief import believed, load_software
 from zerosim.predict.placement.machine import load_machine
 from zerosim.predict.plan import ask
 from zerosim.predict.plan.layouts import layouts
@@ -92,7 +94,37 @@ def test_ranks_that_share_a_sequence(prices):
     (moved,) = mine.sums_forward
     payload = 2 * (1024 + 1024) * 8192  # keys and values of 8 heads of 128, bf16
     group = prices.on_nodes((0, 1, 2, 3), 8)
-    assert moved.ns == prices.collective(Op.ALL_GATHER, payload, group).ns
+    gather = prices.collective(Op.ALL_GATHER, payload, group).ns
+    assert moved.ns == gather
+    # backward gathers them once more, and each rank has a gradient of all
+    scatter = prices.collective(Op.REDUCE_SCATTER, payload, group).ns
+    (moved,) = mine.sums_backward
+    assert moved.ns == gather + scatter
+
+
+RINGS = {Recompute.NONE: 1, Recompute.OPERATORS: 1, Recompute.FULL: 2}
+"""What keeps the output of attention does not gather for it again."""
+
+
+@pytest.mark.parametrize("recompute", RINGS)
+def test_a_compiled_ring_of_torchtitan(recompute):
+    """Keys and values of all 32 heads, and their gradients in fp32 in a message to each rank."""
+    machine = believed(load_machine("dgx-h100"), load_software("torchtitan-2024"))
+    prices = Prices(machine)
+    cut, keeping = LayerCut(context=4), KeptActivations(recompute)
+    unit = next(
+        one
+        for one in prices.units(layout_of(stage=3, cut=cut, keeping=keeping), LAST)
+        if one.name == BLOCK
+    )
+    elements = 2 * 4096 * 8192 // 4
+    group = prices.on_nodes((0, 1, 2, 3), 8)
+    gather = prices.collective(Op.ALL_GATHER, 4 * 2 * elements, group).ns
+    (moved,) = unit.sums_forward
+    assert moved.ns == gather
+    (moved,) = unit.sums_backward
+    message = prices.copy(4 * elements, Link.NODE).ns
+    assert moved.ns == pytest.approx(RINGS[recompute] * gather + 4 * message)
 
 
 def test_ranks_that_share_experts(prices):
