@@ -5,6 +5,12 @@
 const written = document.getElementById("written");
 const drawn = document.getElementById("react-entry-point");
 
+/** What Dash does not answer comes as HTML (`components/written.py`), with the texts escaped. */
+globalThis.zerosim = {
+  Written: (/** @type {any} */ { tag, attributes, html }) =>
+    globalThis.React.createElement(tag, { ...attributes, dangerouslySetInnerHTML: { __html: html } }),
+};
+
 function start() {
   /** @type {HTMLScriptElement | undefined} */
   let last;
