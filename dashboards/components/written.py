@@ -7,7 +7,7 @@ has nothing for Dash by one `Written`, which `assets/dash.js` draws: the element
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from dash import dcc
 from dash.development.base_component import Component
@@ -22,8 +22,8 @@ class Written(Component):
 
     _namespace = "zerosim"
     _type = "Written"
-    _children_props: ClassVar[list[str]] = []
-    _base_nodes: ClassVar[list[str]] = []
+    _children_props = []  # noqa: RUF012 - as Dash declares it
+    _base_nodes = []  # noqa: RUF012
 
     def __init__(self, part: Component) -> None:
         """`part` is the same element, of Dash's."""
