@@ -114,9 +114,9 @@ def _at_moments(layout: Layout, place: str) -> Iterator[Footprint]:
     """All moments of a rank of one stage, with their nonempty parts."""
     held, more = _held(layout, place), _activations(layout, place)
     between = {
-        LOSS: more.at_loss,
-        LAST_BLOCK: more.at_last_block,
-        FIRST_BLOCK: more.at_first_block,
+        LOSS: more.at_loss(),
+        LAST_BLOCK: more.at_last_block(),
+        FIRST_BLOCK: more.at_first_block(),
     }
     words_of_place = "" if layout.pipeline == 1 else f"the {place} stage"
     for one in held.moments:
@@ -134,9 +134,9 @@ def _sizes(layout: Layout, place: str) -> Iterator[int]:
     """The bytes of the same moments."""
     more = _activations(layout, place)
     between = {
-        LOSS: more.loss_bytes,
-        LAST_BLOCK: more.last_block_bytes,
-        FIRST_BLOCK: more.first_block_bytes,
+        LOSS: more.kept + more.scores,
+        LAST_BLOCK: more.kept + more.again,
+        FIRST_BLOCK: more.first + more.first_again,
     }
     for one in _held(layout, place).moments:
         yield one.bytes + between.get(one.moment, 0)

@@ -135,41 +135,79 @@ def bytes_of(parts: Parts) -> int:
 
 
 class Activations(NamedTuple):
-    """Those that a rank has at each moment at which it has any, and their bytes."""
+    """Those that a rank has at each moment at which it has any, by their bytes.
 
-    at_loss: Parts
-    at_last_block: Parts
-    at_first_block: Parts
-    loss_bytes: int
-    last_block_bytes: int
-    first_block_bytes: int
+    Attributes:
+        kinds: of the stage's blocks.
+        micro_batches: how many have activations at once.
+        kept, first: what all blocks keep, and the first one alone.
+        again, first_again: what one of them makes again, and the first one.
+        scores: before and in the head.
+    """
+
+    computing: Computing
+    keeping: KeptActivations
+    kinds: Kinds
+    micro_batches: Fraction | int
+    kept: int
+    first: int
+    again: int
+    first_again: int
+    scores: int
+
+    def at_loss(self) -> Parts:
+        """With the scores of all tokens."""
+        return (self._kept(), *_scores(self.computing))
+
+    def at_last_block(self) -> Parts:
+        """With what one block makes again."""
+        return (self._kept(), *_made_again(self.computing, self.keeping, self.kinds))
+
+    def at_first_block(self) -> Parts:
+        """Of the first block alone."""
+        kept = _part(self.computing, self.keeping, self.first, 1)
+        return (kept, *_made_again(self.computing, self.keeping, self.kinds[:1]))
+
+    def _kept(self) -> FootprintPart:
+        blocks = sum([times for _, times in self.kinds]) * self.micro_batches
+        return _part(self.computing, self.keeping, self.kept, blocks)
 
 
 @lru_cache(maxsize=4096)
 def activations(
     computing: Computing, keeping: KeptActivations, kinds: Kinds, micro_batches: Fraction | int
 ) -> Activations:
-    """Of a stage's blocks, with those that one block makes again in its backward.
-
-    Args:
-        micro_batches: how many have activations at once.
-    """
-    each, blocks = _all_blocks(computing, keeping, kinds)
-    kept = _part(computing, keeping, int(each * micro_batches), blocks * micro_batches)
-    first = _all_blocks(computing, keeping, ((kinds[0][0], 1),))[0]
-    loss = (kept, *_scores(computing))
-    last = (kept, *_made_again(computing, keeping, kinds))
-    at_first = (_part(computing, keeping, first, 1), *_made_again(computing, keeping, kinds[:1]))
-    return Activations(loss, last, at_first, *map(bytes_of, (loss, last, at_first)))
+    """Of a stage's blocks, with those that one block makes again in its backward."""
+    first = kinds[:1]
+    return Activations(
+        computing,
+        keeping,
+        kinds,
+        micro_batches,
+        kept=int(_kept_by(computing, keeping, kinds) * micro_batches),
+        first=_kept_by(computing, keeping, ((first[0][0], 1),)),
+        again=_bytes_again(computing, keeping, kinds),
+        first_again=_bytes_again(computing, keeping, first),
+        scores=_bytes_of_scores(computing),
+    )
 
 
 @lru_cache(maxsize=4096)
-def _all_blocks(computing: Computing, keeping: KeptActivations, kinds: Kinds) -> tuple[int, int]:
-    """Bytes that all blocks keep of a micro-batch, and how many blocks these are."""
+def _kept_by(computing: Computing, keeping: KeptActivations, kinds: Kinds) -> int:
+    """Bytes that all blocks keep of a micro-batch."""
     has_statistics = keeping.recompute is not Recompute.FULL and not keeping.has_scores
     beside = statistics_bytes(computing) if has_statistics else 0
-    found = sum([times * (block_bytes(computing, keeping, kind) + beside) for kind, times in kinds])
-    return found, sum([times for _, times in kinds])
+    return sum([times * (block_bytes(computing, keeping, kind) + beside) for kind, times in kinds])
+
+
+@lru_cache(maxsize=1024)
+def _bytes_again(computing: Computing, keeping: KeptActivations, kinds: Kinds) -> int:
+    return bytes_of(_made_again(computing, keeping, kinds))
+
+
+@lru_cache(maxsize=1024)
+def _bytes_of_scores(computing: Computing) -> int:
+    return bytes_of(_scores(computing))
 
 
 def _part(

@@ -22,7 +22,7 @@ from zerosim.predict.plan.layouts import layouts
 from zerosim.predict.plan.prices import Prices
 from zerosim.predict.plan.schedule import TimeCategory, step_times
 from zerosim.schema.events import Op
-from zerosim.theory.footprint import footprints, peak
+from zerosim.theory.footprint import footprints, peak, peak_bytes
 from zerosim.theory.layout import FIRST, LAST, MIDDLE, Layout, native
 from zerosim.theory.model_states import Role
 from zerosim.theory.saved import KeptActivations, Recompute
@@ -71,6 +71,20 @@ def test_interleaved_chunks_keep_a_few_more_activations():
 
     plain = layout_of(pipeline=4)
     assert kept(replace(plain, chunks=2)) == pytest.approx(kept(plain) * (1 + 3 / 8))
+
+
+@pytest.mark.parametrize(("shape", "sequence"), [(LLAMA, 8192), (MIXTRAL, 4096)])
+def test_the_bytes_of_a_peak_are_those_of_its_parts(shape, sequence):
+    """A plan adds them up without the parts, which are made for the few layouts that are read."""
+    tokens = 1_000_000
+    question = ask("mine", 16, "dgx-h100", tokens, shape=shape, sequence=sequence)
+    found = list(layouts(question))
+    assert len(found) > 500
+    for layout in found[::3]:
+        whole = peak(layout, question.margin)
+        assert peak_bytes(layout, question.margin) == whole.bytes
+        assert whole.moment in {one.moment for one in footprints(layout)}
+        assert peak_bytes(layout) == max(one.bytes for one in footprints(layout))
 
 
 def test_stages_that_cannot_be_shared_evenly():
