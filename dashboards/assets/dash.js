@@ -82,7 +82,12 @@ new MutationObserver((_, observer) => {
     drawn.hidden = false;
   }
 }).observe(drawn, { childList: true, subtree: true });
-const watch = new MutationObserver(fitWords);
+const watch = new MutationObserver(() => {
+  // to ask for the size of words has a browser compute all styles
+  if (!globalThis.Plotly?.react.knowsWords) {
+    fitWords();
+  }
+});
 watch.observe(drawn, { childList: true, subtree: true });
 new MutationObserver(fitRoom).observe(document.documentElement, { attributes: true });
 globalThis.addEventListener("resize", fitRoom);

@@ -65,25 +65,28 @@ class LawOfBlocks:
     """What so many blocks keep, or one that is made again.
 
     Attributes:
-        count: of blocks; None: one that is made again.
+        counts: of blocks of each kind; None: one that is made again.
     """
 
     computing: Computing
     keeping: KeptActivations
-    count: Fraction | int | None
+    counts: tuple[tuple[str, Fraction | int | None], ...]
 
     def __str__(self) -> str:
+        return " + ".join(self._of(kind, count) for kind, count in self.counts)
+
+    def _of(self, kind: str, count: Fraction | int | None) -> str:
         cut, keeping = self.computing.cut, self.keeping
         is_full = keeping.recompute is Recompute.FULL
         between = f"/{cut.between}" if cut.between > 1 else ""
         divided = f"/{cut.tensor}" if cut.tensor > 1 and cut.sequence else ""
-        symbols = formula(self.computing.shape, keeping, between if is_full else divided)
+        symbols = formula(self.computing.shape, keeping, between if is_full else divided, kind)
         inside = "" if is_full else str(_inside(cut))
-        if self.count is None:
+        if count is None:
             return said("footprint.of_one_block", symbols=symbols, inside=inside)
-        if self.count == 1:
+        if count == 1:
             return said("footprint.of_1_block", symbols=symbols, inside=inside)
-        blocks = f"{float(self.count):g}"
+        blocks = f"{float(count):g}"
         return said("footprint.of_blocks", symbols=symbols, inside=inside, count=blocks)
 
 
@@ -165,12 +168,14 @@ class Activations(NamedTuple):
 
     def at_first_block(self) -> Parts:
         """Of the first block alone."""
-        kept = _part(self.computing, self.keeping, self.first, 1)
+        kept = _part(self.computing, self.keeping, self.first, ((self.kinds[0][0], 1),))
         return (kept, *_made_again(self.computing, self.keeping, self.kinds[:1]))
 
     def _kept(self) -> FootprintPart:
-        blocks = sum([times for _, times in self.kinds]) * self.micro_batches
-        return _part(self.computing, self.keeping, self.kept, blocks)
+        counts = tuple((kind, times * self.micro_batches) for kind, times in self.kinds)
+        if self.keeping.recompute is Recompute.FULL:  # of each kind the input, which is as wide
+            counts = ((counts[0][0], sum(count for _, count in counts)),)
+        return _part(self.computing, self.keeping, self.kept, counts)
 
 
 @lru_cache(maxsize=4096)
@@ -211,12 +216,15 @@ def _bytes_of_scores(computing: Computing) -> int:
 
 
 def _part(
-    computing: Computing, keeping: KeptActivations, size: int, blocks: Fraction | int
+    computing: Computing,
+    keeping: KeptActivations,
+    size: int,
+    counts: tuple[tuple[str, Fraction | int | None], ...],
 ) -> FootprintPart:
     name, role = "activations", Role.ACTIVATIONS
     if keeping.recompute is Recompute.FULL:
         name, role = "activation checkpoints", Role.CHECKPOINTS
-    return FootprintPart(name, size, LawOfBlocks(computing, keeping, blocks), _KORTHIKANTI, role)
+    return FootprintPart(name, size, LawOfBlocks(computing, keeping, counts), _KORTHIKANTI, role)
 
 
 @lru_cache(maxsize=1024)
@@ -225,9 +233,9 @@ def _made_again(computing: Computing, keeping: KeptActivations, kinds: Kinds) ->
     if keeping.recompute not in (Recompute.FULL, Recompute.OPERATORS):
         return ()
     again = KeptActivations(Recompute.NONE, keeping.has_scores, keeping.has_dropout)
-    largest = max(block_bytes(computing, again, kind) for kind, _ in kinds)
-    size = largest + statistics_bytes(computing)
-    law = LawOfBlocks(computing, again, None)
+    largest = max((kind for kind, _ in kinds), key=lambda kind: block_bytes(computing, again, kind))
+    size = block_bytes(computing, again, largest) + statistics_bytes(computing)
+    law = LawOfBlocks(computing, again, ((largest, None),))
     return (FootprintPart(MADE_AGAIN, size, law, _KORTHIKANTI, Role.ACTIVATIONS),)
 
 

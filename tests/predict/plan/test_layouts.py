@@ -87,6 +87,18 @@ def test_the_bytes_of_a_peak_are_those_of_its_parts(shape, sequence):
         assert peak_bytes(layout) == max(one.bytes for one in footprints(layout))
 
 
+def test_activations_of_each_kind_of_blocks_have_their_own_law():
+    """DeepSeek-V3 has three dense blocks before its others: 3 and 58 of these."""
+    shape = architecture(MODELS["deepseek-ai/DeepSeek-V3"]["config"])
+    layout = layout_of(shape, stage=3, sequence=4096)
+    parts = [part for part in footprints(layout)[0].parts if part.name == "activations"]
+    first, second = parts[0].formula.split(" + ")
+    each = [int(one.split("sb")[0].replace(",", "")) for one in (first, second)]
+    assert (first.endswith("of 3 blocks"), second.endswith("of 58 blocks")) == (True, True)
+    statistics = 61 * 4 * 4096 * shape.heads
+    assert parts[0].bytes == 4096 * (3 * each[0] + 58 * each[1]) + statistics
+
+
 def test_stages_that_cannot_be_shared_evenly():
     layout = layout_of(pipeline=5)  # of 32 layers
     assert [layout.blocks_of(place) for place in (FIRST, MIDDLE, LAST)] == [7, 7, 6]

@@ -146,6 +146,7 @@ _AXIS = {
     "automargin": True,
     "zerolinewidth": 2,
     "ticks": "",
+    "ticklabeloverflow": "allow",
 }
 
 
