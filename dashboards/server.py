@@ -206,12 +206,18 @@ def warm(server: Server) -> None:
     settle()
 
 
+_COLLECTS = (50_000, 10, 20)
+"""New objects until a collection, and collections until those that survived one, or two, are looked
+at: Python's own numbers look at all layouts of a plan while it is made."""
+
+
 def settle() -> None:
     """Exclude existing objects from garbage collection: no collection interrupts a response for
-    them.
+    them, and few interrupt one for objects that pages keep, such as the layouts of a plan.
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*_COLLECTS)
 
 
 def _take(host: str, port: int) -> socket.socket:
