@@ -206,9 +206,9 @@ def warm(server: Server) -> None:
     settle()
 
 
-_COLLECTS = (50_000, 10, 20)
-"""New objects until a collection, and collections until those that survived one, or two, are looked
-at: Python's own numbers look at all layouts of a plan while it is made."""
+_COLLECTS = (2_000, 10, 500)
+"""New objects until a collection, collections until one looks at what survived one, and of these
+until one looks at all: by Python's own 700, 10, 10 that is amid a plan, at all of those before it."""
 
 
 def settle() -> None:
