@@ -208,7 +208,7 @@ def warm(server: Server) -> None:
 
 _COLLECTS = (2_000, 10, 500)
 """New objects until a collection, collections until one looks at what survived one, and of these
-until one looks at all: by Python's own 700, 10, 10 that is amid a plan, at all of those before it."""
+until one looks at all: by Python's own 700, 10, 10 that is amid a plan, at all before it."""
 
 
 def settle() -> None:
