@@ -23,8 +23,8 @@ from functools import cached_property, lru_cache
 from zerosim.theory.footprint_parts import (
     LOG_PROBABILITIES,
     MADE_AGAIN,
-    Activations,
     FootprintPart,
+    StageActivations,
     activations,
     words,
 )
@@ -156,7 +156,7 @@ def _held(layout: Layout, place: str) -> HeldByStage:
     )
 
 
-def _activations(layout: Layout, place: str) -> Activations:
+def _activations(layout: Layout, place: str) -> StageActivations:
     kept = _kept_at_once(layout.pipeline, layout.chunks, layout.micro_batches, place)
     kinds = _kinds(layout.pieces(place))
     return activations(layout.computing, layout.keeping, kinds, kept)

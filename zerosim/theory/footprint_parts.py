@@ -137,7 +137,7 @@ def bytes_of(parts: Parts) -> int:
     return sum([part.bytes for part in parts])
 
 
-class Activations(NamedTuple):
+class StageActivations(NamedTuple):
     """Those that a rank has at each moment at which it has any, by their bytes.
 
     Attributes:
@@ -181,10 +181,10 @@ class Activations(NamedTuple):
 @lru_cache(maxsize=4096)
 def activations(
     computing: Computing, keeping: KeptActivations, kinds: Kinds, micro_batches: Fraction | int
-) -> Activations:
+) -> StageActivations:
     """Of a stage's blocks, with those that one block makes again in its backward."""
     first = kinds[:1]
-    return Activations(
+    return StageActivations(
         computing,
         keeping,
         kinds,
