@@ -4,6 +4,13 @@
 
 const written = document.getElementById("written");
 const drawn = document.getElementById("react-entry-point");
+const SOON_MS = 1000;
+
+/** What Dash does not answer comes as HTML (`components/written.py`), with the texts escaped. */
+globalThis.zerosim = {
+  Written: (/** @type {any} */ { tag, attributes, html }) =>
+    globalThis.React.createElement(tag, { ...attributes, dangerouslySetInnerHTML: { __html: html } }),
+};
 
 function start() {
   /** @type {HTMLScriptElement | undefined} */
@@ -32,15 +39,37 @@ function wordSize() {
   return parseFloat(getComputedStyle(document.documentElement).fontSize);
 }
 
+/** Whether a part of it is in the window. @param {Element} place */
+function isSeen(place) {
+  const { top, bottom } = place.getBoundingClientRect();
+  return bottom > 0 && top < globalThis.innerHeight;
+}
+
 /**
- * From now on Plotly draws a figure with such words at once, not a second time for their sake.
+ * When the browser has nothing else to do, soon in any case.
+ * @param {() => any} draw
+ * @returns {Promise<any>}
+ */
+function whenIdle(draw) {
+  const later = globalThis.requestIdleCallback ?? ((/** @type {() => void} */ call) => setTimeout(call));
+  return new Promise((done) => later(() => done(draw()), { timeout: SOON_MS }));
+}
+
+/**
+ * From now on Plotly draws a figure with such words at once, not a second time for their sake; one
+ * that nobody sees comes after what is seen.
  * @param {any} plotly
  */
 function teach(plotly) {
   const draw = plotly.react;
+  const latest = new WeakMap();
   plotly.react = (place, figure, ...others) => {
     figure.layout.font = { ...figure.layout.font, size: wordSize() };
-    return draw(place, figure, ...others);
+    latest.set(place, figure);
+    if (isSeen(place)) {
+      return draw(place, figure, ...others);
+    }
+    return whenIdle(() => (latest.get(place) === figure ? draw(place, figure, ...others) : place));
   };
   plotly.react.knowsWords = true;
 }
@@ -76,7 +105,12 @@ new MutationObserver((_, observer) => {
     drawn.hidden = false;
   }
 }).observe(drawn, { childList: true, subtree: true });
-const watch = new MutationObserver(fitWords);
+const watch = new MutationObserver(() => {
+  // to ask for the size of words has a browser compute all styles
+  if (!globalThis.Plotly?.react.knowsWords) {
+    fitWords();
+  }
+});
 watch.observe(drawn, { childList: true, subtree: true });
 new MutationObserver(fitRoom).observe(document.documentElement, { attributes: true });
 globalThis.addEventListener("resize", fitRoom);

@@ -19,12 +19,15 @@ from zerosim.dashboards.components.plan import (
     unfolded,
     unfolding,
 )
-from zerosim.dashboards.components.plan_choices import GPUS, TOKENS
+from zerosim.dashboards.components.plan_choices import GPUS, OWN_MODEL, TOKENS
+from zerosim.dashboards.components.written import with_written
 from zerosim.dashboards.page import DashParts
 from zerosim.dashboards.pages import plan
 from zerosim.dashboards.planapi import simulates
 
 ADDRESS = "plan-address"
+_ANSWERED = frozenset({OWN_MODEL, *map(unfolding, TABLES), *map(unfolded, TABLES)})
+"""A form keeps what is pasted into it, and a table comes when it is unfolded."""
 
 
 class PlanPage:
@@ -49,13 +52,14 @@ class PlanPage:
 
     def follow(self, search: object) -> list[Component]:
         """The page at another of its addresses; its tables are loaded when they are unfolded."""
-        return body(plan.view(query_of(search)), folded=True, simulates=simulates())
+        parts = body(plan.view(query_of(search)), folded=True, simulates=simulates())
+        return with_written(parts, _ANSWERED)
 
     def unfold(self, name: str, clicks: object, search: object) -> list[list[Component]]:
         """A table of the page at an address, as the one output of its callback."""
         if not clicks:
             raise PreventUpdate
-        return [listed(name, plan.view(query_of(search)))]
+        return [with_written(listed(name, plan.view(query_of(search))), _ANSWERED)]
 
 
 def answer_typed(gpus: object, tokens: object, search: object) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from html import escape
 from typing import Any
 
 from dash import dcc
 from dash.development.base_component import Component
+from plotly.utils import PlotlyJSONEncoder
 
 _TAGS: dict[type[Component], str] = {dcc.Graph: "div", dcc.Link: "a", dcc.Input: "input"}
 _NAMES = {"className": "class", "colSpan": "colspan", "rowSpan": "rowspan", "tabIndex": "tabindex"}
@@ -16,6 +18,10 @@ _SHOWN = frozenset({"id", "className", "href", "scope", "colSpan", "rowSpan", "r
 _ANSWERED = frozenset({"input", "textarea", "button"})
 """What is of no use without somebody who answers."""
 _NOT_SEEN = (dcc.Location,)
+
+
+def _json(figure: Any) -> str:
+    return json.dumps(figure, cls=PlotlyJSONEncoder)
 
 
 def to_html(part: Any, *, alone: bool = False) -> str:
@@ -42,5 +48,5 @@ def to_html(part: Any, *, alone: bool = False) -> str:
     if tag == "input":
         return f"<input{shown}{off}>"
     if alone and isinstance(part, dcc.Graph):
-        shown += f' data-figure="{escape(props["figure"].to_json())}"'
+        shown += f' data-figure="{escape(_json(props["figure"]))}"'
     return f"<{tag}{shown}{off}>{to_html(props.get('children'), alone=alone)}</{tag}>"

@@ -7,8 +7,10 @@ from typing import Any
 
 from dash import dcc, html
 from dash.development.base_component import Component
+from plotly import graph_objects as go
 
 from zerosim.dashboards.texts import SITE
+from zerosim.view.plots.theme import PlainFigure
 
 _GRAPH: dcc.Graph.Config = {"displayModeBar": False, "responsive": False}
 
@@ -56,14 +58,18 @@ def cells_of(words: Sequence[Any], numbers: Sequence[str]) -> list[Component]:
     return [name, *map(html.Td, others), *(html.Td(one, className="number") for one in numbers)]
 
 
-def graph(name: str, figure: Any) -> Component:
+def graph(name: str, figure: go.Figure | PlainFigure) -> Component:
     """A chart; its title and its text alternative are beside it in the page.
 
     `assets/dash.js` fits it to its place: Dash would draw a new one twice more for that.
     """
-    figure.update_layout(title=None, margin={"t": 10, "l": 10, "b": 10})
+    plain = figure.to_plotly_json()
+    layout = {name: value for name, value in plain["layout"].items() if name != "title"}
+    layout["margin"] = {**layout.get("margin", {}), "t": 10, "l": 10, "b": 10}
     fills = {"height": "100%"}
-    drawn = dcc.Graph(id=name, figure=figure, config=_GRAPH, style=fills)
+    drawn = dcc.Graph(
+        id=name, figure={"data": plain["data"], "layout": layout}, config=_GRAPH, style=fills
+    )
     return html.Div(drawn, className="graph", **aria(hidden="true"))
 
 

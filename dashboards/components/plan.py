@@ -24,7 +24,10 @@ from zerosim.dashboards.pages.plan import PlanView
 from zerosim.dashboards.pages.plan_said import seconds
 from zerosim.dashboards.pages.planned import Shown
 from zerosim.dashboards.texts import SITE, tied
-from zerosim.view import plots
+from zerosim.view.plots.peaks import plain_peaks
+from zerosim.view.plots.scaling_curve import plain_scaling
+from zerosim.view.plots.steptimes import plain_step_times
+from zerosim.view.plots.theme import PlainFigure
 
 BODY = "planner"
 
@@ -96,7 +99,7 @@ def listed(name: str, view: PlanView) -> list[Component]:
 
 
 def _memory(shown: Shown, folded: bool) -> Component:
-    figure = plots.peaks(shown.memories, shown.card_bytes)
+    figure = plain_peaks(shown.memories, shown.card_bytes)
     _lead_by_name(figure, "x", shown.stages)
     more = _folded("memory", f"{shown.memory.title}: {shown.chosen}", shown, folded)
     said = [html.P(tied(shown.dry), className="small", id="dry")] if shown.dry else []
@@ -109,10 +112,10 @@ def _by(shown: Shown) -> str:
     return SITE("plan.by_stage" if shown.compared is None else "plan.by_layout")
 
 
-def _lead_by_name(figure: Any, axis: str, stages: Mapping[str, str]) -> None:
+def _lead_by_name(figure: PlainFigure, axis: str, stages: Mapping[str, str]) -> None:
     """Bars are pressed to see their layout; `assets/plan.js` listens."""
     for bars in figure.data:
-        bars.customdata = [stages[name] for name in bars[axis]]
+        bars["customdata"] = [stages[name] for name in bars[axis]]
 
 
 def _memory_listed(shown: Shown) -> Component:
@@ -134,7 +137,7 @@ def _memory_listed(shown: Shown) -> Component:
 
 
 def _times(shown: Shown, folded: bool) -> Component:
-    figure = plots.step_times(shown.times)
+    figure = plain_step_times(shown.times)
     _lead_by_name(figure, "y", shown.stages)
     more = _folded("times", SITE("plan.the_same_as_a_table"), shown, folded)
     title = SITE("plan.where_the_time_of_a_step")
@@ -159,9 +162,9 @@ def _times_listed(shown: Shown) -> Component:
 
 
 def _scaling(shown: Shown, folded: bool) -> Component:
-    figure = plots.scaling(shown.scaling, shown.chosen)
+    figure = plain_scaling(shown.scaling, shown.chosen)
     for curve, name in zip(figure.data, dict.fromkeys(shown.scaling["layout"]), strict=True):
-        curve.customdata = [shown.sizes.get((name, gpus), "") for gpus in curve.x]
+        curve["customdata"] = [shown.sizes.get((name, gpus), "") for gpus in curve["x"]]
     said = [
         html.P(words, className="small")
         for words in (shown.hiding, SITE("plan.more_gpus"))

@@ -11,7 +11,7 @@ from zerosim.dashboards.pages.plan_choices import OWN, Control, ControlValue
 from zerosim.dashboards.pages.planned import Shown
 from zerosim.dashboards.texts import SITE
 
-GPUS, TOKENS = "plan-gpus", "plan-tokens"
+GPUS, TOKENS, OWN_MODEL = "plan-gpus", "plan-tokens", "own-model"
 _FIELDS = {"gpus": GPUS, "tokens": TOKENS}
 
 
@@ -72,7 +72,7 @@ def _own_model(view: PlanView) -> Component:
     choose = html.Button(SITE("plan.own_choose"), type="button", id="own-choose")
     form = html.Form(
         [*kept, area, html.Div([press, " ", choose], className="row")],
-        id="own-model",
+        id=OWN_MODEL,
         action=PATH,
         method="GET",
     )

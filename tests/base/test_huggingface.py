@@ -82,6 +82,17 @@ def test_what_is_not_understood_is_named():
     ]
 
 
+def test_kinds_of_layers_that_nothing_counts_are_named():
+    given = MODELS["Qwen/Qwen2-7B"]["config"]
+    layers = given["num_hidden_layers"]
+    usual = {**given, "layer_types": ["full_attention"] * layers}
+    assert architecture(usual).left_out == architecture(given).left_out
+    other = {**given, "layer_types": ["linear_attention"] * layers}
+    assert "layer_types linear_attention" in architecture(other).left_out
+    llama = MODELS["meta-llama/Llama-3.1-8B"]["config"]
+    assert architecture({**llama, "layer_types": ["full_attention"] * 32}).left_out == ()
+
+
 def test_a_text_model_in_a_wrapper():
     inner = MODELS["google/gemma-3-1b-pt"]["config"]
     outer = {"model_type": "gemma3", "text_config": inner, "vision_config": {"hidden_size": 1152}}

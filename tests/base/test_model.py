@@ -41,7 +41,7 @@ REFUSED = {
     "bigscience/bloom": "no table of positions",
     "mistralai/Mixtral-8x7B-v0.1": "8 experts",
     "deepseek-ai/DeepSeek-V3": "2 kinds of blocks, 256 experts, latent attention",
-    "facebook/opt-1.3b": "biases of 6 layers in a block, not of 4",
+    "facebook/opt-1.3b": "biases of 6 matrices in a block, not of 4",
     "allenai/OLMo-2-1124-7B": "16,384 elements in a block's norms",
 }
 

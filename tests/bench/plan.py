@@ -1,7 +1,8 @@
 """What a plan takes: trying all layouts, and showing a changed control of the page Plan.
 
 Of a changed control the processor time of both sides counts, the server's answer and the browser's
-script, so that other programs' work does not.
+main thread (script, styles, layout, paint), so that other programs' work does not: until the answer
+is painted, and until all is drawn. Charts out of the window are drawn after what is seen.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from typing import Any
 
 from plotly.utils import PlotlyJSONEncoder as AsDash
 
-from tests.bench.pages import script_ms
 from tests.bench.serving import serving
 from zerosim.dashboards.callbacks.plan import PlanPage
 from zerosim.dashboards.page import DashParts
@@ -43,8 +43,8 @@ CHANGES = (
 )
 """One after the other, from the page's usual address: a control, and what is chosen of it."""
 GOAL_MS = 300
-SETTLED_MS, LOOKS_EVERY_MS = 12.0, 400
-"""A page is done when between two looks it has hardly computed."""
+SETTLED_MS, LOOKS_EVERY_MS, LEAST_S = 12.0, 400, 3.0
+"""A page is done when between two looks it has hardly computed, after a while on a busy machine."""
 _DRAWN = (
     "() => document.querySelectorAll('#react-entry-point:not([hidden]) .main-svg').length >= 6"
     " && !document.getElementById('written')"
@@ -63,13 +63,14 @@ def table() -> list[str]:
         *_plans(),
         "",
         (
-            "The controls of the page Plan are changed one after another. The table gives the "
-            "processor time in milliseconds of the server's answer, and of the browser's script "
-            "until it is idle."
+            "The controls of the page Plan are changed one after another. The table gives "
+            "milliseconds of processor time: of the server's answer, of the browser's main thread "
+            "until the answer is painted, of both together, and of the browser until the charts "
+            "below the window are drawn as well."
         ),
         "",
-        f"| control | chosen | server | browser | together | below {GOAL_MS} |",
-        "| --- | --- | ---: | ---: | ---: | --- |",
+        f"| control | chosen | server | browser | together | below {GOAL_MS} | browser, all |",
+        "| --- | --- | ---: | ---: | ---: | --- | ---: |",
         *_page(),
     ]
 
@@ -91,33 +92,55 @@ def _page() -> Iterator[str]:
     server = PlanPage(lambda: DashParts("", ""))
     server.follow("")  # imports, and what is made once
     settle()  # as a server does
-    for (control, chosen), (search, browser_ms) in zip(CHANGES, shown, strict=True):
+    for (control, chosen), (search, seen_ms, all_ms) in zip(CHANGES, shown, strict=True):
         seconds, _ = _timed(lambda search=search: json.dumps(server.follow(search), cls=AsDash))
-        both = 1000 * seconds + browser_ms
-        cells = (control, chosen, f"{1000 * seconds:.0f}", f"{browser_ms:.0f}", f"{both:.0f}")
-        yield f"| {' | '.join((*cells, 'yes' if both < GOAL_MS else '**no**'))} |"
+        both = 1000 * seconds + seen_ms
+        cells = [control, chosen, *(f"{one:.0f}" for one in (1000 * seconds, seen_ms, both))]
+        cells += ["yes" if both < GOAL_MS else "**no**", f"{all_ms:.0f}"]
+        yield f"| {' | '.join(cells)} |"
 
 
-def _walk(page: Any) -> Iterator[tuple[str, float]]:
-    """Where each choice leads, and what script it takes in the browser, ms of the processor."""
+def _walk(page: Any) -> Iterator[tuple[str, float, float]]:
+    """Where each choice leads, and what it takes the browser, ms: until it is seen, and in all."""
     session = page.context.new_cdp_session(page)
     session.send("Performance.enable", {"timeDomain": "threadTicks"})
     _settle(page, session)
     for control, chosen in CHANGES:
-        before = script_ms(session)
+        page.evaluate(_NEXT)
+        before = _tasks_ms(session)
         choices = page.get_by_role("navigation", name=control, exact=True)
-        with page.expect_response(lambda answer: "_dash-update" in answer.url):
-            choices.get_by_text(chosen, exact=True).click()
-        yield page.evaluate("() => location.search"), _settle(page, session) - before
+        choices.get_by_text(chosen, exact=True).click()
+        page.evaluate("() => window.painted")
+        seen = _tasks_ms(session) - before
+        yield page.evaluate("() => location.search"), seen, _settle(page, session) - before
+
+
+_NEXT = """() => {
+    window.painted = new Promise((done) => {
+        const before = document.querySelector("#planner").textContent;
+        const watch = new MutationObserver(() => {
+            if (document.querySelector("#planner").textContent !== before) {
+                watch.disconnect();
+                requestAnimationFrame(() => setTimeout(done));
+            }
+        });
+        watch.observe(document.body, { childList: true, subtree: true, characterData: true });
+    });
+}"""
 
 
 def _settle(page: Any, session: Any) -> float:
-    """Wait until script has nothing to do; what it took until now."""
-    before = float("-inf")
-    while (now := script_ms(session)) - before > SETTLED_MS:
+    """Wait until the main thread has nothing to do; what it took until now."""
+    before, since = float("-inf"), time.monotonic()
+    while (now := _tasks_ms(session)) - before > SETTLED_MS or time.monotonic() - since < LEAST_S:
         before = now
         page.wait_for_timeout(LOOKS_EVERY_MS)
     return now
+
+
+def _tasks_ms(session: Any) -> float:
+    found = session.send("Performance.getMetrics")["metrics"]
+    return 1000 * next(float(one["value"]) for one in found if one["name"] == "TaskDuration")
 
 
 def _timed(what: Callable[[], Any]) -> tuple[float, Any]:

@@ -7,11 +7,13 @@ import re
 import sys
 import textwrap
 import time
+from collections import Counter
 from dataclasses import replace
 from html import unescape
 from urllib.parse import parse_qsl, unquote, urlencode
 
 import pytest
+from dash import dcc, html
 from dash.exceptions import PreventUpdate
 
 from tests.dashboards.samples import HOSTILE
@@ -24,7 +26,9 @@ from zerosim.dashboards import workbench
 from zerosim.dashboards.app import make_app
 from zerosim.dashboards.callbacks.plan import answer_typed
 from zerosim.dashboards.classroom import Classroom, lesson_shelf
+from zerosim.dashboards.components.markup import to_html
 from zerosim.dashboards.components.plan import TABLES, unfolded, unfolding
+from zerosim.dashboards.components.written import with_written
 from zerosim.dashboards.documents import Documents
 from zerosim.dashboards.library import Library
 from zerosim.dashboards.pages import plan, plan_said
@@ -41,13 +45,15 @@ CALLBACK = "/dash/_dash-update-component"
 SMALL = {"model": "gpt-2", "gpus": "8", "tokens": "512k"}
 
 
-def text_of(html: str) -> str:
+def text_of(page: str) -> str:
     """What a reader sees."""
-    body = html[html.index("<main>") : html.index("</main>")]
+    body = page[page.index("<main>") : page.index("</main>")]
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", body)).split())
 
 
 def texts_of(part):
+    if isinstance(part, dict) and part.get("type") == "Written":
+        return unescape(re.sub(r"<[^>]+>", " ", part["props"]["html"])).split()
     if isinstance(part, dict):
         return texts_of(part["props"].get("children"))
     if isinstance(part, list):
@@ -76,6 +82,8 @@ def with_tables(part, tables):
     if not isinstance(part, dict):
         return part
     props = part["props"]
+    if "html" in props:
+        return part
     if props.get("id") in tables:
         return {"props": {"children": tables[props["id"]]}}
     return {"props": {"children": with_tables(props.get("children"), tables)}}
@@ -95,6 +103,41 @@ def test_a_callback_and_the_server_show_the_same(client):
     referred = {"Referer": f"http://localhost/plan{query}"}
     layout = client.get("/dash/_dash-layout", headers=referred).json
     assert texts_of(layout["props"]["children"][1]) == texts_of(followed)
+
+
+def test_only_what_dash_answers_is_a_component_of_its_own(client):
+    """Each takes Dash some time, and a page has hundreds of elements."""
+    address = {"id": "plan-address", "property": "search", "value": f"?{urlencode(SMALL)}"}
+    found = Counter(kinds_of(ask_dash(client, "planner", address)))
+    assert (found["Graph"], found["Summary"]) == (3, 3)
+    assert sum(found.values()) < 100
+
+
+def kinds_of(part):
+    if isinstance(part, list):
+        return [kind for one in part for kind in kinds_of(one)]
+    if not isinstance(part, dict):
+        return []
+    return [part["type"], *kinds_of(part["props"].get("children"))]
+
+
+def test_what_is_written_is_the_same_element_with_its_texts_escaped():
+    said = html.P(["a < b ", html.A("there", href="/plan?a=1&b=2")], className="small", role="note")
+    field = dcc.Input(id="typed")
+    (alone,) = with_written([said], frozenset())
+    assert to_html(said) == (
+        '<p class="small" role="note">a &lt; b <a href="/plan?a=1&amp;b=2">there</a></p>'
+    )
+    assert alone.to_plotly_json()["props"] == {
+        "tag": "p",
+        "attributes": {"className": "small", "role": "note"},
+        "html": 'a &lt; b <a href="/plan?a=1&amp;b=2">there</a>',
+    }
+    (beside,) = with_written([html.Div([said, field, "words"])], frozenset())
+    first, second, third = beside.children
+    assert (first.tag, second, third) == ("p", field, "words")
+    (kept,) = with_written([html.Div(html.P("open", id="more"))], frozenset({"more"}))
+    assert type(kept.children[0]) is html.P
 
 
 def test_its_numbers_are_those_of_the_command():

@@ -78,7 +78,7 @@ def _print_layouts(console: Console, title: str, some: tuple[PredictedLayout, ..
     for one in some:
         times = (f"{one.step_s:,.3f}", format_amount(one.tokens_per_day), f"{one.mfu:.1%}")
         values = (*times, one.limit) if one.fits else ("", "", "", "does not fit")
-        table.add_row(*words_of(one.layout), format_bytes(one.footprint.bytes), *values)
+        table.add_row(*words_of(one.layout), format_bytes(one.peak_bytes), *values)
     print_table(console, table)
     console.print()
 
@@ -88,7 +88,7 @@ def _print_best(console: Console, best: PredictedLayout) -> None:
     table = make_table("part", "bytes", "formula", "source", title=parts.title)
     for part in parts:
         table.add_row(part["part"], format_exact(part["bytes"]), part["formula"], part["source"])
-    table.add_row("together", format_exact(best.footprint.bytes), "", "", style="bold")
+    table.add_row("together", format_exact(best.peak_bytes), "", "", style="bold")
     print_table(console, table)
     console.print()
     times = times_table([("", best)], "predicted: where the time of one step goes")
@@ -136,7 +136,7 @@ def _print_limits(console: Console, found: LayoutSearch) -> None:
     if larger is not None:
         console.print(
             f"memory: {name_of(larger.layout)} would take {larger.step_s / best.step_s:.1%} of the "
-            f"time, predicted, and needs {format_bytes(larger.footprint.bytes)}"
+            f"time, predicted, and needs {format_bytes(larger.peak_bytes)}"
         )
     points = scaled(best.beliefs, found.question, best.layout)
     late = next((point for point in points if not point.hides), None)
@@ -221,7 +221,7 @@ def _layout(one: PredictedLayout) -> dict[str, Any]:
         "predicted_fits": one.fits,
         "predicted_peak": {
             "moment": one.footprint.moment,
-            "bytes": one.footprint.bytes,
+            "bytes": one.peak_bytes,
             "host_bytes": one.footprint.host_bytes,
             "parts": [
                 {name: getattr(part, name) for name in _OF_PART} for part in one.footprint.parts

@@ -8,7 +8,7 @@ section 3).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
 
 from zerosim.base.config import CollectivesKind, EngineConfig
@@ -207,7 +207,7 @@ class Layout:
         if not units:
             return None
         data = self.data // self.cut.experts
-        config = replace(self._engine, secondary_partition=1)
+        config = _without_secondary(self._engine)
         # those that have the same ones lie as far apart as many share the others
         together = self.cut.tensor * self.cut.experts
         node = min(self.ranks_per_node or self.num_ranks, data * together)
@@ -237,11 +237,32 @@ class _MadeOnce(Computing):
 _computing = lru_cache(maxsize=4096)(_MadeOnce)
 
 
+class _MadeOnceEngine(EngineConfig):
+    """A configuration that is made once and looked up many times: like `_OneOfEach`."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
 @lru_cache(maxsize=4096)
 def _engine(config: EngineConfig) -> EngineConfig:
-    return replace(
+    found = replace(
         config, accumulate=1, ranks_per_node=0, bucket_elements=None, constant_buffers=False
     )
+    return _of_units(found)
+
+
+@lru_cache(maxsize=1024)
+def _of_units(config: EngineConfig) -> EngineConfig:
+    return _MadeOnceEngine(**{one.name: getattr(config, one.name) for one in fields(config)})
+
+
+@lru_cache(maxsize=1024)
+def _without_secondary(config: EngineConfig) -> EngineConfig:
+    return replace(config, secondary_partition=1)
 
 
 class _OneOfEach(Workload):
@@ -268,6 +289,16 @@ def _workload(
     )
 
 
+class _MadeOncePieces(tuple[AlikeUnits, ...]):
+    """Units of a stage, which are made once and looked up many times: like `_OneOfEach`."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
 @lru_cache(maxsize=1024)
 def _one_of_each(found: tuple[AlikeUnits, ...]) -> tuple[UnitSize, ...]:
     return tuple(UnitSize(one.name, one.elements) for one in found)
@@ -291,7 +322,7 @@ def _pieces(
     if pipeline > 1:
         others = min(others, layers - 1) if place == FIRST else 0
     times = {OTHER: others, BLOCK: layers - others}
-    return tuple(
+    return _MadeOncePieces(
         replace(one, times=times.get(one.name, 1))
         for one in found
         if one.name in own or times.get(one.name)

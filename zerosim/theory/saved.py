@@ -181,19 +181,19 @@ def in_flight(pipeline: int, chunks: int = 1) -> Fraction:
     return 1 + Fraction(pipeline - 1, pipeline * chunks)
 
 
-def formula(shape: Transformer, keeping: KeptActivations, cut_words: str) -> str:
-    """The activations of a block, in symbols.
+def formula(shape: Transformer, keeping: KeptActivations, cut_words: str, name: str = BLOCK) -> str:
+    """The activations of a block of one kind, in symbols.
 
     Args:
         cut_words: "" or "/T" and the like.
     """
     if keeping.recompute is Recompute.FULL:
         return f"2sbh{cut_words}"
-    block, h = shape.blocks[0], shape.width
+    block, h = kinds_of(shape)[name], shape.width
     usual = block.queries == h and not block.experts and not block.latent and block.between == 4
     usual = usual and (block.is_gated or block.inner == 4 * h)
     if keeping.recompute is Recompute.OPERATORS or not usual:
-        each = block_bytes(Computing(shape, 1, 1), KeptActivations(keeping.recompute))
+        each = block_bytes(Computing(shape, 1, 1), KeptActivations(keeping.recompute), name)
         return f"{each:,}sb{cut_words}"
     if block.is_gated:
         return f"sb(12h + 4hk/a + 8f){cut_words}"

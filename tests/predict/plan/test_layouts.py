@@ -14,13 +14,15 @@ from zerosim.base.config.huggingface import architecture
 from zerosim.base.config.shapes import shape_of
 from zerosim.base.errors import ConfigError
 from zerosim.base.language import Language, speaking
+from zerosim.base.tiers import Link
+from zerosim.predict.placement.belief import believed, load_software
 from zerosim.predict.placement.machine import load_machine
 from zerosim.predict.plan import ask
 from zerosim.predict.plan.layouts import layouts
 from zerosim.predict.plan.prices import Prices
 from zerosim.predict.plan.schedule import TimeCategory, step_times
 from zerosim.schema.events import Op
-from zerosim.theory.footprint import footprints, peak
+from zerosim.theory.footprint import footprints, peak, peak_bytes
 from zerosim.theory.layout import FIRST, LAST, MIDDLE, Layout, native
 from zerosim.theory.model_states import Role
 from zerosim.theory.saved import KeptActivations, Recompute
@@ -71,6 +73,32 @@ def test_interleaved_chunks_keep_a_few_more_activations():
     assert kept(replace(plain, chunks=2)) == pytest.approx(kept(plain) * (1 + 3 / 8))
 
 
+@pytest.mark.parametrize(("shape", "sequence"), [(LLAMA, 8192), (MIXTRAL, 4096)])
+def test_the_bytes_of_a_peak_are_those_of_its_parts(shape, sequence):
+    """A plan adds them up without the parts, which are made for the few layouts that are read."""
+    tokens = 1_000_000
+    question = ask("mine", 16, "dgx-h100", tokens, shape=shape, sequence=sequence)
+    found = list(layouts(question))
+    assert len(found) > 500
+    for layout in found[::3]:
+        whole = peak(layout, question.margin)
+        assert peak_bytes(layout, question.margin) == whole.bytes
+        assert whole.moment in {one.moment for one in footprints(layout)}
+        assert peak_bytes(layout) == max(one.bytes for one in footprints(layout))
+
+
+def test_activations_of_each_kind_of_blocks_have_their_own_law():
+    """DeepSeek-V3 has three dense blocks before its others: 3 and 58 of these."""
+    shape = architecture(MODELS["deepseek-ai/DeepSeek-V3"]["config"])
+    layout = layout_of(shape, stage=3, sequence=4096)
+    parts = [part for part in footprints(layout)[0].parts if part.name == "activations"]
+    first, second = parts[0].formula.split(" + ")
+    each = [int(one.split("sb")[0].replace(",", "")) for one in (first, second)]
+    assert (first.endswith("of 3 blocks"), second.endswith("of 58 blocks")) == (True, True)
+    statistics = 61 * 4 * 4096 * shape.heads
+    assert parts[0].bytes == 4096 * (3 * each[0] + 58 * each[1]) + statistics
+
+
 def test_stages_that_cannot_be_shared_evenly():
     layout = layout_of(pipeline=5)  # of 32 layers
     assert [layout.blocks_of(place) for place in (FIRST, MIDDLE, LAST)] == [7, 7, 6]
@@ -92,7 +120,37 @@ def test_ranks_that_share_a_sequence(prices):
     (moved,) = mine.sums_forward
     payload = 2 * (1024 + 1024) * 8192  # keys and values of 8 heads of 128, bf16
     group = prices.on_nodes((0, 1, 2, 3), 8)
-    assert moved.ns == prices.collective(Op.ALL_GATHER, payload, group).ns
+    gather = prices.collective(Op.ALL_GATHER, payload, group).ns
+    assert moved.ns == gather
+    # backward gathers them once more, and each rank has a gradient of all
+    scatter = prices.collective(Op.REDUCE_SCATTER, payload, group).ns
+    (moved,) = mine.sums_backward
+    assert moved.ns == gather + scatter
+
+
+RINGS = {Recompute.NONE: 1, Recompute.OPERATORS: 1, Recompute.FULL: 2}
+"""What keeps the output of attention does not gather for it again."""
+
+
+@pytest.mark.parametrize("recompute", RINGS)
+def test_a_compiled_ring_of_torchtitan(recompute):
+    """Keys and values of all 32 heads, and their gradients in fp32 in a message to each rank."""
+    machine = believed(load_machine("dgx-h100"), load_software("torchtitan-2024"))
+    prices = Prices(machine)
+    cut, keeping = LayerCut(context=4), KeptActivations(recompute)
+    unit = next(
+        one
+        for one in prices.units(layout_of(stage=3, cut=cut, keeping=keeping), LAST)
+        if one.name == BLOCK
+    )
+    elements = 2 * 4096 * 8192 // 4
+    group = prices.on_nodes((0, 1, 2, 3), 8)
+    gather = prices.collective(Op.ALL_GATHER, 4 * 2 * elements, group).ns
+    (moved,) = unit.sums_forward
+    assert moved.ns == gather
+    (moved,) = unit.sums_backward
+    message = prices.copy(4 * elements, Link.NODE).ns
+    assert moved.ns == pytest.approx(RINGS[recompute] * gather + 4 * message)
 
 
 def test_ranks_that_share_experts(prices):

@@ -142,6 +142,8 @@ def trained_shape(
         return shape
     found = _closest(shape)
     beside = list(_beside(shape, found, context or shape.context)) or list(_sizes(shape, found))
+    if not beside and replace(shape.blocks[0], windows=()) != replace(found.blocks[0], windows=()):
+        beside = ["other layers in a block"]
     if beside:
         raise ConfigError(
             f"{where}: {shape.family} with {', '.join(beside)} is for zerosim plan and zerosim "
@@ -202,8 +204,9 @@ def _beside(shape: Architecture, found: GPTConfig | LlamaConfig, context: int) -
     for window, layers in block.windows:
         if window < context and layers:
             yield f"attention windows of {format_exact(window)} tokens"
-    if block.experts:
-        yield f"{block.experts.count} experts"
+    experts = next((one.experts for one in shape.blocks if one.experts), None)
+    if experts:
+        yield f"{experts.count} experts"
     if block.latent:
         yield "latent attention"
     if block.norms != found.blocks[0].norms:
@@ -232,12 +235,10 @@ def _sizes(shape: Architecture, found: GPTConfig | LlamaConfig) -> Iterator[str]
     theirs, ours = shape.blocks[0], found.blocks[0]
     biases = [sum(one.has_bias * one.count for one in each.matrices) for each in (theirs, ours)]
     if biases[0] != biases[1]:
-        yield f"biases of {biases[0]} layers in a block, not of {biases[1]}"
+        yield f"biases of {biases[0]} matrices in a block, not of {biases[1]}"
     if theirs.inner != ours.inner:
         yield f"an MLP of width {format_exact(theirs.inner)}"
     if theirs.norm_elements != ours.norm_elements:
         yield f"{format_exact(theirs.norm_elements)} elements in a block's norms"
     if shape.ends != found.ends:
         yield "other norms or positions before and after the blocks"
-    if replace(theirs, windows=()) != replace(ours, windows=()):
-        yield "other layers in a block"

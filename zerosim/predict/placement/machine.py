@@ -94,6 +94,10 @@ class Machine:
         gather_bytes, reduce_bytes: device memory traffic per gathered, or reduced, parameter
             besides the collective: copies, and the collective's own reads and writes.
         sum_bytes: the same per element that tensor-parallel ranks sum or gather.
+        context_heads: 1 if ranks that share a sequence exchange keys and values once for each head
+            of the queries; 0 if as there are.
+        context_ring_bytes: bytes of an element of their gradients, if these go around a ring; 0 if
+            they are reduced and scattered.
         step_ns: the program's own time in each optimizer step.
         host_update_ns: time of Adam on the host, per parameter of a node; 0: as on the device.
         float8_times: speedup of 8-bit matrix products; 1 if there is none.
@@ -134,6 +138,8 @@ class Machine:
     gather_bytes: float = 0.0
     reduce_bytes: float = 0.0
     sum_bytes: float = 0.0
+    context_heads: float = 0.0
+    context_ring_bytes: float = 0.0
     step_ns: float = 0.0
     host_update_ns: float = 0.0
     float8_times: float = 1.0
@@ -274,6 +280,8 @@ def _machine(name: str, values: dict[str, Any]) -> Machine:
         reduce_bytes=float(_constant(values, "reduce_bytes", 0)),
         hidden_share=float(_constant(values, "hidden_share", 0)),
         sum_bytes=float(_constant(values, "sum_bytes", 0)),
+        context_heads=float(_constant(values, "context_heads", 0)),
+        context_ring_bytes=float(_constant(values, "context_ring_bytes", 0)),
         host_update_ns=float(_constant(values, "host_update_ns", 0)),
         step_ns=float(_constant(values, "step_ns", 0)),
         float8_times=float(_constant(compute, "float8_times", 1)),

@@ -9,7 +9,7 @@ from zerosim.predict.placement.belief import MeasuredDivision, Software
 from zerosim.predict.plan.prices import Beliefs, Prices
 from zerosim.predict.plan.question import PlanQuestion
 from zerosim.predict.plan.schedule import TimeCategory, Times, step_times
-from zerosim.theory.footprint import Footprint, peak
+from zerosim.theory.footprint import Footprint, peak, peak_bytes
 from zerosim.theory.layout import Layout
 from zerosim.theory.operators import model_flops
 from zerosim.theory.saved import Recompute
@@ -39,13 +39,18 @@ class PredictedLayout:
 
     Attributes:
         beliefs: what the machine's prices are by each kind of software.
-        footprint: a rank's peak, the margin included.
+        peak_bytes: a rank's peak, the margin included.
     """
 
     question: PlanQuestion
     layout: Layout
     beliefs: Beliefs
-    footprint: Footprint
+    peak_bytes: int
+
+    @cached_property
+    def footprint(self) -> Footprint:
+        """The parts of the peak; worked out when somebody reads them."""
+        return peak(self.layout, self.question.margin)
 
     @property
     def prices(self) -> Prices:
@@ -89,7 +94,7 @@ class PredictedLayout:
     @cached_property
     def fits(self) -> bool:
         """Whether the peak is within the card's memory."""
-        return self.footprint.bytes <= self.question.memory_bytes
+        return self.peak_bytes <= self.question.memory_bytes
 
     @cached_property
     def step_s(self) -> float:
@@ -126,7 +131,7 @@ class PredictedLayout:
 
 def predict(beliefs: Beliefs, question: PlanQuestion, layout: Layout) -> PredictedLayout:
     """All that is predicted of a layout."""
-    return PredictedLayout(question, layout, beliefs, peak(layout, question.margin))
+    return PredictedLayout(question, layout, beliefs, peak_bytes(layout, question.margin))
 
 
 def tokens_that_hide(prices: Prices, layout: Layout) -> float | None:

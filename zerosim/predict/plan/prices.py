@@ -20,6 +20,7 @@ from zerosim.predict.placement.modelled import (
     transfer_ns,
 )
 from zerosim.predict.placement.nccl import RanksOnNodes
+from zerosim.predict.plan.sums import LinkTime, waited_for
 from zerosim.schema.events import Algorithm, Op, Phase, Purpose
 from zerosim.theory.layout import Layout
 from zerosim.theory.movement import Movement
@@ -33,24 +34,12 @@ from zerosim.theory.operators import (
 )
 from zerosim.theory.partition import shard_elements
 from zerosim.theory.saved import Recompute
-from zerosim.theory.transformer import BLOCKS, EMBEDDING, HEAD, kinds_of
+from zerosim.theory.transformer import BLOCKS
 from zerosim.theory.workload import Workload
-from zerosim.theory.zero import SUMS_A_PASS, planned
+from zerosim.theory.zero import planned
 
 _Why = tuple[str, Phase, Purpose]
 """Which unit is moved, when, and what for."""
-
-
-@dataclass(frozen=True, slots=True)
-class LinkTime:
-    """What takes a link, and how long."""
-
-    ns: float
-    link: Link
-
-    def times(self, factor: float) -> LinkTime:
-        """So many times that."""
-        return LinkTime(self.ns * factor, self.link)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +136,10 @@ class Prices:
     def copy(self, payload_bytes: int, link: Link) -> LinkTime:
         """A copy between tiers, or a message."""
         return LinkTime(transfer_ns(self.machine, payload_bytes, link), link)
+
+    def copied(self, touched_bytes: float) -> float:
+        """A copy within the device's memory, ns."""
+        return self.computing((Operator(1, 0, int(touched_bytes)),)) if touched_bytes else 0.0
 
     def on_nodes(self, ranks: tuple[int, ...], size: int) -> RanksOnNodes:
         """How ranks lie on nodes of `size`."""
@@ -263,10 +256,11 @@ class _Pricing:
         moved = self._moved(name, elements)
         forward, backward = prices.computed(layout, name)
         again = self._again(name, forward)
-        # of a pair of collectives, what is kept saves the reduce-scatter
-        passes = {Recompute.FULL: 2.0, Recompute.OPERATORS: 1.5}.get(layout.recompute, 1.0)
-        passes = passes if again else 1.0
-        sums, machine = self._sums(name), prices.machine
+        sums = waited_for(prices, layout, name, is_again=bool(again))
+        hidden_forward, hidden_backward = (
+            prices.machine.hidden_forward,
+            prices.machine.hidden_backward,
+        )
         bits = moved.bits
         return UnitPrices(
             name=name,
@@ -278,12 +272,14 @@ class _Pricing:
             + bits * (config.quantize_weights and not config.has_secondary)
             + bits * config.quantize_gradients,
             again=again,
-            sums_forward=tuple([one.times(1 - machine.hidden_forward) for one in sums]),
+            sums_forward=tuple([one.forward.times(1 - hidden_forward) for one in sums]),
             # what is made again waits as forward does
             sums_backward=tuple(
                 [
-                    one.times(
-                        (passes - 1) * (1 - machine.hidden_forward) + 1 - machine.hidden_backward
+                    LinkTime(
+                        one.again.ns * (1 - hidden_forward)
+                        + one.backward.ns * (1 - hidden_backward),
+                        one.backward.link,
                     )
                     for one in sums
                 ]
@@ -332,9 +328,7 @@ class _Pricing:
         )
 
     def _copied(self, touched_bytes: float) -> float:
-        return (
-            self._prices.computing((Operator(1, 0, int(touched_bytes)),)) if touched_bytes else 0.0
-        )
+        return self._prices.copied(touched_bytes)
 
     def _updated(self, elements: int, data: int, size: int) -> float:
         """Adam on a rank's part of a unit; in stage 0 on all of its rows.
@@ -408,67 +402,6 @@ class _Pricing:
         part = shard_elements(elements, layout.shards) * layout.config.dtype.element_bytes
         where = self._prices.on_nodes(ranks, self._size)
         return self._prices.collective(Op.ALL_REDUCE, part, where)
-
-    def _sums(self, name: str) -> list[LinkTime]:
-        """What one pass of a unit waits for beside its parameters."""
-        found = [self._of_tensor(name), self._of_context(name), self._of_tokens(name)]
-        return [one for one in found if one is not None and one.ns]
-
-    def _of_tensor(self, name: str) -> LinkTime | None:
-        """Of a block two in each direction; of a table that is cut one, in one direction.
-
-        With sequence parallelism each is a reduce-scatter and an all-gather (Korthikanti et al.
-        2022, section 4.2.2).
-        """
-        layout = self._layout
-        cut, computing = layout.cut, layout.computing
-        if cut.tensor == 1 or name not in (EMBEDDING, HEAD, *BLOCKS):
-            return None
-        count = SUMS_A_PASS if name in BLOCKS else 0.5 * cut.ends
-        elements = computing.tokens * layout.shape.width
-        size, group = elements * computing.element_bytes, self._group(cut.tensor, 1)
-        sizes = {Op.ALL_REDUCE: size}
-        if cut.sequence:  # what products read is gathered as they read it
-            sizes = {Op.REDUCE_SCATTER: size, Op.ALL_GATHER: size // (2 if layout.float8 else 1)}
-        parts = [self._prices.collective(op, each, group) for op, each in sizes.items()]
-        copied = len(parts) * self._copied(elements * self._prices.machine.sum_bytes)
-        return LinkTime(count * (sum(one.ns for one in parts) + copied), parts[0].link)
-
-    def _of_context(self, name: str) -> LinkTime | None:
-        """Keys and values of all ranks that share a sequence, or in backward their gradients.
-
-        Source: Llama 3 (arXiv 2407.21783, section 3.3.2): they are gathered before attention.
-        """
-        layout = self._layout
-        cut, computing = layout.cut, layout.computing
-        if cut.context == 1 or name not in BLOCKS:
-            return None
-        block = kinds_of(layout.shape)[name]
-        width = (block.keys + block.values) // cut.tensor
-        size = computing.tokens * cut.context * width * computing.element_bytes
-        group = self._group(cut.context, cut.tensor)
-        return self._prices.collective(Op.ALL_GATHER, size, group)
-
-    def _of_tokens(self, name: str) -> LinkTime | None:
-        """Tokens to the ranks of their experts and back: two all-to-alls of k b s h elements.
-
-        Source: D. Lepikhin et al., "GShard" (arXiv 2006.16668), section 3.2.
-        """
-        layout = self._layout
-        cut, computing = layout.cut, layout.computing
-        if cut.experts == 1 or name not in BLOCKS:
-            return None
-        experts = kinds_of(layout.shape)[name].experts
-        if experts is None:
-            return None
-        size = experts.active * computing.between_elements * computing.element_bytes
-        group = self._group(cut.experts, cut.tensor)
-        return self._prices.collective(Op.ALL_TO_ALL, size, group).times(2)
-
-    def _group(self, count: int, apart: int) -> RanksOnNodes:
-        """So many ranks, of which each is so far from the one before."""
-        ranks = tuple(apart * number for number in range(count))
-        return self._prices.on_nodes(ranks, self._size)
 
 
 def sent_between_stages(prices: Prices, layout: Layout) -> LinkTime:

@@ -19,7 +19,8 @@ from enum import StrEnum
 from functools import partial
 
 from zerosim.base.tiers import Link
-from zerosim.predict.plan.prices import LinkTime, Prices, UnitPrices, number, sent_between_stages
+from zerosim.predict.plan.prices import Prices, UnitPrices, number, sent_between_stages
+from zerosim.predict.plan.sums import LinkTime
 from zerosim.theory.layout import LAST, MIDDLE, Layout
 from zerosim.theory.transformer import BLOCK, ROOT
 

@@ -77,7 +77,7 @@ class LayoutSearch:
         raise ConfigError(
             f"{self.question.model} fits in no layout on {gpus_of(self.question.gpus)} of "
             f"{machine.name} with {format_bytes(self.question.memory_bytes)}: the smallest peak is "
-            f"{format_bytes(best.footprint.bytes)}, predicted ({name_of(best.layout)}); try more "
+            f"{format_bytes(best.peak_bytes)}, predicted ({name_of(best.layout)}); try more "
             "GPUs or fewer tokens a sequence"
         )
 
@@ -171,10 +171,10 @@ def ordered(tried: Iterable[PredictedLayout]) -> tuple[PredictedLayout, ...]:
 
     def rank(one: PredictedLayout) -> tuple[int, float, int, int]:
         if not one.fits:
-            return 2, one.footprint.bytes, 0, 0
+            return 2, one.peak_bytes, 0, 0
         alike = float(f"{one.step_s:.2e}")
         is_later = asks_measured and not one.is_measured
-        return int(is_later), alike, _num_options(one.layout), one.footprint.bytes
+        return int(is_later), alike, _num_options(one.layout), one.peak_bytes
 
     return tuple(sorted(every, key=rank))
 

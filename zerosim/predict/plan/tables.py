@@ -28,7 +28,7 @@ def layouts_table(predicted: Iterable[PredictedLayout], title: str) -> Table:
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (
             *words_of(one.layout),
-            one.footprint.bytes,
+            one.peak_bytes,
             one.fits,
             one.step_s,
             one.tokens_per_day,
@@ -154,7 +154,7 @@ def grid_table(predicted: Iterable[PredictedLayout], title: str) -> Table:
             pipeline,
             one.tokens_per_second / one.layout.num_ranks if one.fits else None,
             one.mfu if one.fits else None,
-            one.footprint.bytes,
+            one.peak_bytes,
             name_of(one.layout),
         )
         for (tensor, pipeline), one in sorted(best.items())

@@ -10,7 +10,17 @@ from zerosim.base.language import term
 from zerosim.base.quantities import format_bytes
 from zerosim.base.tables import Table
 from zerosim.schema.memory import Role
-from zerosim.view.plots.theme import CARD, LINE, OUTCOMES, ROLES, TEXT, WORDS, figure, plain
+from zerosim.view.plots.theme import (
+    CARD,
+    LINE,
+    OUTCOMES,
+    ROLES,
+    TEXT,
+    WORDS,
+    PlainFigure,
+    plain,
+    plain_figure,
+)
 
 _PATTERNS: dict[Role | None, str] = {
     Role.GATHERED: "/",
@@ -35,7 +45,12 @@ def peaks(table: Table, card_bytes: int) -> go.Figure:
         table: of columns `layout`, `part`, `bytes`, `role`.
         card_bytes: memory of a card.
     """
-    drawn = figure(table.title, "", term("bytes"))
+    return plain_peaks(table, card_bytes).objects()
+
+
+def plain_peaks(table: Table, card_bytes: int) -> PlainFigure:
+    """The same for a page."""
+    drawn = plain_figure(table.title, "", term("bytes"))
     names = list(dict.fromkeys(table["layout"]))
     sizes: Counter[tuple[str, str | None]] = Counter()
     for row in table:
@@ -46,24 +61,18 @@ def peaks(table: Table, card_bytes: int) -> go.Figure:
         if not any(heights):
             continue
         words = WORDS("peaks.beside") if role is None else term(role.value)
-        drawn.add_bar(
+        drawn.bar(
+            LINE if role is None else ROLES[role],
+            "" if role is None else _PATTERNS.get(role, ""),
             x=names,
             y=heights,
             name=plain(words),
-            marker={
-                "color": LINE if role is None else ROLES[role],
-                "line": {"width": 0},
-                "pattern": {
-                    "shape": "" if role is None else _PATTERNS.get(role, ""),
-                    "fgcolor": CARD,
-                },
-            },
             hovertemplate=WORDS("peaks.hover", value="%{y:,}", what=plain(words))
             + "<extra></extra>",
         )
     top = _TOP * max(card_bytes, min(max(totals, default=0), _MOST_ABOVE * card_bytes))
     bad = OUTCOMES["unexplained"][0]
-    drawn.add_shape(
+    drawn.shape(
         type="line",
         xref="paper",
         x0=0,
@@ -72,18 +81,17 @@ def peaks(table: Table, card_bytes: int) -> go.Figure:
         y1=card_bytes,
         line={"color": bad, "width": 2, "dash": "dash"},
     )
-    drawn.add_annotation(
+    drawn.label(
+        WORDS("peaks.the_card_br_b_b", card_bytes=format_bytes(card_bytes)),
         xref="paper",
         x=1,
         y=card_bytes,
-        text=WORDS("peaks.the_card_br_b_b", card_bytes=format_bytes(card_bytes)),
         xanchor="right",
         yanchor="bottom",
-        showarrow=False,
         font={"color": TEXT},
     )
-    drawn.update_layout(barmode="stack", bargap=0.35, legend={"y": -0.2})
-    drawn.update_xaxes(
+    drawn.layout.update(barmode="stack", bargap=0.35)
+    drawn.layout["xaxis"].update(
         range=[-0.5, len(names) - 0.5 + _BESIDE_BARS],
         showgrid=False,
         tickangle=0,
@@ -93,18 +101,18 @@ def peaks(table: Table, card_bytes: int) -> go.Figure:
             for name, total in zip(names, totals, strict=True)
         ],
     )
-    drawn.update_yaxes(range=[0, top])
+    drawn.layout["yaxis"].update(range=[0, top])
     for at, total in enumerate(totals):
         if total > top:
             _break(drawn, at)
     return drawn
 
 
-def _break(drawn: go.Figure, at: int) -> None:
+def _break(drawn: PlainFigure, at: int) -> None:
     """A bar that goes on above the axis is cut where all see it; how far stands under it."""
     left, right = at - _HALF_BAR, at + _HALF_BAR
     for low in _CUT_AT:
-        drawn.add_shape(
+        drawn.shape(
             type="path",
             xref="x",
             yref="y domain",

@@ -9,7 +9,16 @@ from plotly import graph_objects as go
 
 from zerosim.base.quantities import format_amount
 from zerosim.base.tables import Table
-from zerosim.view.plots.theme import CARD, MUTED, OUTCOMES, PHASES, WORDS, figure, plain
+from zerosim.view.plots.theme import (
+    CARD,
+    MUTED,
+    OUTCOMES,
+    PHASES,
+    WORDS,
+    PlainFigure,
+    plain,
+    plain_figure,
+)
 
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x")
@@ -25,13 +34,18 @@ def scaling(table: Table, chosen: str = "") -> go.Figure:
             `hiding_tokens`, `hides`, `fits`.
         chosen: the layout that is drawn strongest.
     """
-    drawn = figure(table.title, WORDS("scaling.gpus"), WORDS("scaling.tokens"))
+    return plain_scaling(table, chosen).objects()
+
+
+def plain_scaling(table: Table, chosen: str = "") -> PlainFigure:
+    """The same for a page."""
+    drawn = plain_figure(table.title, WORDS("scaling.gpus"), WORDS("scaling.rate"))
     colours = tuple(dict.fromkeys(PHASES.values()))
     top = _TOP * max(table["tokens_per_second_per_gpu"], default=1)
     for place, name in enumerate(dict.fromkeys(table["layout"])):
         rows = [row for row in table if row["layout"] == name]
         colour = _CHOSEN if name == chosen else colours[place % 3]
-        drawn.add_scatter(
+        drawn.scatter(
             x=[row["gpus"] for row in rows],
             y=[row["tokens_per_second_per_gpu"] for row in rows],
             mode="lines+markers",
@@ -48,19 +62,17 @@ def scaling(table: Table, chosen: str = "") -> go.Figure:
         )
     ticks = {row["gpus"]: row["tokens_per_gpu"] for row in table}
     for gpus, words in _stops_hiding(table):
-        drawn.add_shape(
+        drawn.shape(
             type="line", x0=gpus, x1=gpus, y0=0, y1=top, line={"color": MUTED, "dash": "dash"}
         )
-        drawn.add_annotation(
-            x=math.log10(gpus), y=top, text=words, xanchor="right", yanchor="top", showarrow=False
-        )
-    drawn.update_xaxes(
+        drawn.label(words, x=math.log10(gpus), y=top, xanchor="right", yanchor="top")
+    drawn.layout["xaxis"].update(
         type="log",
         tickvals=list(ticks),
         ticktext=[f"{gpus}<br>{format_amount(tokens)}" for gpus, tokens in ticks.items()],
     )
-    drawn.update_yaxes(range=[0, top], ticksuffix="", title=WORDS("scaling.rate"))
-    drawn.update_layout(legend={"y": -0.32})
+    drawn.layout["yaxis"].update(range=[0, top], ticksuffix="")
+    drawn.layout["legend"].update(y=-0.32)
     return drawn
 
 

@@ -8,15 +8,15 @@ from zerosim.base.language import term
 from zerosim.base.tables import Table
 from zerosim.schema.events import Phase
 from zerosim.view.plots.theme import (
-    CARD,
     COMMUNICATION,
     COPYING,
     LINE,
     PHASES,
     WAIT,
     WORDS,
-    figure,
+    PlainFigure,
     plain,
+    plain_figure,
 )
 
 _LOOKS = {
@@ -43,30 +43,30 @@ def step_times(table: Table) -> go.Figure:
     Args:
         table: of columns `layout`, `cause`, `seconds`.
     """
-    drawn = figure(table.title, "s")
+    return plain_step_times(table).objects()
+
+
+def plain_step_times(table: Table) -> PlainFigure:
+    """The same for a page."""
+    drawn = plain_figure(table.title, "s")
     names = list(dict.fromkeys(table["layout"]))
     spent = {(row["layout"], row["cause"]): row["seconds"] for row in table}
     for cause in dict.fromkeys(table["cause"]):
         colour, pattern = _LOOKS.get(cause, (LINE, ""))
-        drawn.add_bar(
+        drawn.bar(
+            colour,
+            pattern,
             x=[spent.get((name, cause), 0) for name in names],
             y=names,
             orientation="h",
             name=plain(term(cause)),
-            marker={
-                "color": colour,
-                "line": {"width": 0},
-                "pattern": {"shape": pattern, "fgcolor": CARD},
-            },
             hovertemplate=WORDS("steptimes.hover", value="%{x:.4f}", what=plain(term(cause)))
             + "<extra></extra>",
         )
     totals = {name: sum(row["seconds"] for row in table if row["layout"] == name) for name in names}
     for name, total in totals.items():
-        drawn.add_annotation(
-            x=total, y=name, text=f" <b>{_seconds(total)}</b>", xanchor="left", showarrow=False
-        )
-    drawn.update_layout(barmode="stack", bargap=0.4, legend={"y": -0.2})
-    drawn.update_xaxes(range=[0, _ROOM * max(totals.values(), default=1)])
-    drawn.update_yaxes(autorange="reversed", tickformat="", showgrid=False)
+        drawn.label(f" <b>{_seconds(total)}</b>", x=total, y=name, xanchor="left")
+    drawn.layout.update(barmode="stack", bargap=0.4)
+    drawn.layout["xaxis"].update(range=[0, _ROOM * max(totals.values(), default=1)])
+    drawn.layout["yaxis"].update(autorange="reversed", tickformat="", showgrid=False)
     return drawn

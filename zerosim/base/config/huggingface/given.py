@@ -18,6 +18,7 @@ class GivenConfig:
     def __init__(self, values: Mapping[str, Any], where: str) -> None:
         self._values, self.where = values, where
         self._read: set[str] = set()
+        self._left: list[str] = []
 
     def text(self, name: str, default: str | None = None) -> str:
         """A word."""
@@ -70,6 +71,10 @@ class GivenConfig:
             raise ConfigError(f"{self.where}: {name} is missing")
         return found
 
+    def leave_out(self, words: str) -> None:
+        """Name what a key that was read says beside, and nothing here counts."""
+        self._left.append(words)
+
     def essential(self) -> dict[str, Any]:
         """Keys that somebody asked for, and those that say something and that nobody did."""
         return {
@@ -79,9 +84,11 @@ class GivenConfig:
         }
 
     def unread(self, known: set[str] | frozenset[str] = frozenset()) -> Iterator[str]:
-        """Keys that were not read and have a meaningful value, with their values."""
+        """What was left out, and keys that were not read and have a meaningful value."""
+        yield from self._left
         for name, value in self._values.items():
-            if name in self._read or name in known or value is None or _is_idle(name):
+            is_said = name in self._read or name in known or _is_usual(name, value)
+            if is_said or value is None or _is_idle(name):
                 continue
             words = json.dumps(value)
             yield f"{name} = {words if len(words) <= _SHOWN else words[:_SHOWN] + '...'}"
@@ -91,6 +98,11 @@ def _is_idle(name: str) -> bool:
     """Whether a key changes neither parameters nor time, whatever it says."""
     is_idle = name in _CHANGES_NOTHING or name.startswith(("_", "attn_config"))
     return is_idle or name.endswith(_ENDS_NOTHING)
+
+
+def _is_usual(name: str, value: Any) -> bool:
+    """Whether a list of layers says of each what it is without that list."""
+    return name == "layer_types" and value == ["full_attention"] * len(value or ())
 
 
 _SHOWN = 40

@@ -169,6 +169,9 @@ def layers_of(given: GivenConfig) -> int:
     return given.size("num_hidden_layers", "n_layer", "num_layers", "n_layers")
 
 
+_KINDS_OF_ATTENTION = {"full_attention", "sliding_attention"}
+
+
 def windows_of(given: GivenConfig, *, every: int | None = None) -> tuple[tuple[int, int], ...]:
     """Layers with sliding-window attention; one in `every` layers attends to all tokens.
 
@@ -176,6 +179,9 @@ def windows_of(given: GivenConfig, *, every: int | None = None) -> tuple[tuple[i
     """
     window, layers = given.optional("sliding_window"), layers_of(given)
     kinds = given.many("layer_types")
+    others = sorted({str(one) for one in kinds} - _KINDS_OF_ATTENTION)
+    if others:
+        given.leave_out(f"layer_types {', '.join(others)}")
     if window is None:
         return ()
     if kinds:
