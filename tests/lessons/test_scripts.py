@@ -18,7 +18,7 @@ import pytest
 
 from tests.cli.command import completed
 from tests.deadlines import RANKS_S
-from tests.lessons.committed import LESSONS, as_given, facts, right, same
+from tests.lessons.committed import LESSONS, LIKE_OTHERS, as_given, but_later, facts, right, same
 from zerosim.base.config import EngineConfig, RunConfig
 from zerosim.base.errors import ConfigError
 from zerosim.base.tiers import Tier
@@ -233,30 +233,10 @@ RECORDED = sorted(
 )
 
 
-LIKE_OTHERS = {
-    *("made-whole/stage-3", "made-ddp/stage-0", "made-late/stage-3", "made-fsdp2-late/stage-3"),
-    *("hugging-face/stage-1", "hugging-face/stage-2", "walk/stage-1", "walk/stage-2"),
-    # with other numbers, or with less of what another has: `plusplus` has all three of ZeRO++
-    *(
-        "accumulate/stage-1",
-        "accumulate/stage-2",
-        "across/stage-1",
-        "case-d/stage-3",
-        "cut/stage-3",
-    ),
-    *("device/stage-2", "divided/stage-1", "full/stage-2", "hpz/stage-3", "kept/stage-1"),
-    *("large-buckets/stage-2", "native/stage-2", "nodes/stage-3", "parallel/ddp"),
-    *("parallel/gpipe", "profiles/fsdp2-kept", "qgz/stage-3", "qwz/stage-3", "ring/stage-1"),
-    *("ring/stage-2", "serial/stage-3", "tokens-256/stage-3", "tokens-4096/stage-3"),
-    "untiled/stage-3",
-}
-"""Runs much like others: `make test-long` records them."""
-
-
 @pytest.mark.ranks
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(one, marks=[pytest.mark.long] * (one in LIKE_OTHERS)) for one in RECORDED],
+    but_later(RECORDED),
 )
 def test_what_a_lesson_records_is_what_is_committed(name, record_once):
     new, old = LessonRecordings(record_once([name])).run(name).trace, facts()._run(name).trace
