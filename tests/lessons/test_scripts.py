@@ -88,8 +88,8 @@ def check_output(lesson, text, names):
 @pytest.mark.parametrize(
     "lesson",
     [
-        # the same lines run with PyTorch below: of those that might need it here, every other one
-        pytest.param(lesson, id=lesson.id, marks=[pytest.mark.long] * (place % 2))
+        # the same lines run with PyTorch below: of those that might need it here, every fourth
+        pytest.param(lesson, id=lesson.id, marks=[pytest.mark.long] * (place % 4 > 0))
         for place, lesson in enumerate(LESSONS[2::3])
     ],
 )
