@@ -125,9 +125,7 @@ def test_an_address_says_which_runs_are_looked_at(client):
 
 def test_the_alignment_is_served(client, folder):
     answer = client.get("/api/compare?trace=stage-1&trace=stage-3")
-    documents = [
-        replay_document(load(folder / name), name=name) for name in ("stage-1", "stage-3")
-    ]
+    documents = [replay_document(load(folder / name), name=name) for name in ("stage-1", "stage-3")]
     expected = align([json.loads(json.dumps(one)) for one in documents]).to_plain()
     assert answer.status_code == 200
     assert answer.json == json.loads(json.dumps(expected))
