@@ -6,6 +6,7 @@ from functools import cache
 
 import pytest
 
+from tests.lessons.committed import but_later
 from zerosim.analysis.traffic import split, sums, total, traced_calls
 from zerosim.lessons.recordings import COMMITTED, committed
 from zerosim.record import iterations, load, num_nodes
@@ -34,7 +35,7 @@ def calls_of(run):
     return tuple(traced_calls(trace_of(run)))
 
 
-@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("run", but_later(RUNS))
 def test_sums_by_reason_are_those_of_the_verification(run):
     report = verify(trace_of(run))
     found = sums(
@@ -59,7 +60,7 @@ def test_sums_by_reason_are_those_of_the_verification(run):
             assert moved.wire_received_bytes == sum(received.kernel for _, received, _ in cells)
 
 
-@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("run", but_later(RUNS))
 def test_what_a_call_adds_on_the_wire_is_what_the_verification_says(run):
     report = verify(trace_of(run))
     calls = [call for call in calls_of(run) if call.event.iteration == report.iteration]

@@ -18,8 +18,9 @@ FAULTS = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
 FAULTS = FAULTS[FAULTS.index("() =>") :]
 PAGES = (
     "/", "/#mode=present", "/compare", "/compare#mode=present", "/verify", "/graph", "/plan",
-    "/lessons", "/lessons/zero3#step=2", "/lessons/zero3#step=4", "/puzzles",
-    "/puzzles/ring_all_gather", "/join", "/replay?embed=1",
+    "/lessons", "/lessons#mode=present", "/lessons/zero3#step=2", "/lessons/zero3#step=4",
+    "/lessons/zero3#step=4&mode=present", "/puzzles", "/puzzles/ring_all_gather", "/join",
+    "/replay?embed=1",
 )  # fmt: skip
 
 

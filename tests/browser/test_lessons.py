@@ -20,8 +20,6 @@ from zerosim.lessons.views import view
 
 pytestmark = pytest.mark.browser
 
-SIZES = [(1920, 1080), (1280, 720), (1024, 768), (820, 1180)]
-
 
 @pytest.fixture(scope="module")
 def school(tmp_path_factory):
@@ -281,7 +279,7 @@ FIRST_IS_SEEN = """() => {
 
 
 @pytest.mark.parametrize("mode", ["work", "present"])
-@pytest.mark.parametrize("lesson", ["rings", "data-parallel", "zero3", "prove-it"])
+@pytest.mark.parametrize("lesson", ["zero3", "prove-it"])
 def test_the_question_of_a_step_is_seen_first(watch, school, lesson, mode):
     one = visit(watch, school, f"/lessons/{lesson}#mode={mode}")
     for step, each in enumerate(find_lesson(lesson).steps, 1):
@@ -395,8 +393,9 @@ def test_a_browser_that_keeps_nothing(watch, school, names):
 
 @pytest.mark.parametrize(
     "path",
-    ["/lessons", "/lessons/memory#step=3", "/lessons/memory#step=4", "/lessons/rings#step=3",
-         "/lessons/zero3#step=4", "/lessons/claims#step=3", "/lessons/zero3#step=6"],
+    # cards, a list to be put in order, a mark, a number, the end
+    ["/lessons", "/lessons/memory#step=3", "/lessons/memory#step=4", "/lessons/zero3#step=4",
+         "/lessons/zero3#step=6"],
 )  # fmt: skip
 def test_axe_finds_nothing(watch, school, names, path):
     one = visit(watch, school, path)
@@ -451,16 +450,3 @@ def test_a_drawing_is_seen_first_and_has_words(watch, school, mode):
             ),
         )
     assert violations_in_both_themes(one) == []
-
-
-@pytest.mark.parametrize("mode", ["work", "present"])
-@pytest.mark.parametrize("path", ["/lessons", "/lessons/zero3#step=4", "/lessons/rings#step=3"])
-def test_nothing_is_cut_off_at_the_side(watch, school, path, mode):
-    one = visit(watch, school, f"{path}{'&' if '#' in path else '#'}mode={mode}")
-    for width, _ in one.sized(*SIZES):
-        eventually(lambda: one.page.evaluate("() => document.documentElement.scrollWidth") <= width)
-        eventually(
-            lambda: one.page.locator("header button:visible, #next:visible").evaluate_all(
-                "(all, width) => all.every(e => e.getBoundingClientRect().right <= width)", width
-            )
-        )

@@ -26,7 +26,7 @@ def visit(one, path: str) -> None:
     one.settle()
 
 
-@pytest.mark.parametrize("stage", range(4))
+@pytest.mark.parametrize("stage", [0, 3])
 def test_the_numbers_are_those_of_zerosim_verify(watch, traces, stage):
     one = watch()
     visit(one, f"/verify?trace=stage-{stage}&rank=2")
@@ -47,10 +47,9 @@ def test_axe_finds_nothing(watch, fragment):
     assert violations(one.page) == []
 
 
-@pytest.mark.parametrize("mode", ["work", "present"])
-def test_nothing_is_cut_off_at_the_side(watch, mode):
+def test_nothing_is_cut_off_at_the_side_of_a_presentation(watch):
     one = watch()
-    visit(one, f"/verify?trace=stage-3#mode={mode}")
+    visit(one, "/verify?trace=stage-3#mode=present")
     for width, _ in one.sized((1920, 1080), (1280, 720), (1024, 768), (500, 900)):
         eventually(lambda: one.page.evaluate("() => document.documentElement.scrollWidth") <= width)
 

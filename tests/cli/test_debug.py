@@ -156,7 +156,10 @@ def assert_told(code, out, pid):
 
 
 @pytest.mark.ranks
-@pytest.mark.parametrize("typed", [False, True], ids=["pipe", "terminal"])
+@pytest.mark.parametrize(
+    "typed",
+    [pytest.param(False, id="pipe", marks=pytest.mark.long), pytest.param(True, id="terminal")],
+)
 def test_a_rank_that_is_killed_while_it_is_held_is_told_at_once(tmp_path, typed):
     """The other one stands at the gate, and nobody gives another command."""
     chance = random.Random(3)  # noqa: S311 - any seed will do, but always the same

@@ -73,8 +73,8 @@ def test_the_list(site):
     }
 
 
-def test_the_document_is_that_of_zerosim_replay(client, tmp_path):
-    trace = load(tmp_path / "stage-3")
+def test_the_document_is_that_of_zerosim_replay(client, standing):
+    trace = load(standing[1] / "stage-3")
     expected = json.loads(json.dumps(replay_document(trace, None, "stage-3")))
     for query in ("", "?trace=stage-3", f"?trace=stage-3&iteration={expected['run']['iteration']}"):
         answer = client.get(f"/api/replay{query}")

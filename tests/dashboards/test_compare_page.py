@@ -97,12 +97,19 @@ def test_what_is_of_another_model_says_so():
     ]
 
 
-@pytest.fixture
-def client(tmp_path):
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Traces that stay as they are."""
+    made = tmp_path_factory.mktemp("compared")
     for stage in (1, 3):
-        put(tmp_path / f"stage-{stage}", stage=stage)
-    put(tmp_path / "other", units=("only",))
-    return make_site(tmp_path).client
+        put(made / f"stage-{stage}", stage=stage)
+    put(made / "other", units=("only",))
+    return made
+
+
+@pytest.fixture(scope="module")
+def client(folder):
+    return make_site(folder).client
 
 
 def test_an_address_says_which_runs_are_looked_at(client):
@@ -116,11 +123,9 @@ def test_an_address_says_which_runs_are_looked_at(client):
     assert "script-src 'self'" in answer.headers["Content-Security-Policy"]
 
 
-def test_the_alignment_is_served(client, tmp_path):
+def test_the_alignment_is_served(client, folder):
     answer = client.get("/api/compare?trace=stage-1&trace=stage-3")
-    documents = [
-        replay_document(load(tmp_path / name), name=name) for name in ("stage-1", "stage-3")
-    ]
+    documents = [replay_document(load(folder / name), name=name) for name in ("stage-1", "stage-3")]
     expected = align([json.loads(json.dumps(one)) for one in documents]).to_plain()
     assert answer.status_code == 200
     assert answer.json == json.loads(json.dumps(expected))

@@ -15,8 +15,8 @@ from zerosim.view.export import player
 from zerosim.view.replay import graph_document
 
 
-def test_the_document_is_that_of_zerosim_replay(client, tmp_path):
-    trace = load(tmp_path / "stage-3")
+def test_the_document_is_that_of_zerosim_replay(client, standing):
+    trace = load(standing[1] / "stage-3")
     for query, iteration in (("", None), ("&iteration=0", 0)):
         answer = client.get(f"/api/graph?trace=stage-3{query}")
         assert (answer.status_code, answer.mimetype) == (200, "application/json")

@@ -25,13 +25,21 @@ STUDENT = "a-students-own-token"
 QUESTION = {"lesson": "zero3", "question": "sent"}
 
 
+@pytest.fixture(scope="module")
+def school(tmp_path_factory):
+    """The application of all tests, without runs, and its rooms."""
+    rooms = Rooms()
+    library = Library([tmp_path_factory.mktemp("empty")])
+    return make_app(library, Documents(), rooms=rooms), rooms
+
+
 class Class:
     """An application with a room in it, and what a lecturer and students ask for."""
 
-    def __init__(self, folder, limits=None) -> None:
+    def __init__(self, school, limits=None) -> None:
         self.clock = Clock()
-        self.rooms = Rooms(self.clock, limits)
-        app = make_app(Library([folder]), Documents(), rooms=self.rooms)
+        app, self.rooms = school
+        self.rooms.__init__(self.clock, limits)  # none of another test is open
         self.client = app.test_client()
         opened = self.client.post("/api/rooms", json={})
         assert opened.status_code == 201
@@ -58,8 +66,8 @@ class Class:
 
 
 @pytest.fixture
-def room(tmp_path):
-    return Class(tmp_path)
+def room(school):
+    return Class(school)
 
 
 def test_a_class(room):
@@ -262,8 +270,8 @@ def test_no_other_address_takes_more_than_reading(room, method):
     assert room.rooms.num_open == 1
 
 
-def test_a_flood_of_rooms_and_students_is_bounded(tmp_path):
-    room = Class(tmp_path, RoomLimits(rooms=3, students=20))
+def test_a_flood_of_rooms_and_students_is_bounded(school):
+    room = Class(school, RoomLimits(rooms=3, students=20))
     said = [room.client.post("/api/rooms", json={}).status_code for _ in range(10)]
     assert said == [201] * 2 + [422] * 8
     for number in range(200):
@@ -311,8 +319,8 @@ PLAIN = st.recursive(
 
 
 @pytest.fixture(scope="module")
-def lasting(tmp_path_factory):
-    return Class(tmp_path_factory.mktemp("rooms"))
+def lasting(school):
+    return Class(school)
 
 
 @given(

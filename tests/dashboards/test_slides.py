@@ -23,7 +23,14 @@ def client():
     return make_app(Library([], shelf=lesson_shelf()), Documents()).test_client()
 
 
-@pytest.mark.parametrize("lesson", LESSONS, ids=[lesson.id for lesson in LESSONS])
+@pytest.mark.parametrize(
+    "lesson",
+    [
+        # what a lesson asks and shows is tested as its page: of the decks, every fourth
+        pytest.param(lesson, id=lesson.id, marks=[pytest.mark.long] * (lesson.number % 4 > 0))
+        for lesson in LESSONS
+    ],
+)
 def test_a_lesson_has_slides_with_notes(client, lesson):
     address = f"{lessons.address_of(lesson)}?page={lessons.SLIDES}"
     deck = client.get(address, environ_overrides={ALONE: "1"}).text

@@ -105,8 +105,8 @@ def test_of_many_iterations_those_around_stand_beside_each_other():
     assert len(_choices({}, "iteration", range(16), 3)) == 16
 
 
-def test_it_says_what_verify_says(client, tmp_path):
-    report = verify(load(tmp_path / "stage-3"))
+def test_it_says_what_verify_says(client, standing):
+    report = verify(load(standing[1] / "stage-3"))
     answer = client.get("/verify?trace=stage-3")
     assert answer.status_code == 200
     seen = text_of(answer.text)

@@ -1,7 +1,10 @@
 """What tests of lessons share: the facts of the committed traces, each worked out once."""
 
 import json
+from collections.abc import Iterable
 from functools import cache
+
+import pytest
 
 from tests.cli.command import command
 from zerosim.lessons.arithmetic import read_number
@@ -13,6 +16,25 @@ from zerosim.lessons.recordings import COMMITTED, LessonRecordings
 LESSONS = course()
 QUESTIONS = [(lesson, question) for lesson in LESSONS for question in lesson.questions.values()]
 QUESTION_IDS = [f"{lesson.id}-{question.id}" for lesson, question in QUESTIONS]
+LIKE_OTHERS = {
+    # of a program of which another run is recorded
+    *("made-whole/stage-3", "made-ddp/stage-0", "made-fsdp2-late/stage-3"),
+    *("hugging-face/stage-1", "hugging-face/stage-2", "walk/stage-1", "walk/stage-2"),
+    # with other numbers, or with less of what another has: `plusplus` has all three of ZeRO++
+    *("accumulate/stage-1", "accumulate/stage-2", "across/stage-1", "case-d/stage-3"),
+    *("cut/stage-3", "deepspeed/deepspeed-2", "device/stage-2", "divided/stage-1"),
+    *("hugging-face-deepspeed/stage-1", "kept/stage-1", "large-buckets/stage-2"),
+    *("native/stage-2", "nodes/stage-3", "parallel/ddp", "parallel/gpipe", "profiles/fsdp2-kept"),
+    *("qgz/stage-3", "qwz/stage-3", "ring/stage-1", "ring/stage-2", "serial/stage-3"),
+    *("tokens-256/stage-3", "tokens-4096/stage-3", "untiled/stage-3"),
+    *("walk-deepspeed/stage-1", "walk-deepspeed/stage-2"),
+}
+"""Committed runs much like others: `make test-long` records them, and reads them."""
+
+
+def but_later(names: Iterable[str]) -> list:
+    """Names of runs for a test, some of them for `make test-long`."""
+    return [pytest.param(name, marks=[pytest.mark.long] * (name in LIKE_OTHERS)) for name in names]
 
 
 @cache

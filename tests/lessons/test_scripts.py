@@ -18,7 +18,7 @@ import pytest
 
 from tests.cli.command import completed
 from tests.deadlines import RANKS_S
-from tests.lessons.committed import LESSONS, as_given, facts, right, same
+from tests.lessons.committed import LESSONS, LIKE_OTHERS, as_given, but_later, facts, right, same
 from zerosim.base.config import EngineConfig, RunConfig
 from zerosim.base.errors import ConfigError
 from zerosim.base.tiers import Tier
@@ -88,8 +88,8 @@ def check_output(lesson, text, names):
 @pytest.mark.parametrize(
     "lesson",
     [
-        # the same lines run with PyTorch below: of those that might need it here, every other one
-        pytest.param(lesson, id=lesson.id, marks=[pytest.mark.long] * (place % 2))
+        # the same lines run with PyTorch below: of those that might need it here, every fourth
+        pytest.param(lesson, id=lesson.id, marks=[pytest.mark.long] * (place % 4 > 0))
         for place, lesson in enumerate(LESSONS[2::3])
     ],
 )
@@ -176,8 +176,8 @@ def test_a_list_to_be_put_in_order_does_not_stand_in_order(asking, capsys):
 # ------------------------------------------------------------------------------- real runs
 
 
-BY_TORCHRUN = "hugging-face/stage-3"
-"""The run of a program whose ranks torchrun really starts."""
+BY_TORCHRUN = "hugging-face/stage-1"
+"""The run of a program whose ranks torchrun really starts; ten seconds each."""
 
 
 def be_program(words):
@@ -233,17 +233,10 @@ RECORDED = sorted(
 )
 
 
-LIKE_OTHERS = {
-    *("made-whole/stage-3", "made-ddp/stage-0", "made-late/stage-3", "made-fsdp2-late/stage-3"),
-    *("hugging-face/stage-1", "hugging-face/stage-2", "walk/stage-1", "walk/stage-2"),
-}
-"""Runs of a program of which another run is recorded: each start of torchrun takes ten seconds."""
-
-
 @pytest.mark.ranks
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(one, marks=[pytest.mark.long] * (one in LIKE_OTHERS)) for one in RECORDED],
+    but_later(RECORDED),
 )
 def test_what_a_lesson_records_is_what_is_committed(name, record_once):
     new, old = LessonRecordings(record_once([name])).run(name).trace, facts()._run(name).trace
@@ -272,20 +265,15 @@ def _first_other(some, others):
 
 
 @pytest.mark.ranks
-@pytest.mark.parametrize(
-    "lesson",
-    [
-        pytest.param(
-            lesson,
-            id=lesson.id,
-            marks=[pytest.mark.long]
-            * any(name in LIKE_OTHERS for call in lesson.calls("record") for name in call.args),
-        )
-        for lesson in LESSONS
-    ],
-)
+@pytest.mark.parametrize("lesson", LESSONS, ids=attrgetter("id"))
 def test_it_really_runs(lesson, record_once, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(lab, "record", record_once)
+    """With new runs; of those that are like others, with the committed ones."""
+
+    def record(runs, *rest):
+        new = record_once([name for name in runs if name not in LIKE_OTHERS], *rest)
+        return {name: new.get(name, recordings.COMMITTED / name) for name in runs}
+
+    monkeypatch.setattr(lab, "record", record)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(sys, "argv", [str(lesson.path)])
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # a lesson has its own

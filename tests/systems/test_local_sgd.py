@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLE = Path(__file__).parents[2] / "docs" / "local-sgd"
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "docs" / "local-sgd"
 PSI = 16 * 32 + 32 + 32 * 4 + 4
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2")
 pytestmark = pytest.mark.ranks
@@ -30,27 +31,51 @@ def site(tmp_path_factory):
 def trace(site, tmp_path_factory):
     """Six steps on two ranks, traced by the command of the page."""
     folder = tmp_path_factory.mktemp("trace") / "run"
-    ask(site, "trace", "--out", folder, "--", *TORCHRUN, EXAMPLE / "train.py")
+    ask(site, ("trace", "--out", folder, "--", *TORCHRUN, EXAMPLE / "train.py"))
     return folder
 
 
-def ask(site, *words):
-    """What a command prints in a process that has the example, or has not."""
+ASKED = {
+    2: ("verify", "--json", "--iteration", 2),
+    4: ("verify", "--json", "--iteration", 4),
+    "memory": ("memory", "--json"),
+    "tour": ("show", "--tour", "--json", "--iteration", 2),
+}
+ASKS = """
+import json, sys
+from tests.cli.command import command
+for words in json.loads(sys.argv[1]):
+    answer = command(*words)
+    assert answer.code == 0, answer.err
+    print(answer.out, end=chr(0))
+"""
+
+
+def ask(site, *commands):
+    """What commands print in a process that has the example, or has not."""
     places = [str(site)] * (site is not None) + [os.environ.get("PYTHONPATH", "")]
     process = subprocess.run(
-        (sys.executable, "-m", "zerosim", *map(str, words)),
+        (sys.executable, "-c", ASKS, json.dumps([[*map(str, words)] for words in commands])),
         env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, places))},
         capture_output=True,
         text=True,
         check=False,
+        cwd=ROOT,
     )
     assert process.returncode == 0, process.stderr
-    return process.stdout
+    return process.stdout.split("\0")[:-1]
+
+
+@pytest.fixture(scope="module")
+def said(site, trace):
+    """The answers to ASKED, of one process that has the example."""
+    answers = ask(site, *((*words, trace) for words in ASKED.values()))
+    return dict(zip(ASKED, map(json.loads, answers), strict=True))
 
 
 @pytest.mark.parametrize(("iteration", "count"), [(2, 2), (4, 0)])
-def test_it_sends_2_psi_every_third_step_and_nothing_between(site, trace, iteration, count):
-    report = json.loads(ask(site, "verify", "--json", "--iteration", iteration, trace))
+def test_it_sends_2_psi_every_third_step_and_nothing_between(said, iteration, count):
+    report = said[iteration]
 
     sent = f"{count}Ψ(N-1)/N" if count else "nothing"
     assert report["headline"] == f"local SGD sends {sent} a step, as local SGD should."
@@ -59,19 +84,17 @@ def test_it_sends_2_psi_every_third_step_and_nothing_between(site, trace, iterat
     assert [wire["unexplained"] for wire in report["wires"]] == [0, 0]
 
 
-def test_it_keeps_all_on_each_rank_and_replay_shows_the_average(site, trace):
-    memory = json.loads(ask(site, "memory", "--json", trace))
-    tour = json.loads(ask(site, "show", "--tour", "--json", "--iteration", 2, trace))
-
-    assert memory["headline"] == (
+def test_it_keeps_all_on_each_rank_and_replay_shows_the_average(said):
+    assert said["memory"]["headline"] == (
         "This run of local SGD keeps 8Ψ of model states on each rank, as the law says."
     )
+    tour = said["tour"]
     assert "Each rank keeps all parameters: 2.70 kB." in tour[0]["text"]
     assert "Update · average the parameters" in [stop["title"] for stop in tour]
 
 
 def test_where_it_is_not_installed_the_trace_says_so(trace):
-    report = json.loads(ask(None, "verify", "--json", trace))
+    report = json.loads(ask(None, ("verify", "--json", trace))[0])
 
     assert "the trace says that 'local SGD' divides the training" in json.dumps(report)
     assert report["rows"][0]["sent"][0]["trace"] == PSI * 4

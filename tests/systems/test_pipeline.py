@@ -2,7 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 import pytest
 import torch.distributed as dist
@@ -12,7 +12,7 @@ from tests.ranks import run_ranks
 from tests.systems import programs_parallel as programs
 from tests.systems.messages import run_with_messages
 from zerosim.analysis.frames import play
-from zerosim.record import load
+from zerosim.record import load as read
 from zerosim.schema.events import Kind, Op, Phase, Purpose
 from zerosim.schema.memory import OPTIMIZER_STATES, Role
 from zerosim.verify import verify, verify_memory
@@ -31,10 +31,17 @@ SHARDED = "stages divided by FSDP2"
 STAGES_A_RANK = Counter({"Interleaved1F1B": 2})
 BSH_BYTES = 4 * programs.BATCH * programs.SEQUENCE * programs.HIDDEN
 CALLS = {Op.SEND: "isend", Op.RECEIVE: "irecv"}
+load = cache(read)
+"""Several tests look at each trace."""
+
+
+NAMES = {2: tuple(PROGRAMS), 4: ("1F1B", "Interleaved1F1B", "evaluated")}
+"""On four ranks, of which two stand in the middle, what could differ from two."""
 
 
 def run_all(folder):
-    found = {name: run_with_messages(name, program, folder) for name, program in PROGRAMS.items()}
+    names = NAMES[dist.get_world_size()]
+    found = {name: run_with_messages(name, PROGRAMS[name], folder) for name in names}
     if dist.get_world_size() == 4:
         found[SHARDED] = run_with_messages(SHARDED, programs.pipeline_of_shards, folder)
     return found
@@ -54,10 +61,10 @@ def ran(tmp_path_factory):
     return run_
 
 
-@pytest.fixture(scope="module", params=[2, 4])
-def runs(request, ran):
-    results, folder = ran(request.param)
-    return results, {name: load(folder / name) for name in PROGRAMS}
+@pytest.fixture(scope="module", params=NAMES)
+def traces(request, ran):
+    _, folder = ran(request.param)
+    return {name: load(folder / name) for name in NAMES[request.param]}
 
 
 def test_stages_that_fsdp2_divides_are_gathered_whenever_they_were_freed(ran):
@@ -85,11 +92,15 @@ def test_stages_that_fsdp2_divides_are_gathered_whenever_they_were_freed(ran):
         }
 
 
-@pytest.fixture(params=PROGRAMS)
-def run(request, runs):
+@pytest.fixture(
+    params=[(num_ranks, name) for num_ranks, names in NAMES.items() for name in names],
+    ids=lambda param: "-".join(map(str, param)),
+)
+def run(request, ran):
     """A program's name, what the witness saw on each rank, its trace."""
-    results, traces = runs
-    return request.param, [one[request.param] for one in results], traces[request.param]
+    num_ranks, name = request.param
+    results, folder = ran(num_ranks)
+    return name, [one[name] for one in results], load(folder / name)
 
 
 def calls_of(rank):
@@ -178,8 +189,7 @@ def test_what_stages_agree_on_is_set_up(run):
         assert {event.purpose for event in setup} == {Purpose.METADATA}
 
 
-def test_each_rank_says_its_stages(runs):
-    _, traces = runs
+def test_each_rank_says_its_stages(traces):
     for name, trace in traces.items():
         num_ranks = len(trace.ranks)
         num_stages = num_ranks * (STAGES_A_RANK[name] or 1)
@@ -198,9 +208,8 @@ def test_each_rank_says_its_stages(runs):
             )
 
 
-def test_forward_and_backward_alternate(runs):
+def test_forward_and_backward_alternate(traces):
     """1F1B: from the first backward on, the first rank goes forward and back by turns."""
-    _, traces = runs
     trace = traces["1F1B"]
     first = [event for event in trace.ranks[0].events if event.kind is Kind.COMPUTE]
     seen = [
@@ -218,8 +227,7 @@ def test_forward_and_backward_alternate(runs):
     assert order == steady
 
 
-def test_an_evaluation_belongs_to_no_step(runs):
-    _, traces = runs
+def test_an_evaluation_belongs_to_no_step(traces):
     for rank in traces["evaluated"].ranks:
         outside = [event for event in calls_of(rank) if event.phase is Phase.OUTSIDE]
         sent = [event for event in outside if event.op in CALLS]

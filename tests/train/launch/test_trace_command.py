@@ -171,7 +171,11 @@ def is_of_ways(item) -> bool:
     return item.path == Path(__file__) and "way" in getattr(item, "fixturenames", ())
 
 
-each_way = pytest.mark.parametrize("way", WAYS)
+LIKE_OTHERS = ("destroys_twice", "loads_with_workers", "raises_in_backward")
+"""An error of Python's ends them, as `raises`, or they fork, as `forks`."""
+each_way = pytest.mark.parametrize(
+    "way", [pytest.param(way, marks=[pytest.mark.long] * (way in LIKE_OTHERS)) for way in WAYS]
+)
 
 
 @each_way
