@@ -7,7 +7,7 @@ from zerosim.lessons.lab import Lab
 lab = Lab("lesson02_data_parallel")
 
 # %% [markdown]
-# # Data parallel: same model, different data
+# # Data parallelism: same model, different data
 #
 # The simplest way to train with several ranks is to give each of them the whole model and a
 # different part of the text. All ranks compute at the same time, so a step sees more text in the

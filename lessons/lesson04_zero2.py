@@ -74,8 +74,8 @@ lab.reveal("kept")
 #
 # The gradients that one collective reduces are called a bucket. Here a bucket is one unit. It
 # could be smaller, so that a long unit is sent in several portions, or larger, so that several
-# units wait for each other. What does that do to the bytes that a rank sends in a step? Predict
-# it, then record a step with small buckets. And how does it change the gradient memory in the
+# units are sent together. How does that change the bytes that a rank sends in a step? Predict it,
+# then record a step with small buckets. And how does it change the gradient memory in the
 # meantime? Vary the size and look at the figure of the gradients again.
 
 # %%

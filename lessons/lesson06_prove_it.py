@@ -41,9 +41,9 @@ lab.reveal("left")
 # %% [markdown]
 # ## The backend does the work
 #
-# Until now the collectives were zerosim's own rings, made of single messages. Real programs call
-# the backend: `reduce_scatter_tensor`, and it is done. The name states the result: each rank has
-# its piece of the sum. It does not state how the piece got there.
+# Until now the collectives were zerosim's own rings, which consist of individual messages. Real
+# programs call the backend: `reduce_scatter_tensor`, and it is done. The name states the result:
+# each rank has its piece of the sum. It does not state how the piece got there.
 #
 # From now on the run uses the collectives of Gloo, PyTorch's backend for CPUs. The program issues
 # the same calls in the same order. Which ledger can show the bytes that these collectives really

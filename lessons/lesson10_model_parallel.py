@@ -63,7 +63,7 @@ lab.reveal("cut")
 lab.reveal("calls")
 
 # %% [markdown]
-# ## More than data parallel, or less?
+# ## More than data parallelism, or less?
 #
 # Each all-reduce has b·s·h numbers: a vector of the model's width h for each of the s positions of
 # b sequences. That makes 4 b s h in each layer. Look for the number of parameters in this law: it

@@ -30,7 +30,7 @@ lab.graph("divided/stage-1")
 # done.
 #
 # The input of a block is b·s·h numbers: b sequences of s positions, each with a vector of width h.
-# Forward is over. How much is kept for the blocks?
+# Forward has finished. How much is kept for the blocks?
 
 # %%
 lab.ask("checkpoints")

@@ -114,9 +114,9 @@ lab.reveal("overflow")
 #
 # In stage 3 every module has hooks around its forward and its backward. They call the
 # `PartitionedParameterCoordinator`: `fetch_sub_module()` before, `release_sub_module()` after. The
-# first micro-step records in which order modules compute. From the second on the coordinator knows
-# it, compares it with the other ranks', and fetches ahead: the next parameters in that order, while
-# a module computes.
+# first micro-step records the order in which the modules compute. From the second on the
+# coordinator knows it, compares it with the other ranks', and fetches ahead: the next parameters
+# in that order, while a module computes.
 #
 # The prefetch skips parameters that are already present, and a skipped parameter is not released
 # before its next use. For the prefetch, forward and backward are one sequence. The first micro-step

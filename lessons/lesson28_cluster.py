@@ -102,9 +102,9 @@ lab.reveal("micro")
 # that suit it best.
 #
 # - 1 x 1 x 256: ZeRO-3 alone
-# - 8 x 1 x 32: tensor parallel within a node, and data parallel
+# - 8 x 1 x 32: tensor parallelism within a node, and data parallelism
 # - 4 x 4 x 16: some of each
-# - 1 x 16 x 16: no tensor parallel
+# - 1 x 16 x 16: no tensor parallelism
 #
 # Which of them is predicted to take the least time for a step? Give your reason before you look.
 
