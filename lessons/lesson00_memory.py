@@ -9,10 +9,10 @@ lab = Lab("lesson00_memory")
 # %% [markdown]
 # # One process and its 16 bytes per parameter
 #
-# Before you divide a training among machines, look at its parts in one process. This process really
-# trains a small language model: it reads text, computes a loss, and adjusts its parameters a
-# little. The number of parameters is called Ψ, and nearly everything in this course is counted in
-# it.
+# Before you distribute training over several machines, look at what it consists of in one process.
+# This process really trains a small language model: it reads text, computes a loss, and adjusts
+# its parameters a little. The number of parameters is called Ψ, and nearly everything in this
+# course is measured in Ψ.
 #
 # The model computes in bf16, a number format of two bytes. How much memory does the process need
 # for each parameter? You will predict first; then you will run it and look into its memory.
@@ -23,10 +23,9 @@ lab.replay("one/stage-0", at="forward")
 # %% [markdown]
 # ## What one parameter costs
 #
-# Think of one single parameter. It is a number that the model multiplies by. The backward pass
-# gives it a gradient. Then Adam, the optimizer, changes it; for that it keeps a momentum, a
-# variance, and a copy of the parameter in fp32, because in bf16 a small change would be rounded
-# away.
+# Think of a single parameter. It is a number that the model multiplies by. The backward pass gives
+# it a gradient. Then Adam, the optimizer, updates it. For this, Adam keeps a momentum, a variance,
+# and a copy of the parameter in fp32, because in bf16 a small change would be rounded away.
 #
 # Do not count activations yet: they depend on the batch, and they come and go. Count only what
 # belongs to the parameter itself: its **model states**.
@@ -45,9 +44,9 @@ lab.reveal("bytes_each")
 # ## When each part is allocated
 #
 # A process does not allocate everything at the beginning. A process that has just loaded its model
-# holds much less than one that has taken its first step; that is why a training run may fail with
-# "out of memory" only after a few seconds. You see the very first step here. Put the parts of its
-# memory in the order in which they appear.
+# holds much less than one that has taken its first step; that is why a training run may last a few
+# seconds before it fails with "out of memory". You see the very first step here. Put the parts of
+# its memory in the order in which they appear.
 
 # %%
 lab.ask("birth")
@@ -60,9 +59,9 @@ lab.reveal("birth")
 # ## The peak
 #
 # Activations pile up during forward, because backward will need them. Backward uses them up and
-# produces gradients. The update adds what the optimizer keeps. Memory rises in three waves. Mark
-# the moment at which this process holds the most memory. Think of the sizes that you have just
-# seen, and of the parts that are in memory at the same time.
+# produces gradients. The update adds what the optimizer keeps. So memory rises in three waves.
+# Mark the moment at which this process holds the most memory. Think of the sizes that you have
+# just seen, and of the parts that are in memory at the same time.
 
 # %%
 lab.ask("fullest")

@@ -24,11 +24,12 @@ lab.replay("ring/stage-1", at="backward reduce blocks.2 hop 1")
 # %% [markdown]
 # ## Reduce-scatter: sums that grow on the way
 #
-# The ranks form a ring, and each sends to the next one only. In the first hop every rank sends one
-# of its own pieces. The receiver adds its own values to the received piece, and in the next hop it
-# passes this sum on. All ranks do so at once, each with a different piece, so that no connection is
-# ever idle. It ends when every piece has visited all ranks; rank 0 then has the finished piece a,
-# rank 1 the finished piece b. Count before you run: how many pieces does one rank send?
+# The ranks form a ring, and each sends to the next one only. In the first hop, every rank sends
+# one of its own pieces. The receiver adds its own values to the received piece, and in the next
+# hop it passes this sum on. All ranks do so at once, each with a different piece, so that no
+# connection is ever idle. It ends when every piece has visited all ranks; rank 0 then has the
+# finished piece a, rank 1 the finished piece b. Work it out before you run it: how many pieces
+# does one rank send?
 
 # %%
 lab.ask("pieces")

@@ -7,15 +7,15 @@ from zerosim.lessons.lab import Lab
 lab = Lab("lesson02_data_parallel")
 
 # %% [markdown]
-# # Data parallel: same model, different data
+# # Data parallelism: same model, different data
 #
 # The simplest way to train with several ranks is to give each of them the whole model and a
 # different part of the text. All ranks compute at the same time, so a step sees more text in the
-# same time. But each rank has seen only its own part. If every rank updated its parameters by
-# itself, there would soon be as many different models as ranks.
+# same time. But each rank sees only its own part. If every rank updated its parameters by itself,
+# there would soon be as many different models as ranks.
 #
-# So before they update anything, the ranks have to agree. This lesson covers the contents, the
-# time and the cost of this communication.
+# So before they update anything, the ranks have to agree. This lesson covers what they
+# communicate, when, and at what cost.
 
 # %%
 lab.replay("ring/stage-0", at="forward")
@@ -24,9 +24,9 @@ lab.replay("ring/stage-0", at="forward")
 # ## What the ranks must communicate
 #
 # The ranks start from the same parameters, and they must have the same parameters again after the
-# step. Their data differ, so their activations differ, their losses differ, and so does all that
-# backward computes. Which of these things must they combine, so that each of them can then perform
-# the same update by itself? One of them is enough: find it.
+# step. Their data differ, so their activations differ, their losses differ, and so does everything
+# that backward computes. Which of these things must they combine, so that each of them can then
+# perform the same update by itself? One of them is enough: find it.
 
 # %%
 lab.ask("travels")
@@ -42,9 +42,9 @@ lab.reveal("travels")
 # ## How much they send
 #
 # Every rank needs the sum of all gradients, so the collective is an all-reduce. You know what that
-# costs on a ring. All gradients together are as long as the model: one value for each parameter, in
-# the format that the model computes in. We count in Ψ: sending one Ψ means sending as many bytes as
-# all parameters have. How much does one rank send in a whole step?
+# costs on a ring. All gradients together have as many elements as the model: one value for each
+# parameter, in the format that the model computes in. We count in Ψ: sending one Ψ means sending
+# as many bytes as all parameters have. How much does one rank send in a whole step?
 
 # %%
 lab.ask("sent")
@@ -57,10 +57,11 @@ lab.reveal("sent")
 # %% [markdown]
 # ## When it can begin
 #
-# Backward computes the gradient of one unit after another: head, blocks, embedding, each in its
-# turn. Sending takes time, but it needs no arithmetic; computing takes time as well, but it needs
-# no network. Doing one after the other wastes time. Mark the first moment by which an all-reduce
-# has been called. Then put some units in the order in which their gradients are reduced.
+# Backward computes the gradients unit by unit: first the head, then the blocks, and last the
+# embedding. Sending takes time, but it needs no arithmetic; computing takes time as well, but it
+# needs no network. Doing one after the other wastes time. Mark the first moment by which an
+# all-reduce has been called. Then put some units in the order in which their gradients are
+# reduced.
 
 # %%
 lab.ask("first")

@@ -9,12 +9,12 @@ lab = Lab("lesson03_zero1")
 # %% [markdown]
 # # ZeRO-1: each rank updates a share
 #
-# In data-parallel training each rank keeps the states of the whole optimizer: an fp32 master copy,
-# a momentum and a variance for every parameter. These are the largest part of the model states,
-# and all ranks perform the same update with them: each rank repeats the work of every other.
+# In data-parallel training, each rank keeps all optimizer states: an fp32 master copy, a momentum
+# and a variance for every parameter. These are the largest part of the model states, and all ranks
+# perform the same update with them: each rank repeats the work of every other rank.
 #
-# ZeRO-1 has one idea. Cut each unit into as many shards as there are ranks, and let each rank
-# update its own shard only. Then it needs the optimizer's states of that shard and of nothing else.
+# The idea of ZeRO-1 is simple. Cut each unit into as many shards as there are ranks, and let each
+# rank update only its own shard. Then it needs the optimizer states of that shard and no others.
 # What has to change in a step for this to work?
 
 # %%
@@ -23,10 +23,10 @@ lab.replay("ring/stage-1", at="update compute blocks.2")
 # %% [markdown]
 # ## The owner of a shard
 #
-# Call the shards of a unit a, b, c and so on. For each of them there is one rank that updates it:
-# its **owner**. To update a shard, the owner needs the sum of its gradients over all ranks; no
-# other rank needs that sum. You know the collective that leaves exactly this on each rank. Think
-# of where its sums end up, and click.
+# Call the shards of a unit a, b, c and so on. Each of them is updated by one rank, its **owner**.
+# To update a shard, the owner needs the sum of its gradients over all ranks; no other rank needs
+# that sum. You know the collective that leaves exactly this on each rank. Think of where its sums
+# end up, and click.
 
 # %%
 lab.ask("owner")
@@ -43,7 +43,7 @@ lab.reveal("owner")
 # ## One block through one step
 #
 # After the update every rank has one new shard of each unit, and old values everywhere else. It
-# cannot begin the next forward with these. So something must come after the update that data
+# cannot begin the next forward with these. So the update must be followed by something that data
 # parallelism did not need. Follow blocks.2, and put what happens to it in order.
 
 # %%
@@ -57,9 +57,9 @@ lab.reveal("order")
 # ## What travels, and how much
 #
 # In place of the all-reduce there are now two collectives: one before the update and one after it.
-# What does the second one carry? And is the total more traffic than in data parallel, or less? Do
-# not guess: write down the two collectives of which the all-reduce of data parallelism consists,
-# and compare them with those of ZeRO-1.
+# What does the second one carry? And is the total traffic more than with data parallelism, or
+# less? Do not guess: write down the two collectives that make up the all-reduce of data
+# parallelism, and compare them with those of ZeRO-1.
 
 # %%
 lab.ask("gathered")
@@ -74,9 +74,9 @@ lab.reveal("compare")
 # ## What is saved
 #
 # Parameters and gradients are still whole on every rank: forward and backward need the former, and
-# backward produces the latter. The optimizer's states are divided among the ranks. Count the bytes
-# that one rank keeps for each parameter of the model. Start from the roles that you know, and
-# divide only what ZeRO-1 divides.
+# backward produces the latter. Only the optimizer states are partitioned among the ranks. Count
+# the bytes that one rank keeps for each parameter of the model. Start from the roles that you
+# know, and divide only what ZeRO-1 divides.
 
 # %%
 lab.ask("kept")

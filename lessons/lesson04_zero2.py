@@ -23,9 +23,9 @@ lab.replay("ring/stage-2", at="backward reduce hop 1")
 # %% [markdown]
 # ## Does it send less?
 #
-# Begin with what the ranks send to each other. They keep only a share of the gradients now, so you
-# might think that they also send only a share. Go through a step as before: which collectives are
-# there, in which phase, and how large is the payload of each? Decide before you run it.
+# Begin with the traffic. Each rank now keeps only a share of the gradients, so you might think
+# that it also sends only a share. Go through a step as before: which collectives are there, in
+# which phase, and how large is the payload of each? Decide before you run anything.
 
 # %%
 lab.ask("compare")
@@ -40,10 +40,10 @@ lab.reveal("compare")
 # %% [markdown]
 # ## When a gradient may be freed
 #
-# Follow the gradient of blocks.3. Backward computes it; then it is on its way around the ring,
-# while backward is already busy with blocks.2. As long as it is being sent, it must not be
-# overwritten. When the reduce-scatter is over, the rank has what it needs. Mark the first moment at
-# which the whole gradient of blocks.3 is no longer in memory.
+# Follow the gradient of blocks.3. Once backward has computed it, it travels around the ring while
+# backward is already working on blocks.2. As long as it is being sent, it must not be overwritten.
+# When the reduce-scatter is over, the rank has what it needs. Mark the first moment at which the
+# whole gradient of blocks.3 is no longer in memory.
 
 # %%
 lab.ask("freed")
@@ -57,8 +57,9 @@ lab.reveal("freed")
 # ## What is left for the update
 #
 # When backward is over, all whole gradients are gone. Count again what one rank keeps for each
-# parameter of the model at that moment. Parameters are whole; gradients and optimizer states are
-# divided. Do not look back at the number of the last lesson: derive this one.
+# parameter of the model at that moment. The parameters are whole; the gradients and the optimizer
+# states are partitioned. Do not look up the result of the previous lesson: derive this one
+# yourself.
 
 # %%
 lab.ask("kept")
@@ -71,10 +72,10 @@ lab.reveal("kept")
 # %% [markdown]
 # ## The size of a bucket
 #
-# The gradients that one collective reduces are called a bucket. Here a bucket is one unit. It could
-# be smaller, so that a long unit is sent in several portions, or larger, so that several units wait
-# for each other. What does that do to the bytes that a rank sends in a step? Predict it, then
-# record a step with small buckets. And how does it change the gradients that are in memory in the
+# The gradients that one collective reduces are called a bucket. Here a bucket is one unit. It
+# could be smaller, so that a long unit is sent in several portions, or larger, so that several
+# units are sent together. How does that change the bytes that a rank sends in a step? Predict it,
+# then record a step with small buckets. And how does it change the gradient memory in the
 # meantime? Vary the size and look at the figure of the gradients again.
 
 # %%

@@ -24,8 +24,8 @@ lab.replay("ring/stage-3", at="forward gather blocks.2")
 # ## The life of a block
 #
 # One iteration has a forward, a backward and an update. Think of what each of them needs. Forward
-# multiplies by the weights. Backward needs the same weights to pass the gradient on, and produces
-# a gradient for each of them. The update needs the gradient and the optimizer states of a
+# multiplies its input by the weights. Backward needs the same weights to pass the gradient on, and
+# produces a gradient for each of them. The update needs the gradient and the optimizer states of a
 # parameter, and the rank that keeps its shard has both.
 #
 # No rank keeps a whole block for later: this is the rule of ZeRO-3. Put the events of the block's
@@ -41,10 +41,10 @@ lab.reveal("life")
 # %% [markdown]
 # ## When is it freed?
 #
-# Sharding the parameters saves nothing if the gathered parameters stay. On the other hand, the same
-# block is needed again soon, in backward, and gathering it was not cheap. So when is the right
-# moment to free it? Think of the last block of the model, and of what a rank would have in memory
-# when it computes that block.
+# Sharding the parameters saves nothing if the gathered parameters stay. On the other hand, the
+# same block is needed again soon, in backward, and gathering it was not cheap. So when is the
+# right moment to free it? Imagine that nothing were freed: what would a rank have in memory by the
+# time it computes the last block?
 #
 # There is one complication: while a block computes, the next one is already being gathered, so that
 # no rank stalls. The lesson on overlap measures what this prefetching saves. Mark the first moment
@@ -56,9 +56,9 @@ lab.ask("freed")
 # %% [markdown]
 # ## What does it cost?
 #
-# You have seen which collectives touch a block in one step. The payload of each is the whole block;
-# on a ring, a rank sends all of it except one piece. The same holds for each unit of the model, so
-# you can count for all parameters at once.
+# You have seen which collectives touch a block in one step. The payload of each is the whole
+# block; on a ring, a rank sends all but one of its pieces. The same holds for each unit of the
+# model, so you can count for all parameters at once.
 #
 # Predict the sum, then run the training. The bars show the bytes requested from PyTorch, phase by
 # phase, and the mark shows the paper's law on a ring. Is there a phase in which ZeRO-2 sends
@@ -77,11 +77,11 @@ lab.reveal("sent")
 lab.reveal("after_update")
 
 # %% [markdown]
-# ## What does it buy?
+# ## How much memory does it save?
 #
-# Now for the memory. The run recorded the live tensors whenever a unit began to compute. Before you
-# see it: how much of the parameters does a rank still hold at the end of backward, counting both
-# its own shards and the parameters that are still gathered?
+# Now look at the memory. The run recorded the live tensors whenever a unit began to compute.
+# Before you see it: how much of the parameters does a rank still hold at the end of backward,
+# counting both its own shards and the parameters that are still gathered?
 #
 # Then read the figure from top to bottom: time runs downwards. One part changes: the block that is
 # computing, and the next one on its way. The other part stays from beginning to end.
@@ -95,8 +95,8 @@ lab.reveal("freed")
 lab.reveal("at_update")
 
 # %% [markdown]
-# This is the whole trade-off of ZeRO-3: memory for one share only, at the price of one more gather.
-# Here it is beside those of the other stages.
+# This is the whole trade-off of ZeRO-3: a rank needs memory for only one share, at the price of
+# one more gather. The table compares it with the other stages.
 
 # %%
 lab.show("trade")

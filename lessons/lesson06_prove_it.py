@@ -10,8 +10,7 @@ lab = Lab("lesson06_prove_it")
 # # Prove it: the three ledgers
 #
 # How do you know that any of the numbers so far is true? A simulator that counts its own messages
-# proves only that it can count. So zerosim keeps three ledgers, and none of them knows about the
-# others.
+# proves only that it can count. So zerosim keeps three ledgers that are independent of each other.
 #
 # **Theory** computes from the model, the stage and the number of ranks which bytes must be sent.
 # The **trace** records the bytes that the program requested from PyTorch, message by message. The
@@ -42,11 +41,11 @@ lab.reveal("left")
 # %% [markdown]
 # ## The backend does the work
 #
-# Until now the collectives were zerosim's own rings, made of single messages. Real programs call
-# the backend: `reduce_scatter_tensor`, and it is done. The name states the result: each rank has
-# its piece of the sum. It does not state how the piece got there.
+# Until now the collectives were zerosim's own rings, which consist of individual messages. Real
+# programs call the backend: `reduce_scatter_tensor`, and it is done. The name states the result:
+# each rank has its piece of the sum. It does not state how the piece got there.
 #
-# From now on the run uses the collectives of Gloo, PyTorch's backend for CPUs. The program makes
+# From now on the run uses the collectives of Gloo, PyTorch's backend for CPUs. The program issues
 # the same calls in the same order. Which ledger can show the bytes that these collectives really
 # send?
 
@@ -74,10 +73,9 @@ lab.reveal("native")
 # %% [markdown]
 # ## Which other stages are affected?
 #
-# A suspicion is worth more if it predicts something new. You now have one collective under
-# suspicion, in one stage. Other stages call other collectives of the same backend, more or less
-# often. Go through the calls of each stage in a step, and predict which stages must send too much,
-# and by how much.
+# A hypothesis is worth more if it predicts something new. You now suspect one collective, in one
+# stage. Other stages call other collectives of the same backend, more or less often. Go through
+# the calls of each stage in a step, and predict which stages must send too much, and by how much.
 #
 # Then compare. In the figure, each bar has three parts: the bound for the requested collectives,
 # the bytes beyond it, and the framing of the messages. The mark is the law.

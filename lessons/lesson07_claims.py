@@ -13,17 +13,17 @@ lab = Lab("lesson07_claims")
 # answer. Some of it is right. Some of it was right under a condition that was lost in copying. Some
 # of it was never right and was copied anyway.
 #
-# You can now judge such claims. A claim is put into numbers; theory gives its own numbers, and a
-# run gives the measured ones. Then the claim is true, or false, or true only under a condition, and
-# you can say which one. No verdict of this lesson is written by hand: each is computed from the
-# expressions in `claims.toml`.
+# You can now judge such claims. First, translate the claim into numbers. Theory gives its own
+# numbers, and a run gives the measured ones. Then the claim is true, false, or true only under a
+# condition that you can state. No verdict of this lesson is written by hand: each is computed from
+# the expressions in `claims.toml`.
 
 # %% [markdown]
-# ## Saved, by how much?
+# ## How much is saved?
 #
 # The first claim is on nearly every slide, and it sounds like a law of nature: each stage saves
 # memory by a fixed factor, the last one by the number of ranks. You know what a rank holds in each
-# stage, with Adam in mixed precision: whole parameters, a share of the optimizer's states, and so
+# stage, with Adam in mixed precision: whole parameters, a share of the optimizer states, and so
 # on.
 #
 # Judge the sentence literally. Then compute its result for the few ranks of your own runs. The
@@ -41,9 +41,9 @@ lab.reveal("saves_here")
 # %% [markdown]
 # ## What a model needs
 #
-# Here is a rule of thumb by which people buy hardware. It takes the weights in half precision, adds
-# the optimizer's states, and gives a total. You can check the sum in your head, and it is right.
-# That is what makes it so convincing.
+# Here is a rule of thumb by which people buy hardware. It takes the weights in half precision and
+# adds the optimizer states. You can check the sum in your head, and it is right. That is what
+# makes it so convincing.
 #
 # So is there anything wrong? Go through the roles of the very first lesson one by one, those that
 # every data-parallel rank keeps for each parameter, and tick off what the sentence counts.
@@ -58,12 +58,12 @@ lab.reveal("seven")
 # %% [markdown]
 # ## One word in a description
 #
-# Descriptions of the stages go through a step: which rank computes, which rank sends what to
+# Descriptions of the stages walk through a step: which rank computes, which rank sends data to
 # which, which rank updates. Often there is one word in them that is never checked, because the
 # result is the same: the sum of all gradients arrives where it is needed, whichever collective
 # brought it there.
 #
-# In the lesson on the three ledgers you have seen what such a word can cost. Is this word right?
+# In the lesson on the three ledgers, you saw what such a word can cost. Is this word right?
 
 # %%
 lab.ask("all_reduce")
@@ -75,10 +75,10 @@ lab.reveal("all_reduce")
 # %% [markdown]
 # ## Even the paper
 #
-# The last claim is the paper's own: how much is communicated in a step of each of the three stages.
-# It may be the most useful line ever written about ZeRO, and you have built on it all the time.
-# Still, your own runs have shown numbers that disagree with it. Are these runs wrong, or is the
-# paper?
+# The last claim is the paper's own: how much is communicated in a step of each of the three
+# stages. It may be the most useful line ever written about ZeRO, and you have relied on it
+# throughout. Still, your own runs have shown numbers that disagree with it. Are these runs wrong,
+# or is the paper?
 #
 # Decide on a verdict. Then run ZeRO-3 once more, with the backend's own collectives, and compare
 # the line with each of your numbers.
@@ -96,7 +96,7 @@ lab.reveal("traffic")
 # %% [markdown]
 # ## All of them
 #
-# This is the whole collection. Some of these claims you have not judged yet: the famous picture of
+# This is the whole collection. You have not judged some of these claims yet: the famous picture of
 # four bars, mostly shown without its caption; the formulas with M, where someone mixed up what is
 # divided and what is not; and a sentence about the update of ZeRO-3, which one step of zerosim
 # refutes and which a program in a later lesson confirms. Cover the right-hand side, judge each of

@@ -9,14 +9,14 @@ lab = Lab("lesson09_mixed_precision")
 # %% [markdown]
 # # Mixed precision and loss scaling
 #
-# Forward and backward do not need many digits: half precision is enough for them, and it halves
-# what is sent and speeds up the arithmetic. The update is another matter, and so are very small and
+# Forward and backward do not need many digits: half precision is enough for them, halves the
+# traffic and speeds up the arithmetic. The update is another matter, and so are very small and
 # very large gradients. Mixed precision solves both problems, and the stages that you know keep,
 # divide and send everything that it needs.
 #
 # Watch a step of a small model in fp16, on two ranks with ZeRO-2. Go to the update: before
 # anything is updated, the ranks ask each other a question. By the end of this lesson you will know
-# which one, and why no rank may answer it alone.
+# the question, and why no rank may answer it alone.
 
 # %%
 lab.replay("fp16/stage-2", at="update")
@@ -24,8 +24,8 @@ lab.replay("fp16/stage-2", at="update")
 # %% [markdown]
 # ## Half the memory?
 #
-# Parameters and gradients are in half precision now, so both take half the room. You might conclude
-# that training takes half the memory, and many texts say so.
+# Parameters and gradients are now in half precision, so each takes half the memory. You might
+# conclude that training takes half the memory, and many texts say so.
 #
 # But recall the first lesson: the sixteen bytes of a parameter. Which of them were there because
 # of mixed precision, and would not be there if everything were kept in fp32 from the start? Count
@@ -45,10 +45,10 @@ lab.reveal("half")
 # and backward use are rounded from it. Why not update the half-precision weight directly, and save
 # the copy?
 #
-# Because an update is small beside its weight. Between one and two, bf16 has only as many values as
-# seven bits can distinguish, and a number between two of them is rounded to the nearer one. Try it
-# with the learning rate that the lessons train with, for a weight of one. What is left of the
-# update?
+# Because an update is small compared with its weight. Between one and two, bf16 has only as many
+# values as seven bits can distinguish, and a number between two of them is rounded to the nearer
+# one. Try it with the learning rate that the lessons train with, for a weight of one. What is left
+# of the update?
 
 # %%
 lab.ask("rounded")
@@ -63,7 +63,7 @@ lab.reveal("rounded")
 # instead: an overflow.
 #
 # The right scale is unknown beforehand, and it changes during training. So it is found by trial.
-# The run that you are going to make has much too high a learning rate on purpose, so that its
+# The learning rate of the run that you are about to start is much too high on purpose, so that its
 # gradients grow. Predict how its scale changes.
 
 # %%
@@ -73,8 +73,8 @@ lab.ask("scale")
 # ## All or none
 #
 # Overflowed gradients are useless, and the step is skipped. But in ZeRO-2 each rank sees only its
-# own shards of the sum. It may well be that a single rank finds something infinite while all the
-# others see nothing unusual. A decision is needed at once, because otherwise every rank would now
+# own shards of the sum. It is quite possible that a single rank finds an infinite value while all
+# the others see nothing unusual. The ranks must decide now, because otherwise each of them would
 # update its shard.
 #
 # Predict what the ranks do, and what such a step sends. Then run it, and read the table line by

@@ -16,8 +16,8 @@ lab = Lab("lesson10_model_parallel")
 #
 # A model can be cut in two directions. Tensor parallelism cuts each matrix: all ranks work on the
 # same layer at the same time. Pipeline parallelism cuts between the layers: each rank has some of
-# them and passes its output on. Both are PyTorch's own implementations here, and the programs do
-# not know that they are traced. Look at all events of a tensor-parallel step, rank by rank.
+# them and passes its output on. Both are PyTorch's own implementations here, and the programs were
+# not changed for tracing. Look at all events of a tensor-parallel step, rank by rank.
 
 # %%
 lab.graph("parallel/tensor-parallel")
@@ -26,7 +26,7 @@ lab.graph("parallel/tensor-parallel")
 # ## One block, two cuts
 #
 # The MLP of a block multiplies its input x by a matrix A, applies GELU, and multiplies by a second
-# matrix B. The ranks are to share this work.
+# matrix B. The ranks share this work.
 #
 # A matrix can be cut by columns: each rank needs all of x, and gets some columns of the product,
 # complete. Or it can be cut by rows: each rank needs only some columns of x, and gets a product of
@@ -46,9 +46,9 @@ lab.ask("cut")
 # of B. At the end of the MLP each rank has a part of every sum, and the ranks have to add them up.
 # Attention is cut in the same way: each rank has whole heads, and the output matrix is cut like B.
 #
-# Backward goes through all this in reverse. Every rank was given the same x, so the gradient of x
-# is a sum with a term on every rank. How often do they all-reduce in one block, forward and
-# backward together?
+# Backward goes through all this in reverse. Every rank received the same x, so the gradient of x
+# is a sum to which every rank contributes a term. How many all-reduces does one block need, in
+# forward and backward together?
 
 # %%
 lab.ask("calls")
@@ -63,15 +63,15 @@ lab.reveal("cut")
 lab.reveal("calls")
 
 # %% [markdown]
-# ## More than data parallel, or less?
+# ## More than data parallelism, or less?
 #
 # Each all-reduce has b·s·h numbers: a vector of the model's width h for each of the s positions of
 # b sequences. That makes 4 b s h in each layer. Look for the number of parameters in this law: it
 # is not there. Look for the batch in the law of data parallelism: that is not there either.
 #
 # So which of them sends more? Both runs train with the same sequences in a step. In data
-# parallelism each rank has some of them, in tensor parallelism every rank has all. Their number is
-# in the question, and so is everything else that you need.
+# parallelism each rank has some of them, in tensor parallelism every rank has all. The question
+# gives their number and everything else that you need.
 
 # %%
 lab.ask("compare")
@@ -88,8 +88,8 @@ lab.reveal("compare")
 # after another, so that all ranks have something to do.
 #
 # There is no collective any more. A stage sends its output to the next one, b·s·h numbers in total
-# at each boundary, and in backward its gradient comes back. For the first time the ranks are not
-# alike: what a rank sends depends on its stage.
+# at each boundary, and in backward its gradient comes back. For the first time, the ranks differ:
+# what a rank sends depends on its stage.
 
 # %%
 lab.ask("silent")
@@ -106,9 +106,10 @@ lab.reveal("silent")
 # micro-batch reaches it, and the first stage, when its forwards are done, has nothing to do until a
 # gradient comes back. This idle time is called the bubble.
 #
-# With p stages and m micro-batches you will read that it is `(p-1)/m`, and elsewhere that it is
-# `(p-1)/(m+p-1)`. Both are right, as shares of different wholes. Suppose that each forward and each
-# backward of a micro-batch takes one slot, draw the slots of all ranks, and count.
+# For p stages and m micro-batches, some texts say that it is `(p-1)/m`, and others that it is
+# `(p-1)/(m+p-1)`. Both are right, but they are fractions of different totals. Suppose that each
+# forward and each backward of a micro-batch takes one slot, draw the slots of all ranks, and
+# count.
 
 # %%
 lab.ask("bubble")
@@ -120,13 +121,13 @@ lab.reveal("bubble")
 # %% [markdown]
 # ## A better order
 #
-# This was GPipe: all forwards, then all backwards. The other schedule is called `1f1b`, after one
-# forward, one backward: as soon as a stage can do the backward of a micro-batch, it does that
+# This was GPipe: all forwards, then all backwards. The other schedule is called `1f1b`, for one
+# forward, one backward: as soon as a stage can run the backward of a micro-batch, it does so
 # before it begins another forward.
 #
-# The model, the micro-batches and the stages are the same. What does the other order gain? Think of
-# what a stage has to keep between the forward of a micro-batch and its backward, and of how many
-# micro-batches are between the two at any one time.
+# The model, the micro-batches and the stages are the same. What does the other order gain? Think
+# of what a stage has to keep between the forward of a micro-batch and its backward, and of how
+# many micro-batches are in flight at any one time.
 
 # %%
 lab.ask("gain")

@@ -13,23 +13,23 @@ lab = Lab("lesson11_profile")
 # or less than the law says, and a backend sends more than was requested. You have met both by now.
 #
 # So read real programs: DDP, DDP with ZeroRedundancyOptimizer, FSDP2 and DeepSpeed. All train the
-# same model from the same weights on the same data. None of them was changed for this, and none
-# reports its traffic; zerosim observes the calls to PyTorch. Proceed in the same way each time:
-# predict from the law, measure, and find the cause of each difference.
+# same model from the same weights on the same data. None of them was modified or reports its own
+# traffic; zerosim observes the calls to PyTorch. Proceed in the same way each time: predict from
+# the law, measure, and find the cause of each difference.
 
 # %%
 lab.graph("profiles/fsdp2")
 
 # %% [markdown]
-# ## An optimizer, divided
+# ## A sharded optimizer
 #
 # DDP all-reduces gradients while backward runs, and every rank updates everything: 2Ψ, if an
 # all-reduce counts twice. ZeroRedundancyOptimizer is PyTorch's ZeRO-1. It takes the place of the
-# optimizer: each rank keeps momentum and variance of some of the parameters, updates these, and
-# broadcasts them to the others.
+# optimizer: each rank keeps the momentum and the variance of some of the parameters, updates these
+# parameters, and broadcasts them to the others.
 #
-# The model below it is still wrapped in DDP, which knows nothing of the optimizer. According to the
-# paper, ZeRO-1 communicates 2Ψ. What do these two communicate together?
+# The model below it is still wrapped in DDP, which knows nothing of the optimizer. According to
+# the paper, ZeRO-1 communicates 2Ψ. How much do the two communicate together?
 
 # %%
 lab.ask("divided")
@@ -64,7 +64,7 @@ lab.reveal("root")
 #
 # DDP and an FSDP2 that keeps what it gathered communicate the same payload. On a ring both would
 # send the same. But these are the backend's own collectives, and you know from the three ledgers
-# that the name of one of them does not say what it sends.
+# that the name of a collective does not tell you how much it sends.
 #
 # Which of the two sends more, counted by the kernel? In the figure, each bar has three parts: the
 # bound, which is the minimum of a ring for the requested collectives, the bytes beyond it, and the
@@ -80,14 +80,14 @@ lab.reveal("wire")
 # %% [markdown]
 # ## DeepSpeed by default
 #
-# DeepSpeed is where ZeRO comes from. It is not installed together with zerosim; these runs were
-# recorded beforehand, with nothing but the stage set in DeepSpeed's configuration.
+# DeepSpeed is where ZeRO comes from. It is not installed with zerosim; these runs were recorded
+# beforehand, with nothing but the stage set in DeepSpeed's configuration.
 #
 # In stage 1 its configuration says `reduce_scatter: true`, unless you change it. It also says
 # `use_multi_rank_bucket_allreduce: true`: one call sends the parts of a bucket for several ranks.
 # And in stage 3 a parameter with no more elements than `stage3_param_persistence_threshold` is
-# considered not worth a gather in each forward and backward, and is kept whole. That number was
-# chosen with billions of parameters in mind. What do you expect of the two stages?
+# considered too small to be worth a gather in each forward and backward, so it is kept whole. That
+# threshold was chosen with billions of parameters in mind. What do you expect of the two stages?
 
 # %%
 lab.ask("first")
@@ -101,9 +101,9 @@ lab.reveal("third")
 # %% [markdown]
 # ## What each of them holds
 #
-# Traffic is one half of the trade-off, and memory is the other. All of these train in fp32, so a
-# parameter takes as many bytes as its gradient, its momentum or its variance, and needs no master
-# copy.
+# Traffic is one half of the trade-off, and memory is the other. All of these programs train in
+# fp32, so a parameter takes as many bytes as its gradient, its momentum or its variance, and needs
+# no master copy.
 #
 # A rank also holds data in transit: DDP copies gradients into buckets, FSDP2 gathers into buffers.
 # And it holds activations, which are not divided here. Think of the peak of a rank, and put three
@@ -119,14 +119,14 @@ lab.reveal("held")
 # %% [markdown]
 # ## All of it in one table
 #
-# This is how a profile is read. In the first table a row is what `zerosim profiles` measured: the
-# calls, their payload, the bytes that a ring would send for them, the bytes that the kernel sent,
-# and the peak of a rank. DeepSpeed's last column is no mistake: it reserves a bucket of the size
-# that its configuration says, half a billion elements, however small the model is.
+# This is how to read a profile. Each row of the first table has the measurements of `zerosim
+# profiles`: the calls, their payload, the bytes that a ring would send for them, the bytes that
+# the kernel sent, and the peak of a rank. DeepSpeed's last column is no mistake: it reserves a
+# bucket of the configured size, half a billion elements, however small the model is.
 #
-# In the second table the causes of each program's deviation follow below its law, as `zerosim
-# verify` finds them. If anything were left over, either the law would be the wrong one or you
-# would have found a defect.
+# The second table lists the causes of each program's deviation below its law, as found by `zerosim
+# verify`. If anything were left over, either the law would be the wrong one or you would have
+# found a bug.
 
 # %%
 lab.show(

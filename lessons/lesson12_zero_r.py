@@ -9,14 +9,14 @@ lab = Lab("lesson12_zero_r")
 # %% [markdown]
 # # ZeRO-R: what the stages leave
 #
-# The three stages, ZeRO-DP in the paper, divide model states: parameters, gradients, and what the
-# optimizer keeps. Then you start a real run, and the device is still full. It is filled by residual
-# states: activations that backward will need, buffers for communication, and gaps between all these
-# that are too small to use.
+# The three stages, ZeRO-DP in the paper, divide model states: parameters, gradients and optimizer
+# states. Then you start a real run, and the device is still full. The rest is taken up by residual
+# states: activations that backward will need, communication buffers, and gaps in memory that are
+# too small to use.
 #
-# The ZeRO paper has a remedy for each of these, and calls them together ZeRO-R. This lesson goes
+# The ZeRO paper has a remedy for each of these, and calls the remedies ZeRO-R. This lesson goes
 # through them on two ranks that compute each layer together. Look at all events of one of their
-# steps, rank by rank: in backward there is something that tensor parallelism alone does not have.
+# steps, rank by rank: backward contains something that plain tensor parallelism does not have.
 
 # %%
 lab.graph("divided/stage-1")
@@ -30,7 +30,7 @@ lab.graph("divided/stage-1")
 # done.
 #
 # The input of a block is b·s·h numbers: b sequences of s positions, each with a vector of width h.
-# Forward is over. How much is kept for the blocks?
+# Forward has finished. How much is kept for the blocks?
 
 # %%
 lab.ask("checkpoints")
@@ -43,9 +43,9 @@ lab.ask("checkpoints")
 #
 # ZeRO-R calls that a waste: let each rank keep its own part of each checkpoint, and gather the
 # parts just before the block is computed again. This is P_a, the partitioning of activations. What
-# does it save, and what does it send? In a block with checkpoints the ranks all-reduce in forward,
-# once more when it is computed again, and in backward; you know the number from tensor parallelism.
-# Add up what one rank sends for these all-reduces, and compare it with the new gather.
+# does it save, and what does it send? In a checkpointed block, the ranks all-reduce in forward,
+# again in the recomputation, and in backward; you know from tensor parallelism how often. Add up
+# what one rank sends for these all-reduces, and compare it with the new gather.
 
 # %%
 lab.ask("price")
@@ -63,11 +63,11 @@ lab.reveal("price")
 # ## Out of the device altogether
 #
 # No computation needs a checkpoint between the forward of its block and its backward. For a model
-# with many layers that is a long time. So the part that a rank keeps can move to the memory of the
-# host, which is larger and cheaper: P_a+cpu. It goes over the bus between device and host, and
-# comes back when backward is about to need it.
+# with many layers that is a long time. So the part that a rank keeps can move to host memory,
+# which is larger and cheaper: P_a+cpu. It goes over the bus between device and host, and comes
+# back when backward is about to need it.
 #
-# How many bytes does this put on the bus of one rank in a step?
+# How many bytes does this add to the bus traffic of one rank in a step?
 
 # %%
 lab.ask("bus")
@@ -82,7 +82,7 @@ lab.reveal("bus")
 #
 # Checkpoints and gradients live long; everything else in forward and backward comes and goes. If
 # all of them take the next free address, short-lived tensors leave holes between long-lived ones.
-# Memory is then free but of no use: a tensor needs one contiguous piece.
+# This memory is free but unusable, because a tensor needs one contiguous piece.
 #
 # In this run the device has a limit, and each tensor has an address in it. Think of the moment at
 # which free memory is most scattered.
@@ -99,14 +99,15 @@ lab.show("pieces", "scattered/stage-2")
 lab.reveal("room")
 
 # %% [markdown]
-# ## What order costs
+# ## The price of contiguous memory
 #
 # In the last run, long-lived tensors go to memory of their own, which is reserved at the beginning
 # (M_D), and gradients are reduced through buffers that are as large as a bucket, however large the
-# model is (C_B). Short-lived tensors no longer leave holes between long-lived ones.
+# model is (C_B). Short-lived tensors then no longer leave holes between long-lived ones.
 #
-# But this memory is reserved all the time, as much as will ever be needed. So contiguous memory has
-# a price, and it pays only if the holes would have cost more. Does it pay here?
+# But this memory is reserved all the time, at the size that is needed at the peak. So contiguous
+# memory has a price, and it is worth it only if the holes would have cost more. Is it worth it
+# here?
 
 # %%
 lab.ask("pays")

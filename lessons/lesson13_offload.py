@@ -9,13 +9,13 @@ lab = Lab("lesson13_offload")
 # %% [markdown]
 # # ZeRO-Offload
 #
-# A device has little memory and computes fast. Its host has much memory and computes slowly. Most
-# of what training keeps belongs to the optimizer, and the optimizer has the least to compute: a few
-# operations for each parameter, once a step. So give it to the host.
+# A device has little memory and computes fast. Its host has a lot of memory and computes slowly.
+# Most of the model states belong to the optimizer, which does the least computation: a few
+# operations for each parameter, once a step. So move the optimizer to the host.
 #
-# Between the two is a bus, and it is slow. Everything depends on how little has to cross it. In
-# this lesson you look for the best place to cut a step in two, check the bytes against the trace,
-# and train a model that did not fit.
+# The bus between them is slow, so everything depends on how little has to cross it. In this lesson
+# you look for the best place to cut a step in two, check the bytes against the trace, and train a
+# model that did not fit.
 
 # %%
 lab.replay("offload/stage-2", at="backward copy")
@@ -23,12 +23,12 @@ lab.replay("offload/stage-2", at="backward copy")
 # %% [markdown]
 # ## It does not fit
 #
-# Two ranks train with ZeRO-2 on devices with a small limit. Parameters are whole on each of them;
-# gradients and what the optimizer keeps are divided.
+# Two ranks train with ZeRO-2 on devices with a small limit. The parameters are whole on each of
+# them; the gradients and the optimizer states are partitioned.
 #
 # The limit is in the question, and so is the number of parameters. Forward and backward succeed,
 # because the activations fit. Add up what a rank has to keep when it updates, by the law that you
-# know from ZeRO-2. Then subtract what goes to the host if the optimizer works there.
+# know from ZeRO-2. Then subtract the states that move to the host together with the optimizer.
 
 # %%
 lab.ask("fits")
@@ -45,10 +45,10 @@ lab.reveal("stays")
 # %% [markdown]
 # ## Where to cut
 #
-# Draw a step as a flow of data. Parameters go into forward and backward; gradients come out, both
-# in sixteen bits. The update reads gradients, momentum, variance and master weights, and writes the
-# last three, all in fp32 except the gradients. At the end the master weights are rounded, and that
-# makes the new parameters.
+# Draw a step as a flow of data. Parameters go into forward and backward, and gradients come out,
+# both in sixteen bits. The update reads gradients, momentum, variance and master weights, and
+# writes the last three, all in fp32 except the gradients. At the end, the master weights are
+# rounded to give the new parameters.
 #
 # Forward and backward belong to the device, the update to the host. Each edge that leads from one
 # to the other crosses the bus. Consider a proposal: round the new parameters on the device, to save
@@ -65,8 +65,8 @@ lab.reveal("rounding")
 # ## What really crosses
 #
 # The best cut moves gradients down and parameters up. Now there are two ranks, and this is ZeRO:
-# which gradients does each need on its host, and which parameters does each update? Predict what
-# the bus of one rank carries in a step, and then look at each copy in the trace.
+# which gradients does each rank need on its host, and which parameters does it update? Predict how
+# many bytes cross the bus of one rank in a step, and then look at each copy in the trace.
 
 # %%
 lab.ask("crosses")
@@ -78,12 +78,12 @@ lab.reveal("crosses")
 # %% [markdown]
 # ## One step late
 #
-# Adam is slow on a CPU, and the device waits. With the delayed update it does not: while the host
-# works on the update of one step, the device already computes the next one. That one begins with
-# parameters to which the last gradients have not been applied.
+# Adam is slow on a CPU, and the device waits. With the delayed update it does not wait: while the
+# host performs the update of one step, the device already computes the next step, with parameters
+# to which the latest gradients have not been applied.
 #
-# Is this still the same training? The first loss is the same in all runs, since nothing was updated
-# before it. Say what the second one is in the run with the delayed update.
+# Is this still the same training? The first loss is the same in all runs, since nothing was
+# updated before it. What is the second loss in the run with the delayed update?
 
 # %%
 lab.ask("late")

@@ -9,26 +9,26 @@ lab = Lab("lesson14_infinity")
 # %% [markdown]
 # # ZeRO-Infinity
 #
-# ZeRO-3 divides everything among the ranks, ZeRO-Offload sends what the optimizer keeps to the
-# host. What if the hosts are full as well? A node has a disk, often a fast one, with more room than
-# everything else together. ZeRO-Infinity keeps even parameters there, and brings each unit to the
-# device only just before it computes.
+# ZeRO-3 partitions everything among the ranks, and ZeRO-Offload moves the optimizer states to the
+# host. What if the hosts are full as well? A node has a disk, often a fast one, with more space
+# than all other memory together. ZeRO-Infinity keeps even parameters there, and brings each unit
+# to the device only just before it computes.
 #
 # So a rank's part of a unit goes from the disk to the host, from the host to the device, and from
-# there to the other ranks. Watch one unit on its way.
+# there to the other ranks. Follow one unit along this path.
 
 # %%
 lab.replay("infinity/stage-3", at="forward copy hidden.1")
 lab.show("journey", "infinity/stage-3", "hidden.1")
 
 # %% [markdown]
-# ## What the disk has to carry
+# ## The traffic of the disk
 #
 # Everything is on the disk: parameters in sixteen bits, and master weights, momentum and variance
 # in fp32. A rank reads and writes its own part of each.
 #
-# Go through a step. When does it need the parameters? When does it need what the optimizer keeps,
-# and what must be written back? Count bytes for each parameter, reads and writes together. Then
+# Go through a step. When does it need the parameters? When does it need the optimizer states, and
+# what must be written back? Count bytes for each parameter, reads and writes together. Then
 # compare the kernel's count for this process with the content of the files.
 
 # %%
@@ -57,9 +57,9 @@ lab.reveal("kernel")
 # own bus when it is needed, and broadcast it. Or each rank keeps a part, all fetch their parts at
 # the same time, and then the ranks gather.
 #
-# In the end every rank has the unit, and as many bytes have crossed the buses in all. Yet this
-# choice is central to the paper, which calls the second way bandwidth-centric. How long does the
-# unit take over the buses?
+# In the end every rank has the unit, and the same total number of bytes has crossed the buses. Yet
+# this choice is central to the paper, which calls the second way bandwidth-centric. How much
+# longer does the transfer over the buses take the first way?
 
 # %%
 lab.ask("links")
@@ -72,8 +72,8 @@ lab.reveal("links")
 # ## One layer that is too large
 #
 # A unit must be whole when it computes. If a single matrix does not fit into the device, no
-# partitioning among ranks helps. So the matrix is cut into tiles, which are units of their own and
-# compute one after another: the product is the sum of their products, or their products side by
+# partitioning among ranks helps. So the matrix is cut into tiles, which are separate units and
+# compute one after another: the result is the sum of their products, or their products side by
 # side.
 #
 # Unlike tensor parallelism this needs no other rank. How does the peak of the gathered parameters
@@ -89,12 +89,12 @@ lab.reveal("tiles")
 # %% [markdown]
 # ## Pull the plug
 #
-# Data on a disk outlives the process. After each step the ranks commit: from then on, the state
+# Data on a disk outlive the process. After each step the ranks commit: from then on, the state
 # that they have written is valid. Until then, the previous state is kept.
 #
 # In the last run a rank was killed in the middle of its second iteration, by the program
-# `lessons/programs/killed_rank.py`. Then the run was started again with `--resume`. Which iteration
-# does it begin with, and what is its loss, compared with the uninterrupted run?
+# `lessons/programs/killed_rank.py`. Then the run was started again with `--resume`. With which
+# iteration does it continue, and how does its loss compare with that of the uninterrupted run?
 
 # %%
 lab.ask("resumed")

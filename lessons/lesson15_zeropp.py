@@ -9,13 +9,13 @@ lab = Lab("lesson15_zeropp")
 # %% [markdown]
 # # ZeRO++
 #
-# In all lessons so far a byte was a byte. In a cluster it is not: within a node devices are joined
-# by links that are many times as fast as the network between nodes. ZeRO-3 does not know this. Its
+# In all lessons so far, all bytes cost the same. In a cluster they do not: the links between the
+# devices of a node are many times as fast as the network between nodes. ZeRO-3 ignores this. Its
 # rings go through all ranks, and the slowest link sets the pace.
 #
-# ZeRO++ sends less between nodes, and pays for it with memory and accuracy. It has three parts, one
-# for each collective of ZeRO-3. Our ranks are on two nodes, two on each; the border between them is
-# drawn in the replay, which shows ZeRO++.
+# ZeRO++ sends less between nodes, and pays for it with memory and accuracy. It has three parts,
+# one for each collective of ZeRO-3. Our ranks are on two nodes, two on each; the replay, which
+# shows ZeRO++, draws the border between them.
 
 # %%
 lab.replay("plusplus/stage-3", at="forward gather hidden.1")
@@ -28,7 +28,7 @@ lab.replay("plusplus/stage-3", at="forward gather hidden.1")
 # of each node sends to another node, in each of the three collectives.
 #
 # The paper counts in M, the bytes of all parameters in sixteen bits, and says that ZeRO-3 sends
-# three M between nodes. Say what our trace shows for one node.
+# three M between nodes. How much does our trace show for one node?
 
 # %%
 lab.replay("nodes/stage-3", at="forward gather hidden.1")
@@ -37,13 +37,13 @@ lab.ask("plain")
 # %% [markdown]
 # ## Three ways to send less
 #
-# qwZ: parameters are gathered as `int8`, with half the bytes, and one scale for each block of
+# qwZ: parameters are gathered as `int8`, which halves the bytes, with one scale for each block of
 # numbers. hpZ: after forward each node keeps a whole copy of the parameters, divided among its own
 # ranks, and backward gathers from that. qgZ: gradients are reduced as `int4`, a quarter of their
-# bytes; each rank sends to every other rank the pieces that belong to it, first within the node and
-# then across, and sums in fp32 in between.
+# bytes; each rank sends to every other rank the pieces that belong to it, first within the node
+# and then across, and sums in fp32 in between.
 #
-# According to the paper, this leaves a half of the gather in forward, nothing of the gather in
+# According to the paper, this leaves half of the gather in forward, nothing of the gather in
 # backward, and a quarter of the gradients. How much is that in total?
 
 # %%
@@ -62,12 +62,12 @@ lab.reveal("together")
 # %% [markdown]
 # ## What the scales add
 #
-# A block of numbers has its own scale, an fp32 number: the number of largest magnitude in the block
-# becomes the largest integer. Small blocks are more exact, because one large number spoils fewer
-# others. But with each of them a scale is sent.
+# A block of numbers has its own scale, an fp32 number: the number of largest magnitude in the
+# block becomes the largest integer. Small blocks are more accurate, because one large number
+# affects fewer others. But each block is sent with a scale.
 #
-# The paper's fractions omit the scales. In which of the two quantized collectives do they weigh
-# more, compared with the numbers that they belong to?
+# The paper's fractions omit the scales. In which of the two quantized collectives do they add
+# more, relative to the numbers that they belong to?
 
 # %%
 lab.ask("scales")
@@ -92,9 +92,11 @@ lab.reveal("secondary")
 # ## What it costs in accuracy
 #
 # Offload and Infinity changed no bit of any loss: they move the same numbers elsewhere. ZeRO++
-# sends different numbers. Rounded parameters change the forward, rounded gradients the update.
+# sends different numbers. Rounded parameters change the forward, and rounded gradients change the
+# update.
 #
-# hpZ rounds nothing. qwZ and qgZ do. In which iteration can the loss differ for the first time?
+# hpZ rounds nothing, but qwZ and qgZ do. In which iteration can the loss differ for the first
+# time?
 
 # %%
 lab.ask("differs")

@@ -9,12 +9,13 @@ lab = Lab("lesson16_scale")
 # %% [markdown]
 # # Does it scale?
 #
-# A class has no cluster. So these are dry runs: the engine runs as usual, but on simulated ranks,
-# with tensors that have a shape and no memory. Order, bytes and groups are the engine's own. Times
-# are predicted from what the machine can compute and send.
+# A classroom has no cluster. So these are dry runs: the engine runs as usual, but on simulated
+# ranks, with tensors that have a shape but no memory. The order, the bytes and the groups come
+# from the engine. The times are predicted from the compute and network speed of the machine.
 #
-# The machine is the kind of cluster on which ZeRO was first measured. The model has four blocks, as
-# wide as those of a large model. Watch a gather run beside the computation of the unit before it.
+# The machine is a cluster like the one on which ZeRO was first measured. The model has four
+# blocks, as wide as those of a large model. Watch a gather overlap with the computation of the
+# previous unit.
 
 # %%
 lab.replay("tokens-1024/stage-3", at="forward compute blocks.1")
@@ -23,12 +24,12 @@ lab.replay("tokens-1024/stage-3", at="forward compute blocks.1")
 # ## When a gather hides
 #
 # ZeRO-3 gathers each unit before it computes. For each parameter, gathering moves two bytes over
-# the network, and computing takes two operations for each token on the device. More tokens make the
-# computation longer; the gather stays as it was.
+# the network, and computing takes two operations for each token on the device. More tokens make
+# the computation longer, but not the gather.
 #
-# So there is a number of tokens from which on the gather is hidden. All devices of a node send at
-# the same time, and received parts are passed on within the node, which is faster. Compute the
-# number from the operations of a device and the bytes that its node sends in a second.
+# So above a certain number of tokens, the gather is hidden. All devices of a node send at the same
+# time, and received parts are passed on within the node, which is faster. Compute this number from
+# the operations of a device and the bytes that its node sends in a second.
 
 # %%
 lab.ask("threshold")
@@ -40,7 +41,7 @@ lab.reveal("threshold")
 # The first run has far fewer tokens on each device than that, the second nearly as many, the third
 # a few times as many. The model, the number of devices and the bytes are the same in all three.
 #
-# Say what the critical path of the first run mostly consists of. Then look at all three.
+# What does the critical path of the first run mostly consist of? Answer, then look at all three.
 
 # %%
 lab.ask("few")
@@ -55,12 +56,12 @@ lab.reveal("few")
 # %% [markdown]
 # ## Sooner than the formula says
 #
-# In the second run there are fewer tokens than C over W asks for, and still most of its
-# communication is hidden. The formula assumes a device at its best, and no device ever is. If it
+# The second run has fewer tokens than C over W requires, and still most of its communication is
+# hidden. The formula assumes a device at its peak rate, which no device ever reaches. If it
 # computes more slowly than its data sheet says, what happens to the number of tokens that hide a
 # gather?
 #
-# Think of the two times that were set equal, and of which of them has changed.
+# Think of the two times that the formula sets equal. Which of them has changed?
 
 # %%
 lab.ask("slower")
@@ -69,9 +70,10 @@ lab.reveal("slower")
 # %% [markdown]
 # ## The same batch on more devices
 #
-# A batch cannot grow for ever: training suffers. So more devices often mean fewer tokens on each.
-# One more run takes the batch of the second and spreads it over four times as many devices. Four
-# times as many devices share the computation, but each device gathers as much as before.
+# A batch cannot grow without limit, because convergence suffers. So more devices often mean fewer
+# tokens on each. One more run takes the batch of the second and spreads it over four times as many
+# devices. Four times as many devices share the computation, but each device gathers as much as
+# before.
 #
 # How many times as fast will a step be?
 

@@ -10,8 +10,9 @@ lab = Lab("lesson17_what_if")
 # # What if?
 #
 # A faster network, a faster processor, a colleague who repairs the slow machine: which of them
-# would make a step shorter, and by how much? The answer costs no hardware. A recorded run says what
-# waited for what, and how long each thing took. So its times can be computed again with one change.
+# would make a step shorter, and by how much? The answer costs no hardware. A recorded run shows
+# what waited for what, and how long everything took. So its times can be recomputed with one thing
+# changed.
 #
 # The run is the one with the slow rank, which sleeps during forward. Every time in the figure below
 # is predicted, except the first one in each row, which is measured.
@@ -25,9 +26,9 @@ lab.replay("slow/stage-3", at="forward compute hidden.1")
 # The other rank waits in nearly every collective, and in its timeline all collectives look slow.
 # You might blame the network. Suppose the network carried ten times as many bytes in a second.
 #
-# The graph keeps its order: a collective still begins only when its last rank has arrived. From
-# then on the bytes move faster, and that is all. What fraction of its present time would the step
-# take?
+# The order of the graph does not change: a collective still begins only when its last rank has
+# arrived. The only difference is that the bytes then move faster. What fraction of its present
+# time would the step take?
 
 # %%
 lab.ask("network")
@@ -36,9 +37,9 @@ lab.reveal("network")
 # %% [markdown]
 # ## Without the slow rank
 #
-# Now let the slow rank take as long for each computation as the other one does, and change nothing
-# else. Its sleep was on the critical path, so all of that time is saved, unless something else
-# moves onto the path first.
+# Now suppose that the slow rank computes as fast as the other one, and that nothing else changes.
+# Its sleep was on the critical path, so all of that time is saved, unless something else moves
+# onto the path first.
 #
 # How long would the step take then? Compare with what you have just seen.
 
@@ -53,8 +54,8 @@ lab.reveal("straggler")
 # be gathered while the one before it computes, and a gradient can be reduced while the next one is
 # computed.
 #
-# What if it did? The time spent waiting is about the most that there is to gain; how much of it is
-# really gained depends on what can be computed meanwhile.
+# What if it did so? The time spent waiting is roughly the upper limit of the gain. How much of it
+# is really saved depends on how much can be computed meanwhile.
 
 # %%
 lab.replay("serial/stage-3", at="forward compute blocks.1")
@@ -69,10 +70,9 @@ lab.reveal("overlap")
 # processors: if one computes while the other communicates, both become slower. The prediction
 # ignores this effect and may promise too much.
 #
-# The same training was also recorded with overlap, so its measured time is known. Which of the two
-# is shorter, the predicted time or the measured one, can differ from machine to machine; see which
-# it
-# was on this one.
+# The same training was also recorded with overlap, so its measured time is known. Whether the
+# predicted time or the measured one is shorter can differ from machine to machine; see how it was
+# on this one.
 
 # %%
 lab.ask("trust")

@@ -9,21 +9,21 @@ lab = Lab("lesson18_stepping")
 # %% [markdown]
 # # Stop it right there
 #
-# A replay shows what has happened. This lesson stops what is happening: all ranks of a training run
-# stop before each event, and go on step by step. A debugger for a single process cannot do that,
-# because the other ranks would give up waiting for the one that it has stopped.
+# A replay shows what has happened. This lesson stops what is happening: all ranks of a training
+# run stop before each event, and you step them through it. A debugger for a single process cannot
+# do that, because the other ranks would time out while they wait for the stopped one.
 #
 # The replay shows the stopped run. Below you see the commands of the debugger and the answers of
-# the ranks. If you record the run yourself, your own ranks answer.
+# the ranks. If you record the run yourself, the answers come from your own ranks.
 
 # %%
 lab.replay("held/stage-3", at="forward compute hidden.0")
 
 # %% [markdown]
-# ## What is there now
+# ## What is in memory now
 #
 # Two ranks of ZeRO-3 have stopped in their first forward, just before they compute `hidden.0`. Its
-# parameters have just been gathered. Each rank also has its own shard, as always: that is what the
+# parameters have just been gathered. Each rank also has its own shard, as always, which the
 # optimizer will update later.
 #
 # Count what is in the memory of all ranks together at this moment, for this unit: shards and
@@ -42,11 +42,11 @@ lab.reveal("copies")
 # %% [markdown]
 # ## One rank alone
 #
-# Now the gate opens for one rank only, and the debugger lets this rank continue to backward. It has
-# its own data, and a processor of its own. The other rank stays where it is.
+# Now the gate opens for one rank only, and the debugger lets this rank continue to backward. It
+# has its own data and its own processor. The other rank stays where it is.
 #
-# In plain data-parallel training it would compute all of its forward. In ZeRO-3 it needs the shards
-# of the other one. How far does it get?
+# In plain data-parallel training it would compute all of its forward. In ZeRO-3, it needs the
+# shards of the other rank. How far does it get?
 
 # %%
 lab.ask("alone")
@@ -75,11 +75,12 @@ lab.reveal("first")
 # %% [markdown]
 # ## Is the sum right?
 #
-# At this moment each rank has the gradients of its own data. After the reduce-scatter each has its
-# own row of one gradient, for the data of all. You need not trust the library: the debugger adds up
-# the present gradients of all ranks itself, lets the ranks continue, and compares.
+# At this moment each rank has the gradients of its own data. After the reduce-scatter, each has
+# its own row of the gradient summed over the data of all ranks. You need not trust the library:
+# the debugger itself adds up the current gradients of all ranks, lets the ranks continue, and
+# compares.
 #
-# The optimizer wants the mean over the batch. What does the debugger find?
+# The optimizer needs the mean over the batch. What does the debugger find?
 
 # %%
 lab.ask("sum")
@@ -91,11 +92,11 @@ lab.reveal("sum")
 # %% [markdown]
 # ## A watch
 #
-# A watch is a breakpoint on what must never happen. One of them compares, as each forward begins,
-# what must be the same on all ranks: in plain data-parallel training that is every parameter, and a
-# bit that flips on one rank stops all of them.
+# A watch is a breakpoint on something that must never happen. One watch compares, at the beginning
+# of each forward, the data that must be the same on all ranks. In plain data-parallel training,
+# that is every parameter, so a single flipped bit on one rank stops all of them.
 #
-# Our ranks run ZeRO-3. What is there for such a watch to compare?
+# Our ranks run ZeRO-3. What can such a watch compare there?
 
 # %%
 lab.ask("watch")

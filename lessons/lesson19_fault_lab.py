@@ -13,18 +13,18 @@ lab = Lab("lesson19_fault_lab")
 # each rank, and most of these logs would say only that their rank was waiting. Which rank was it?
 #
 # For each case you see evidence from every rank, such as what it called last and how its file
-# ended. Name the rank at fault. Then the run is recorded anew, with the fault in its command, and
-# `zerosim diagnose` gives its own answer. It reads the trace, not the command.
+# ended. Name the faulty rank. Then record the run again, with the fault injected by its command,
+# and let `zerosim diagnose` give its own answer. It reads the trace, not the command.
 
 # %% [markdown]
 # ## Case A: an abort
 #
-# ZeRO-2. The run ended in backward, with an error on some ranks, and one rank's file stops without
-# a last row. The library aborts when a message does not have the size that it expected. The rank
+# This run uses ZeRO-2. It ended in backward with an error on some ranks, and the file of one rank
+# has no final row. The library aborts when a message does not have the expected size. The rank
 # that aborts can be the one at fault, or a rank that communicated with it.
 #
-# Compare the calls: all ranks of a group should make the same ones, in the same order. Which rank
-# is somewhere else?
+# Compare the calls: all ranks of a group should make the same calls in the same order. Which rank
+# deviates?
 
 # %%
 lab.show("endings", "case-a/stage-2")
@@ -40,8 +40,8 @@ lab.reveal("a")
 # %% [markdown]
 # ## Case B: errors everywhere but here
 #
-# ZeRO-1. Two ranks have the same error: a connection was lost while they waited, in the update. It
-# is in both logs, with a long stack trace. The third log has nothing at all.
+# This run uses ZeRO-1. Two ranks report the same error: a connection was lost while they waited in
+# the update. Both logs have a long stack trace. The third log contains no error at all.
 #
 # Which rank broke the run?
 
@@ -57,14 +57,14 @@ lab.show("verdict", "case-b/stage-1")
 lab.reveal("b")
 
 # %% [markdown]
-# ## Case C: it ended, and learned nothing
+# ## Case C: a run that learns nothing
 #
-# ZeRO-3. No rank failed, and the command ended successfully. All messages had the right size. But
-# from the second iteration on, the loss is not what it should be.
+# This run uses ZeRO-3. No rank failed, and the command succeeded. All messages had the right size.
+# But from the second iteration on, the loss is not what it should be.
 #
-# Each rank made every call as often as it should. And yet they differ. The model determines which
-# calls a rank makes first in forward, and the model is the same on all ranks. Here are the first
-# calls of the second iteration.
+# Each rank made every call the right number of times. And yet the ranks differ. The model
+# determines which calls a rank makes first in forward, and the model is the same on all ranks.
+# Here are the first calls of the second iteration.
 
 # %%
 lab.show("orders", "case-c/stage-3")
@@ -100,11 +100,11 @@ lab.reveal("d")
 # %% [markdown]
 # ## Case E: nothing to see
 #
-# ZeRO-1. Nothing failed, nothing is slow, the loss falls as it should, and all claims about its
-# traffic hold. But one bit of one parameter has flipped on one rank.
+# This run uses ZeRO-1. Nothing failed, nothing is slow, the loss falls as it should, and all
+# claims about the traffic hold. But one bit of one parameter has flipped on one rank.
 #
 # Calls and endings do not reveal this fault. But the ranks were configured to record checksums of
-# their tensors. Where in such a run must you look to find the fault?
+# their tensors. What must you look at in such a run to find the fault?
 
 # %%
 lab.show("endings", "case-e/stage-1")

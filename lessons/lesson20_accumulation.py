@@ -9,22 +9,23 @@ lab = Lab("lesson20_accumulation")
 # %% [markdown]
 # # Gradient accumulation
 #
-# A batch that does not fit is cut into micro-batches. Each has a forward and a backward of its own,
-# a micro-step; gradients are added up, and one update ends the step. The result is that of the
-# large batch. Nothing needs to be sent before the sum is complete, so it seems that any number of
-# micro-steps causes the traffic of only one.
+# A batch that does not fit into memory is cut into micro-batches. Each has its own forward and
+# backward, a micro-step. The gradients are added up, and one update ends the step. The result is
+# the same as with the large batch. Nothing needs to be sent before the sum is complete, so it
+# seems that any number of micro-steps causes the traffic of only one.
 #
-# Whether this is so depends on what a rank keeps from one micro-step to the next. Look at the last
-# micro-step of a ZeRO-1 step, and at what was sent before it.
+# Whether this is true depends on what a rank keeps from one micro-step to the next. Look at the
+# last micro-step of a ZeRO-1 step, and at what was sent before it.
 
 # %%
 lab.replay("accumulate/stage-1", at="update")
 
 # %% [markdown]
-# ## Room for a sum
+# ## Memory for a sum
 #
-# Data parallelism and ZeRO-1 keep a whole gradient of every parameter. A rank adds what it
-# computes to what it has, without communication. So the micro-steps before the last are silent.
+# Data parallelism and ZeRO-1 keep a whole gradient of every parameter. A rank adds each new
+# gradient to the sum that it has, without communication. So the micro-steps before the last one
+# send nothing.
 #
 # Count the payload of a whole step of ZeRO-1, in which a reduce-scatter and an all-gather of all
 # parameters are one Ψ each.
@@ -40,14 +41,14 @@ lab.show("micro_steps", "accumulate/stage-0", "accumulate/stage-1")
 lab.reveal("one")
 
 # %% [markdown]
-# ## Room for a share
+# ## Memory for a share
 #
 # ZeRO-2 frees a gradient as soon as it is reduced. What is left is a rank's own part of the sum. In
 # the next micro-step it can add to that part. But it has no memory for the other ranks' parts of
 # its new gradient, so it must send them again.
 #
-# ZeRO-3 keeps no other rank's parameters either. Say what it communicates in a micro-step that is
-# not the last one: first recall what its forward and its backward need.
+# ZeRO-3 keeps no other rank's parameters either. How much does it communicate in a micro-step that
+# is not the last one? First recall what its forward and its backward need.
 
 # %%
 lab.ask("silent")
@@ -58,12 +59,12 @@ lab.replay("accumulate/stage-3", at="backward")
 lab.reveal("silent")
 
 # %% [markdown]
-# ## What the silence costs
+# ## The price of waiting
 #
-# You could make ZeRO-2 silent, too: let it keep whole gradients until the last micro-step. FSDP has
-# a switch for that, and DeepSpeed users ask for one. It would send as little as ZeRO-1 then.
+# ZeRO-2 could wait, too: let it keep whole gradients until the last micro-step. FSDP has a switch
+# for that, and DeepSpeed users ask for one. It would then send as little as ZeRO-1.
 #
-# It would also keep as much as ZeRO-1. The measured states of an earlier lesson tell how much more
+# It would also keep as much as ZeRO-1. The states measured in an earlier lesson show how much more
 # that is for each parameter of the model. It does not depend on how many micro-steps there are.
 
 # %%
@@ -76,12 +77,12 @@ lab.reveal("room")
 # %% [markdown]
 # ## Adding up, and still sending
 #
-# DistributedDataParallel has room for whole sums, and reduces in each backward all the same. It
-# cannot know that another backward will follow, unless the program says so: that is what
-# `no_sync()` is for. The sum is the same with it and without it.
+# DistributedDataParallel has memory for whole sums, but still reduces in each backward. It cannot
+# know that another backward will follow, unless the program says so: that is what `no_sync()` is
+# for. The sum is the same with it and without it.
 #
-# Both were traced: `lessons/programs/accumulating.py` with `no_sync()` and without. How much does a
-# program communicate that does not use it?
+# Both were traced: `lessons/programs/accumulating.py` with `no_sync()` and without. How much does
+# a program without `no_sync()` communicate?
 
 # %%
 lab.ask("forgotten")
@@ -95,11 +96,10 @@ lab.reveal("forgotten")
 # ## Many micro-steps
 #
 # Take more and more micro-steps, each with a batch as large as before. Then the average traffic of
-# a micro-step matters: the parts that are sent once in a step become arbitrarily small in it, and
-# the others stay.
+# a micro-step matters: the share of everything that is sent once in a step becomes arbitrarily
+# small, and the rest stays.
 #
-# Put the stages in order by this average. In a step without accumulation, two of them do not differ
-# at all.
+# Put the stages in order by this average. Without accumulation, two of them send exactly the same.
 
 # %%
 lab.ask("mean")

@@ -10,12 +10,12 @@ lab = Lab("lesson21_half_precision")
 # # Half precision, on one machine
 #
 # Most lessons train in mixed precision, and the first one counts sixteen bytes for it without
-# asking why. This lesson gives the reason. It needs one process and a few numbers, and you can take
-# it right after the first. Another lesson shows mixed precision on several ranks.
+# asking why. This lesson gives the reason. It needs one process and a few numbers, so you can take
+# it right after the first lesson. Another lesson shows mixed precision on several ranks.
 #
-# Two formats of two bytes are in use. A number has a sign, an exponent, which says how large it is,
-# and a fraction, which says where it lies between two powers of two. The formats differ in how they
-# divide their bits, and all that follows comes from that.
+# Two formats of two bytes are in use. A number has a sign, an exponent, which says how large it
+# is, and a fraction, which says where it lies between two powers of two. The formats differ in how
+# they divide their bits, and everything below follows from that.
 
 # %%
 lab.show("formats")
@@ -28,9 +28,9 @@ lab.replay("alone/stage-0", at="update")
 # Between two and four they are twice as far apart, and so on: a ruler whose marks are further apart
 # at larger numbers.
 #
-# A weight of one gets small updates, each as large as the learning rate that the lessons use. It is
-# kept in fp32, as the master, and rounded to bf16 for each forward. For how long does forward see
-# no difference?
+# A weight of one gets small updates, each as large as the learning rate that the lessons use. It
+# is kept in fp32, as the master, and rounded to bf16 for each forward. After how many updates does
+# forward see a different weight for the first time?
 
 # %%
 lab.ask("seen")
@@ -47,7 +47,7 @@ lab.reveal("seen")
 # the parameters and gradients, and the ranks send them; they have two bytes each.
 #
 # How many of the bytes belong to the optimizer? The ZeRO paper calls this number K. Here is a
-# process that trains in fp16, alone; you are going to look into its memory.
+# single process that trains in fp16; you will look into its memory.
 
 # %%
 lab.ask("optimizer")
@@ -62,10 +62,10 @@ lab.reveal("optimizer")
 # %% [markdown]
 # ## Too small: zero
 #
-# fp16 has more bits in its fraction than bf16, and fewer in its exponent. A number less than half
-# of its smallest positive number becomes zero, and many gradients are that small. So the loss is
-# multiplied by a scale, and by the chain rule so is each gradient. The optimizer divides by it, in
-# fp32.
+# fp16 has more bits in its fraction than bf16, and fewer in its exponent. A number smaller than
+# half of its smallest positive number becomes zero, and many gradients are that small. So the loss
+# is multiplied by a scale, and by the chain rule so is each gradient. The optimizer divides by it,
+# in fp32.
 #
 # Take a gradient that fp16 cannot hold, and the scale with which the run begins. What is in the
 # fp16 gradient when backward is over?
@@ -78,8 +78,8 @@ lab.reveal("vanishes")
 # ## Too large: infinity
 #
 # At the other end is infinity. With a large scale, gradients may reach it, and they cannot return:
-# infinity divided by the scale is infinity. bf16 has the exponent of fp32, and hardly ever gets
-# there.
+# infinity divided by the scale is infinity. bf16 has the exponent range of fp32, and hardly ever
+# overflows.
 #
 # Here is a value that a scaled gradient might take. Which format turns it into infinity?
 
@@ -90,13 +90,12 @@ lab.reveal("infinite")
 # %% [markdown]
 # ## A skipped step
 #
-# Before it updates, the optimizer looks for infinities. If there is one, nothing is updated, not a
-# single weight or average, and the scale is halved; the batch is lost. That is why the number of
-# steps and the number of updates are not the same, and why a learning rate's schedule should count
-# the latter.
+# Before it updates, the optimizer looks for infinities. If it finds one, it updates no weight and
+# no average and halves the scale, and the batch is lost. That is why the number of steps and the
+# number of updates are not the same, and why a learning rate schedule should count the updates.
 #
-# The run that you have made has too high a learning rate on purpose. The question tells you its
-# scale at the beginning and at the end. How often was the model updated?
+# The learning rate of the run that you have made is too high on purpose. The question tells you
+# its scale at the beginning and at the end. How often was the model updated?
 
 # %%
 lab.ask("updates")

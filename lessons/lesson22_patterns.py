@@ -9,14 +9,14 @@ lab = Lab("lesson22_patterns")
 # %% [markdown]
 # # Broadcast, all-to-all and trees
 #
-# Rings carry most of what ZeRO sends, because no algorithm sends fewer bytes. But a message also
-# takes time to start, however small it is, and in a ring many messages follow one another. Call the
-# time to start a message alpha, and the time for a byte beta: the time of a collective is a number
-# of alphas plus a number of betas.
+# Rings carry most of what ZeRO sends, because no algorithm sends fewer bytes. But every message
+# also has a start-up time, however small it is, and in a ring many messages follow one another.
+# Call the start-up time of a message alpha, and the time per byte beta: the time of a collective
+# is a number of alphas plus a number of betas.
 #
-# Other patterns need fewer start-ups, or bring something different to each rank. A small program
-# calls them one after another, on eight ranks with the same payload, and the kernel's counters are
-# read around each call.
+# Other patterns need fewer start-ups, or deliver something different to each rank. A small program
+# calls them one after another, on eight ranks with the same payload, and reads the kernel's
+# counters before and after each call.
 
 # %%
 lab.graph("collectives/stage-0")
@@ -24,9 +24,9 @@ lab.graph("collectives/stage-0")
 # %% [markdown]
 # ## One to all
 #
-# Before training begins all ranks need the same weights. One of them, the root, broadcasts its
-# own. It could send them to every rank, or to one rank that sends them on. Or every rank that has
-# them helps: first one rank has them, then two, then four.
+# Before training begins all ranks need the same weights. One of them, the root, broadcasts its own
+# weights. It could send them to every rank, or to one rank that sends them on. Or every rank that
+# already has them helps: first one rank has them, then two, then four.
 #
 # PyTorch's Gloo uses the last way. How many payloads does the root send?
 
@@ -41,9 +41,9 @@ lab.reveal("root")
 # %% [markdown]
 # ## Rounds
 #
-# That was a tree. Its root sends more than any rank of a chain, in which each passes the payload on
-# once, in pieces that follow one another closely. But a chain is as long as there are ranks, and on
-# each of its links a message has to start.
+# That was a tree. Its root sends more than any rank of a chain, in which each rank forwards the
+# payload once, in pieces that follow one another closely. But a chain is as long as the number of
+# ranks, and each of its links adds a start-up time.
 #
 # Count the rounds in which a tree reaches all of a little over a thousand ranks.
 
@@ -57,11 +57,11 @@ lab.reveal("rounds")
 # %% [markdown]
 # ## Ring or tree
 #
-# An all-reduce can go up a tree, adding on the way, and down again. It pays for that with
-# bandwidth: NCCL's two trees together keep all links busy, but not quite as well as a ring.
+# An all-reduce can go up a tree, adding on the way, and down again. The price is bandwidth: NCCL's
+# two trees together keep all links busy, but not quite as well as a ring.
 #
 # For each call, NCCL predicts with its own model how long either would take with this payload on
-# these nodes. What do you expect it to choose for something tiny, and for a large bucket?
+# these nodes. Which do you expect it to choose for a tiny payload, and which for a large bucket?
 
 # %%
 lab.ask("size")
@@ -73,10 +73,10 @@ lab.reveal("size")
 # %% [markdown]
 # ## Each to each
 #
-# In an all-to-all a rank has a different piece for each of the others. With it a layer of experts
-# sends each token to the rank that has its expert, and back; or a matrix that is cut by rows
-# becomes one that is cut by columns. Nothing is added up, and no rank gets a copy of what another
-# gets.
+# In an all-to-all a rank has a different piece for each of the others. A layer of experts uses it
+# to send each token to the rank that has its expert, and back. It also turns a matrix that is
+# sharded by rows into one that is sharded by columns. Nothing is added up, and no two ranks
+# receive the same data.
 #
 # Take the payload of the broadcast, of which one piece stays where it is: what does a rank send?
 
@@ -102,8 +102,8 @@ lab.reveal("rounded")
 # ## Where each is used
 #
 # Initial weights are broadcast once. Afterwards a broadcast is rare: if each owner sends its part
-# to all, that takes as many broadcasts as there are owners, which together are an all-gather, with
-# more start-ups.
+# to all ranks, that takes as many broadcasts as there are owners. Together they do the work of an
+# all-gather, with more start-ups.
 #
 # One of the traced programs does so in every step nevertheless. Which?
 

@@ -9,14 +9,14 @@ lab = Lab("lesson24_deepspeed_engine")
 # %% [markdown]
 # # DeepSpeed's engine, function by function
 #
-# You know what DeepSpeed sends. Here you see which function sends it. Each call of a trace names
-# the functions between the line of the program and the call: DeepSpeed's, or those of zerosim's
-# engine, whichever of the two trains. So a walk through the source needs no debugger: read the
-# table, and open the file at the line.
+# You know what DeepSpeed sends. This lesson shows which function sends it. Each call of a trace
+# names the functions between the line of the program and the call: those of DeepSpeed or of
+# zerosim's engine, depending on which of the two trains. So you can walk through the source
+# without a debugger: read the table, and open the file at the line.
 #
 # One program, `lessons/programs/hugging_face.py`, was run by both engines: a GPT of GPT-2's shape,
-# two micro-steps in a step, buckets so small that a backward fills several of them. DeepSpeed is
-# not installed together with zerosim; its runs were recorded beforehand. This is the one of
+# two micro-steps in a step, and buckets so small that one backward fills several of them.
+# DeepSpeed is not installed with zerosim; its runs were recorded beforehand. This is the run with
 # stage 2.
 
 # %%
@@ -30,10 +30,11 @@ lab.show("asked", "walk-deepspeed/stage-2", "walk/stage-2")
 # `_configure_zero_optimizer()` then chooses the class that trains. In stages 1 and 2 it is one
 # class, `DeepSpeedZeroOptimizer`: it flattens each parameter group and cuts it into even parts.
 #
-# In stage 3 it is `DeepSpeedZeroOptimizer_Stage3`. It makes a `DeepSpeedZeRoOffload`, which passes
-# each parameter through `Init`: broadcast from one rank, then `partition`. Parameter groups become
-# sub-groups, which are updated one after another. `create_reduce_and_remove_grad_hooks` attaches a
-# hook to each parameter, and gathers the parameter for that. Count the calls that all this takes.
+# In stage 3 it is `DeepSpeedZeroOptimizer_Stage3`. It creates a `DeepSpeedZeRoOffload`, which
+# passes each parameter through `Init`: broadcast from one rank, then `partition`. Parameter groups
+# become sub-groups, which are updated one after another. `create_reduce_and_remove_grad_hooks`
+# attaches a hook to each parameter, and gathers the parameter for that. How many calls does all
+# this take?
 
 # %%
 lab.ask("setup")
@@ -49,10 +50,10 @@ lab.show(
 lab.reveal("setup")
 
 # %% [markdown]
-# ## The way of a gradient
+# ## The path of a gradient
 #
-# In stages 1 and 2 forward needs nothing special: each rank has all parameters. In backward
-# autograd has the gradient of a parameter, and calls its hook: `grad_handling_hook` in stage 2,
+# In stages 1 and 2 forward needs nothing special: each rank has all parameters. In backward,
+# autograd computes a parameter's gradient and calls its hook: `grad_handling_hook` in stage 2,
 # `reduce_partition_and_remove_grads` in stage 3, which was once its name in all stages. The hook
 # copies the gradient into a bucket. "ipg" in many names stands for independent parallel gradient:
 # one that can be reduced while backward continues.
@@ -92,14 +93,14 @@ lab.reveal("order")
 # %% [markdown]
 # ## step
 #
-# `engine.step()` counts the micro-step, and at the boundary calls `optimizer.step()`. The following
-# is the same in all stages: check whether a gradient overflowed, inform the `LossScaler`, compute
-# the norm, update this rank's own part (`_optimizer_step`), copy it into the parameters. Then
-# stages 1 and 2 gather: `all_gather_dp_groups`.
+# `engine.step()` counts the micro-step, and at the boundary calls `optimizer.step()`. The next
+# steps are the same in all stages: check whether a gradient overflowed, inform the `LossScaler`,
+# compute the norm, update this rank's own part (`_optimizer_step`), copy it into the parameters.
+# Then stages 1 and 2 gather: `all_gather_dp_groups`.
 #
-# `check_overflow` is made for fp16, whose loss is scaled by a `DynamicLossScaler`. These runs are
-# in bf16, whose range is that of fp32, and their `LossScaler` has the scale one. Do the ranks of
-# stage 2 still tell each other whether something overflowed?
+# `check_overflow` is intended for fp16, whose loss is scaled by a `DynamicLossScaler`. These runs
+# are in bf16, whose range is that of fp32, and their `LossScaler` has the scale one. Do the ranks
+# of stage 2 still exchange an overflow flag?
 
 # %%
 lab.ask("overflow")
@@ -113,9 +114,9 @@ lab.reveal("overflow")
 #
 # In stage 3 every module has hooks around its forward and its backward. They call the
 # `PartitionedParameterCoordinator`: `fetch_sub_module()` before, `release_sub_module()` after. The
-# first micro-step records in which order modules compute. From the second on the coordinator knows
-# it, compares it with the other ranks', and fetches ahead: the next parameters in that order, while
-# a module computes.
+# first micro-step records the order in which the modules compute. From the second on the
+# coordinator knows it, compares it with the other ranks', and fetches ahead: the next parameters
+# in that order, while a module computes.
 #
 # The prefetch skips parameters that are already present, and a skipped parameter is not released
 # before its next use. For the prefetch, forward and backward are one sequence. The first micro-step
@@ -129,18 +130,18 @@ lab.show("way", "walk-deepspeed/stage-3", "walk/stage-3", "forward", "gather par
 lab.reveal("fetch")
 
 # %% [markdown]
-# ## Beside ours
+# ## Compared with zerosim's engine
 #
 # After its update, stage 3 releases all parameters (`partition_all_parameters`) and gathers only
-# the smallest ones, to keep them whole. There is no gather of all.
+# the smallest ones, to keep them whole. It does not gather all parameters.
 #
-# Read the table to its end: each step, the function of DeepSpeed, and that of zerosim's engine for
-# the same act. "nothing" means that zerosim does not need this act. zerosim broadcasts its first
-# weights once, unit by unit; its ranks need not compare their orders, because there is only one
-# order; and it keeps no parameters gathered.
+# Read the table to its end. For each step it lists the function of DeepSpeed and the corresponding
+# function of zerosim's engine; "nothing" means that zerosim does not need this step. zerosim
+# broadcasts its initial weights once, unit by unit; its ranks need not compare their orders,
+# because there is only one order; and it keeps no parameters gathered.
 #
-# Some names of this lesson are in none of the tables, because they call no collective. Which of
-# these?
+# Some functions in this lesson appear in none of the tables, because they call no collective.
+# Which of these is one of them?
 
 # %%
 lab.ask("silent")

@@ -57,9 +57,10 @@ lab.graph("hugging-face/stage-2")
 # }
 # ```
 #
-# Articles use fp16, for which DeepSpeed has no operators on a CPU; bf16 sends as much. The first
-# three keys depend on each other: all ranks read a batch in a step, and one rank reads a
-# micro-batch in a forward. If the keys contradict each other, DeepSpeed refuses to begin.
+# Articles use fp16, for which DeepSpeed has no operators on a CPU; bf16 sends the same number of
+# bytes. The first three keys depend on each other: all ranks together read a batch in a step, and
+# one rank reads a micro-batch in a forward. If the keys contradict each other, DeepSpeed refuses
+# to begin.
 
 # %%
 lab.ask("ranks")
@@ -77,8 +78,8 @@ lab.reveal("ranks")
 # updated parameters are gathered once. `reduce_scatter` is true. You know the law, and you know
 # DeepSpeed's default.
 #
-# This can be known before anything runs: `zerosim.deepspeed.explain` reads the file. Say first what
-# DeepSpeed itself communicates in a step with this configuration.
+# You can know this before anything runs: `zerosim.deepspeed.explain` reads the file. But first
+# predict: how much does DeepSpeed itself communicate in a step with this configuration?
 
 # %%
 lab.ask("sent")
@@ -93,11 +94,11 @@ lab.reveal("sent")
 #
 # `reduce_bucket_size` and `allgather_bucket_size` are numbers of elements. With
 # `contiguous_gradients` a backward copies gradients into one long buffer, which DeepSpeed reserves
-# with the maximum length of a bucket, so that gradients do not fragment the memory.
+# at the maximum size of a bucket, so that gradients do not fragment the memory.
 #
-# GPT-2 in its smallest size has fewer parameters than such a bucket, and our model fewer by far. So
-# there is one bucket, and it is sent when backward is over. `overlap_comm` has nothing to overlap
-# with. How much does a rank of DeepSpeed reserve for gradients?
+# The smallest GPT-2 has fewer parameters than such a bucket has elements, and our model has far
+# fewer. So there is one bucket, which is sent when backward is over. `overlap_comm` has nothing to
+# overlap with. How much memory does a rank of DeepSpeed reserve for gradients?
 
 # %%
 lab.ask("bucket")
@@ -112,8 +113,8 @@ lab.reveal("bucket")
 # How does the traffic change if one key is changed? Some keys determine the bytes, others the
 # number of calls, their time, or the place of the gradients in memory.
 #
-# Before you look at the table: `reduce_scatter` is set to false, and everything else stays as it
-# is. What does DeepSpeed send then, compared with before?
+# Before you look at the table: suppose that `reduce_scatter` is set to false, and everything else
+# stays as it is. How much does DeepSpeed then send, compared with before?
 
 # %%
 lab.ask("scatter")
@@ -125,14 +126,14 @@ lab.reveal("scatter")
 # %% [markdown]
 # ## For and against each stage
 #
-# In stage 1 optimizer states are divided. It sends least, however many micro-steps there are, but a
-# whole gradient is kept. In stage 2 gradients are divided as well, and each micro-step pays for it.
-# In stage 3 parameters are divided, too: only the memory of all devices together limits the model.
-# They are gathered twice in each micro-step, and a rank waits for each gather that is not
-# prefetched.
+# In stage 1, only the optimizer states are sharded. It sends the least, however many micro-steps
+# there are, but keeps whole gradients. In stage 2, the gradients are sharded as well, at the price
+# of a reduction in each micro-step. In stage 3, the parameters are sharded, too, so only the
+# memory of all devices together limits the model. The parameters are gathered twice in each
+# micro-step, and a rank waits for each gather that is not prefetched.
 #
-# So take the first stage that fits. Before you choose: put the three in order by what they send in
-# a step of this loop.
+# So use the lowest stage that fits. Before you choose: put the three in order by the traffic of a
+# step of this loop.
 
 # %%
 lab.ask("stages")

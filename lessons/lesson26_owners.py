@@ -9,24 +9,25 @@ lab = Lab("lesson26_owners")
 # %% [markdown]
 # # The ZeRO-3 of the paper
 #
-# Every system that is called ZeRO-3 today cuts each tensor: a rank keeps a part of it, and the
+# Every system that is called ZeRO-3 today shards each tensor: a rank keeps a part of it, and the
 # parts are gathered. The paper describes it differently. Each parameter belongs to one rank. The
-# owner broadcasts it when it is about to compute, in forward and again in backward, and the
-# gradients are reduced to the owner, which alone updates it.
+# owner broadcasts it just before it is needed, in forward and again in backward. The gradients are
+# reduced to the owner, the only rank that updates the parameter.
 #
-# Our engine can do both. Here units have their owners in turn. Watch one of them leave its owner.
+# Our engine can do both. Here the ranks take turns as owners of the units. Watch the broadcast of
+# one unit.
 
 # %%
 lab.replay("owned/stage-3", at="forward compute blocks.2")
 
 # %% [markdown]
-# ## One sends, the others pass on
+# ## One rank sends, the others forward
 #
-# A broadcast goes along a chain: the owner sends the unit to the next rank, which sends it on, and
-# the last one of the chain keeps it. An all-gather of the same unit, cut into parts, lets each rank
-# send each part but one.
+# A broadcast goes along a chain: the owner sends the unit to the next rank, which forwards it, and
+# so on; the last rank of the chain only receives it. In an all-gather of the same unit, cut into
+# parts, each rank sends every part but one.
 #
-# Count what all ranks send together, in units, for one broadcast.
+# For one broadcast, how many times the size of the unit do all ranks send together?
 
 # %%
 lab.ask("together")
@@ -41,9 +42,9 @@ lab.reveal("together")
 # %% [markdown]
 # ## Three times Ψ, but on which rank?
 #
-# So a step moves as much as before: a broadcast in forward, one in backward, and a reduction, which
-# is a chain that ends at the owner and adds on its way. The paper counts three times Ψ, and so does
-# the law of the other form.
+# So a step moves as much as before: a broadcast in forward, one in backward, and a reduction,
+# which is a chain that ends at the owner and adds on its way. The paper counts three times Ψ, and
+# so does the law of the sharded form.
 #
 # That is what the ranks send on average. Does each of them send that much?
 
@@ -55,11 +56,11 @@ lab.show("sent_by_rank", "cut/stage-3", "owned/stage-3")
 lab.reveal("each")
 
 # %% [markdown]
-# ## Or by a tree
+# ## A tree instead of a chain
 #
 # A chain is not the only way. The broadcast of a library is often a tree: each rank that has the
-# unit sends it to a rank that does not. That takes fewer rounds. But then it is the owner that
-# sends most of all, and in a model with one large unit that is always the same rank.
+# unit sends it to a rank that does not. That takes fewer rounds. But then the owner sends more
+# than any other rank, and in a model with one large unit that is always the same rank.
 #
 # With the ranks of our run and a tree: how many times does an owner send its unit?
 
@@ -74,8 +75,9 @@ lab.reveal("tree")
 # ## How much each rank holds
 #
 # The law of memory is the same, too: all ranks together keep each state once. But an owner keeps
-# whole units, and units cannot be dealt out evenly unless there are as many for each rank, all of
-# one size. Our model has an embedding, five blocks and a head, dealt out in this order.
+# whole units, and the units are distributed evenly only if every rank gets the same number of
+# units of the same size. Our model has an embedding, five blocks and a head, which are assigned to
+# the ranks in this order.
 #
 # One rank has more blocks than the others. How many times the model states of a rank in a sharded
 # model does it hold?
@@ -91,11 +93,11 @@ lab.reveal("most")
 # ## How long it takes
 #
 # The bytes are the same, but they are not sent at the same time. In a ring every link carries a
-# part in every hop. In a chain one link carries the whole unit, then the next one does, unless the
-# unit is sent in small pieces that follow each other.
+# part in every hop. In a chain, one link carries the whole unit, and only then the next one,
+# unless the unit is sent in small pieces that follow each other.
 #
-# Suppose that the unit is sent in one piece, over links that are all alike. How many times as long
-# as the all-gather does the broadcast take?
+# Suppose that the unit is sent in one piece, over equally fast links. How many times as long as
+# the all-gather does the broadcast take?
 
 # %%
 lab.ask("time")
@@ -104,14 +106,14 @@ lab.reveal("time")
 # %% [markdown]
 # ## Why no system has owners
 #
-# PyTorch cuts each tensor along its first dimension, DeepSpeed cuts it as one vector, and both
-# gather. Neither sends a byte less than the paper's own form, and in both no rank keeps a whole
-# parameter.
+# PyTorch shards each tensor along its first dimension, DeepSpeed shards it as one vector, and both
+# gather. Neither sends a byte less than the paper's own form, and in neither does a rank keep a
+# whole parameter.
 #
-# There is another difference, which no ledger of bytes shows. A ring adds each part in an order of
-# its own; a chain adds all of a unit in the order that ends at its owner. Sums of floating point
-# numbers then differ in their last bits: the losses of the two runs agree at first, and later not
-# quite. What does cutting gain?
+# There is another difference, which no ledger of bytes shows. A ring adds each part of a unit in a
+# different order; a chain adds the whole unit in one order, which ends at its owner. So
+# floating-point sums differ in their last bits: the losses of the two runs agree at first, and
+# later only approximately. What is gained by sharding each tensor?
 
 # %%
 lab.ask("why")

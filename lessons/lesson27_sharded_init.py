@@ -9,21 +9,21 @@ lab = Lab("lesson27_sharded_init")
 # %% [markdown]
 # # A model that was never whole
 #
-# ZeRO keeps a part of a model on each rank. But a program usually makes the model first, all of it,
-# on every rank, and hands it over to be divided. A model that fits only when it is divided cannot
-# be made in this way.
+# ZeRO keeps a part of a model on each rank. But a program usually first creates the whole model on
+# every rank, and then has it sharded. A model that fits only when it is sharded cannot be created
+# in this way.
 #
-# The program `lessons/programs/set_up.py` sets the same eight layers up in several ways, in fp32 on
-# four ranks. PyTorch itself records what it allocates, from the first line of the program on.
+# The program `lessons/programs/set_up.py` sets up the same eight layers in several ways, in fp32
+# on four ranks. PyTorch itself records its allocations from the first line of the program.
 
 # %% [markdown]
 # ## Whole first
 #
-# Each rank makes all layers. Then the engine moves one layer after another into its flat memory,
-# keeps its own part, and frees the layer as it was made. When training begins a rank has its part
-# and nothing else.
+# Each rank creates all layers. Then the engine copies one layer after another into flat memory,
+# keeps its own part, and frees the original layer. When training begins, a rank has its part and
+# nothing else.
 #
-# How much had PyTorch allocated at the peak? Count in whole models.
+# How much had PyTorch allocated at the peak, in whole models?
 
 # %%
 lab.ask("whole")
@@ -38,12 +38,12 @@ lab.reveal("whole")
 # %% [markdown]
 # ## Shapes without memory
 #
-# On PyTorch's device `meta` a tensor has a shape and no memory. A model on this device takes no
-# memory. The engine gives memory to one module at a time, lets it draw its parameters with
-# `reset_parameters`, and divides them before it continues with the next.
+# On PyTorch's `meta` device, a tensor has a shape but no storage, so a model on this device takes
+# no memory. The engine allocates memory for one module at a time, initializes its parameters with
+# `reset_parameters`, and shards them before it continues with the next module.
 #
-# Parts of layers that are done stay; the current layer exists as it was made, and once more as a
-# flat vector. What is the peak now, when the last layer is made?
+# The shards of the finished layers stay in memory; the current layer exists twice, in its original
+# form and as a flat vector. What is the peak now, when the last layer is created?
 
 # %%
 lab.ask("late")
@@ -55,11 +55,11 @@ lab.reveal("late")
 # %% [markdown]
 # ## The same model?
 #
-# Parameters are drawn at random, and the numbers of a generator come one after another. Made on the
-# meta device the layers draw nothing; they draw later, one by one.
+# Parameters are drawn at random, in sequence, from one generator. Layers that are created on the
+# meta device draw no numbers then; they draw them later, one layer after another.
 #
-# Both runs began with the same seed and train on the same data. Compare their first losses, to the
-# last bit.
+# Both runs start with the same seed and train on the same data. Are their first losses the same,
+# to the last bit?
 
 # %%
 lab.ask("same")
@@ -68,12 +68,12 @@ lab.reveal("same")
 # %% [markdown]
 # ## Each rank draws its part
 #
-# FSDP2 goes further. `fully_shard` divides a model that is still on the meta device; `to_empty`
-# then allocates only a rank's own parts. No rank ever has a whole layer, and nothing is sent. But
-# each rank now draws its parts by itself.
+# FSDP2 goes further. `fully_shard` shards a model that is still on the meta device; `to_empty`
+# then allocates only a rank's own shards. No rank ever has a whole layer, and nothing is sent. But
+# now each rank draws the values of its shards by itself.
 #
-# All ranks have set the same seed, as one does. How many different parts of the first layer are
-# there, on these CPUs?
+# All ranks have set the same seed, as is customary. How many different shards of the first layer
+# are there, on these CPUs?
 
 # %%
 lab.ask("parts")
@@ -85,15 +85,16 @@ lab.record("made-fsdp2/stage-3", "made-fsdp2-late/stage-3")
 lab.reveal("parts")
 
 # %% [markdown]
-# ## What set-up sends
+# ## The traffic of set-up
 #
-# If a model is made whole on each rank, rank zero can broadcast its own parameters, and seeds do
-# not matter. DDP and zerosim's engine do so. FSDP2 relies on the seeds.
+# If each rank creates the whole model, rank zero can broadcast its own parameters, and the seeds
+# do not matter. DDP and zerosim's engine do so. FSDP2 relies on the seeds.
 #
-# DeepSpeed's third stage was given a whole model here. It divides it as `zero.Init` would, with a
-# broadcast, broadcasts all of it once more, and gathers each parameter to attach its hooks. A model
-# that is made inside of `zero.Init` is broadcast once, parameter by parameter, as each is made. How
-# much did its calls carry here before the first step, in whole models?
+# Here, DeepSpeed's stage 3 was given a whole model. It broadcasts and shards the model as
+# `zero.Init` would, broadcasts all of it once more, and gathers each parameter to attach its
+# hooks. A model that is created under `zero.Init` is broadcast only once, parameter by parameter,
+# during its creation. How much did DeepSpeed's calls carry here before the first step, in whole
+# models?
 
 # %%
 lab.ask("sent")
@@ -108,9 +109,9 @@ lab.reveal("sent")
 # %% [markdown]
 # ## All of them
 #
-# Now put the ways in order. Remember what else is in memory: DDP keeps the whole model, and as much
-# again for its buckets of gradients; and what it broadcasts is copied into one more buffer before
-# it is sent.
+# Now put the methods in order. Remember what else is in memory: DDP keeps the whole model, and as
+# much again for its gradient buckets; and it copies what it broadcasts into one more buffer before
+# it sends it.
 
 # %%
 lab.ask("order")

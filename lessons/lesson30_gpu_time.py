@@ -9,9 +9,9 @@ lab = Lab("lesson30_gpu_time")
 # %% [markdown]
 # # Where the time goes on a GPU
 #
-# On a CPU a call computes, and returns when it is done. On a GPU a call puts a kernel into a stream
-# and returns at once; the device executes the kernels of a stream later, in order. So a program has
-# two clocks: one shows when it launched the work, the other when the device did it.
+# On a CPU, a call computes and returns when it is done. On a GPU, a call enqueues a kernel in a
+# stream and returns at once; the device executes the kernels of the stream later, in order. So a
+# program has two clocks: one shows when it launched the work, the other when the device did it.
 #
 # You will look at the same training steps with both clocks. They ran on one H100, with two ranks on
 # the card and sockets between them, under DDP and FSDP2, traced on the host and profiled on the
@@ -23,9 +23,9 @@ lab.graph("device-clock/fsdp2")
 # %% [markdown]
 # ## A call returns
 #
-# The largest of DDP's all-reduces carries more than twenty-seven MB. A trace on the host tells when
-# the call began and when it returned; the profile tells when the kernel of NCCL began on the
-# device, and when it ended.
+# The largest of DDP's all-reduces carries more than twenty-seven MB. A trace on the host records
+# when the call began and returned; the profile records when NCCL's kernel began and ended on the
+# device.
 #
 # How long did the call take on the host, compared with the kernel on the device?
 
@@ -39,12 +39,12 @@ lab.reveal("returns")
 # %% [markdown]
 # ## A step by the wrong clock
 #
-# Now all of a step. By the host's clock a unit computes from the moment in which its module is
-# called to the moment in which it has returned. The figure shows both clocks, for steps of the same
-# program; on the device's, what is called other is time in which it is idle.
+# Now look at a whole step. By the host's clock, a unit computes from the call of its module until
+# its return. The figure shows both clocks for steps of the same program; on the device's clock,
+# the category "other" is idle time.
 #
 # By the host's clock the ranks do almost nothing but compute. What does the device's clock show?
-# Predict which part of its time the kernels of the units take, in percent.
+# Predict what percentage of the device's time the kernels of the units take.
 
 # %%
 lab.ask("computes")
@@ -57,12 +57,12 @@ lab.reveal("computes")
 # ## Exposed and hidden
 #
 # NCCL's kernels run in a stream of their own, so they can overlap with those that compute: then
-# they are hidden. Where the stream of the units has to wait for them they are exposed. And a device
-# with nothing in any stream is idle, because the host has not launched anything yet: the host takes
-# longer to launch each small kernel than the device takes to execute it.
+# they are hidden. Where the stream of the units has to wait for them, they are exposed. A device
+# with empty streams is idle because the host has not launched anything yet: the host takes longer
+# to launch each small kernel than the device takes to execute it.
 #
-# FSDP2 prefetches its gathers and overlaps its reductions, just to hide communication. How much of
-# its communication is hidden here?
+# FSDP2 prefetches its gathers and overlaps its reductions in order to hide communication. How much
+# of its communication is hidden here?
 
 # %%
 lab.ask("hidden")
@@ -75,11 +75,11 @@ lab.reveal("hidden")
 # ## The rank that waits
 #
 # A kernel of NCCL begins as soon as its own rank has reached it. Then it spins on the device until
-# the other rank arrives, too. In a profile this looks like a long all-gather; zerosim separates it
-# from the time in which bytes really move.
+# the other rank arrives, too. In a profile this looks like a long all-gather; zerosim separates
+# this waiting from the time in which bytes really move.
 #
-# One of the two ranks spent more than half of the step in this way. Which one? The figure above has
-# the answer.
+# One of the two ranks spent more than half of the step waiting like this. Which one? The figure
+# above has the answer.
 
 # %%
 lab.ask("waits")
@@ -88,12 +88,11 @@ lab.reveal("waits")
 # %% [markdown]
 # ## What would help
 #
-# Sockets over one host are a slow network. A dry run predicts ZeRO-3 of the same size on two H100
-# of one node, where they are joined by NVLink. It knows how long kernels take and how fast links
-# are, and supposes a host that is never late.
+# Sockets within one host are a slow network. A dry run predicts ZeRO-3 of the same size on two
+# H100 of one node, where they are joined by NVLink. It models the duration of the kernels and the
+# speed of the links, and assumes that the host is never late.
 #
-# Is the step now limited by computing? The model is small, and a batch of four sequences is small
-# as well.
+# Is the step now compute-bound? The model is small, and so is a batch of four sequences.
 
 # %%
 lab.ask("helps")

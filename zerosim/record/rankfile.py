@@ -312,7 +312,7 @@ class _Rows:
         self.add_event(event)
         self.open[event.id] = event
 
-    def add_close(self, close: Any) -> None:
+    def add_close(self, close: Any) -> None:  # noqa: C901 - a loop over the fields takes longer
         event = self.open.pop(close.id, None)
         if event is None and self.begins_midway:
             return

@@ -6,8 +6,9 @@ them, on all ranks, and make one update with their average. Communicate as littl
 The model is given layer by layer (zerosim.puzzles.toy): toy.initial(layer) is a vector of
 parameters, toy.forward(layer, weight, x) and toy.backward(layer, weight, x, gradient) compute,
 toy.loss_gradient(y, target) begins the backward pass, toy.update(weight, gradient, momentum)
-changes any part of a layer in place. Use torch.distributed as you like; calls of its collectives
-count as a ring would send them. toy.gradients(parameters, x, target) gives those of all layers.
+changes any part of a layer in place. You may use all of torch.distributed; each call of a
+collective counts as the bytes that a ring would send. toy.gradients(parameters, x, target)
+returns the gradients of all layers.
 
 You pass if the parameters are bitwise equal to those of one process, and no rank sends more than
 one all-reduce of the gradients needs, for any number of micro-batches.

@@ -2,8 +2,8 @@
 
 Every call of a collective has a latency. Average a list of gradients over all ranks, in place,
 with few calls: put gradients one after another into a flat bucket, reduce it when the next one
-does not fit into `bucket` elements any more, and begin a new one. Keep the order of the list; no
-gradient is larger than a bucket.
+would exceed `bucket` elements, and begin a new one. Keep the order of the list; no gradient is
+larger than a bucket.
 
 You pass if the averages are bitwise right, no rank sends more than an all-reduce of all
 gradients needs, there are no more calls than filled buckets, and no call finds more than two

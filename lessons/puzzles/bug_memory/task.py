@@ -5,7 +5,7 @@ correctly, but runs out of memory as soon as the model is larger than a device. 
 see which tensors are live when, then fix it.
 
 You pass if the parameters are bitwise equal to those of one process, no rank sends more than two
-all-gathers of the parameters and a reduce-scatter of the gradients, and when a collective is
+all-gathers of the parameters and a reduce-scatter of the gradients need, and when a collective is
 called you hold 1/N of parameters, gradients and momentum, inputs of the layers, and three vectors
 of a layer's size at most.
 """

@@ -1,8 +1,8 @@
 """Find the bug: a run that hangs.
 
-This program trains with data parallelism, and rank 0 keeps a log: the squared norm of the first
-layer's gradients, summed over all ranks, once per iteration. It hangs.
-Check it first and read the verdict on each rank's calls, then fix it.
+This program trains with data parallelism, and rank 0 keeps a log of the squared norm of the first
+layer's gradients, summed over all ranks, once per iteration. It hangs. Check it first and read
+the verdict on each rank's calls, then fix it.
 
 You pass if the parameters are bitwise equal to those of one process, rank 0's log has the sums and
 the other ranks' logs are empty, and no rank sends more than an all-reduce of the gradients and of

@@ -2,8 +2,8 @@
 
 A model is trained on N ranks, each with its own batch. Attach hooks so that
 after a plain loss.backward() every parameter's .grad is the average over all ranks. Ranks begin
-with the same parameters. The training loop is not yours: it calls attach(model, ranks) once, then
-backward and optimizer.step() in every iteration.
+with the same parameters. You may not change the training loop: it calls attach(model, ranks) once,
+then backward and optimizer.step() in every iteration.
 
 You pass if the parameters are bitwise equal to those of one process with all batches, and no
 rank sends more than an all-reduce of all gradients needs, during backward.

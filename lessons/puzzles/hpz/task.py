@@ -8,9 +8,9 @@ it within the node. Begin with ZeRO-3: 1/N of parameters, gradients and momentum
 Rank r is in node r // ranks_per_node. The model is given layer by layer (zerosim.puzzles.toy):
 toy.initial(layer) is a vector of parameters, toy.forward(layer, weight, x) and
 toy.backward(layer, weight, x, gradient) compute, toy.loss_gradient(y, target) begins the backward
-pass, toy.update(weight, gradient, momentum) changes any part of a layer in place. Use
-torch.distributed as you like; calls of its collectives count as a ring would send them, and as
-sent to other nodes if their group has ranks of several nodes.
+pass, toy.update(weight, gradient, momentum) changes any part of a layer in place. You may use all
+of torch.distributed. Each call of a collective counts as the bytes that a ring would send, and as
+traffic between nodes if its group has ranks on several nodes.
 
 You pass if the parameters are bitwise equal to those of one process, no rank sends more to other
 nodes than one all-gather of the parameters and a reduce-scatter of the gradients, nor more in all

@@ -1,10 +1,10 @@
 """A loss-scaled update that all ranks skip.
 
-In fp16 the loss is multiplied by a scale, so gradients are, too; if the scale is too large they
-are infinite or NaN. Gradients were reduce-scattered: `shard` is this rank's part of the sum
-over N ranks, times the scale. If it is finite on all ranks subtract 1/8 of the average gradient
-from this rank's part of `parameter`, gather the rest, and return the scale as it was. If any
-rank's part is not finite no rank may change anything: return half of the scale.
+In fp16 the loss is multiplied by a scale, and so are the gradients; if the scale is too large,
+they become infinite or NaN. Gradients were reduce-scattered: `shard` is this rank's part of the
+sum over N ranks, times the scale. If it is finite on all ranks, subtract 1/8 of the average
+gradient from this rank's part of `parameter`, gather the rest, and return the scale as it was. If
+any rank's part is not finite, no rank may change anything: return half of the scale.
 
 You pass if parameters and scale are right on every rank in four iterations, two of which
 overflow, and no rank sends more than an all-gather of the parameters and a flag need.

@@ -1,9 +1,9 @@
 """Prefetch.
 
-Stage 3's forward gathers a layer, computes it, frees it, gathers the next: the network idles
-while a layer computes. Gather the next layer while this one computes. shards[layer] is this
-rank's part of a layer; toy.forward(layer, weight, x) computes one, toy.elements is the size of a
-whole one.
+The forward of stage 3 gathers a layer, computes it, frees it, and then gathers the next one, so
+the network is idle while a layer computes. Gather the next layer while this one computes.
+shards[layer] is this rank's part of a layer; toy.forward(layer, weight, x) computes a layer, and
+toy.elements is the size of a whole layer.
 
 You pass if the output is bitwise right, no rank sends more than an all-gather of all layers
 needs, all gathers except the first overlap the computation of a layer, and no call finds

@@ -1,17 +1,17 @@
 """ZeRO-1: optimizer states partitioned.
 
-Data parallel keeps the momentum of every parameter on every rank. Of each layer, keep only this
-rank's part of the momentum, the r-th of N equal parts, and update only that
-part of the parameters; all ranks need all updated parameters before the next forward.
+Data parallel keeps the momentum of every parameter on every rank. For each layer, keep only this
+rank's part of the momentum, the r-th of N equal parts, and update only that part of the
+parameters; all ranks need all updated parameters before the next forward.
 
 The model is given layer by layer (zerosim.puzzles.toy): toy.initial(layer) is a vector of
 parameters, toy.forward(layer, weight, x) and toy.backward(layer, weight, x, gradient) compute,
 toy.loss_gradient(y, target) begins the backward pass, toy.update(weight, gradient, momentum)
-changes any part of a layer in place. Use torch.distributed as you like; calls of its collectives
-count as a ring would send them.
+changes any part of a layer in place. You may use all of torch.distributed; each call of a
+collective counts as the bytes that a ring would send.
 
 You pass if the parameters are bitwise equal to those of one process, no rank sends more than a
-reduce-scatter of the gradients and an all-gather of the parameters, and when a collective is
+reduce-scatter of the gradients and an all-gather of the parameters need, and when a collective is
 called you hold parameters, gradients, 1/N of the momentum, inputs of the layers, and two more
 vectors of a layer's size at most.
 """
