@@ -112,7 +112,9 @@ def framing_of(
         added = framing(backend_of_call(rank, event), moved)
         return None if added is None else (added.sent_bytes, added.received_bytes)
     known = rank.groups.get(event.group)
-    if known is None or event.op is None or event.op is Op.UNKNOWN or event.operator:
+    if known is None or rank.rank not in known.ranks:
+        return None
+    if event.op is None or event.op is Op.UNKNOWN or event.operator:
         return None
     peers = [peer for peer in event.peers if peer in known.ranks]
     found = on_wire(

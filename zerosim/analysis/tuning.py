@@ -8,6 +8,7 @@ ones: where NCCL's own choice does not explain them and a forced one does, that 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from fractions import Fraction
 
 from zerosim.analysis.calls import cost_of, count_messages, framing_of
@@ -56,10 +57,8 @@ def _sent(ranks: Sequence[RankTrace], tuning: Tuning) -> int:
         counts = count_messages(rank)
         for _, event in rank.events.of_kind(Kind.COLLECTIVE):
             if event.parent is None and event.op is not None:
-                try:
+                with suppress(ConfigError):  # its bytes are unknown
                     moved = cost_of(rank, event, counts.get(event.id, (0, 0)))
-                except ConfigError:
-                    continue
-                added = framing_of(rank, event, moved, tuning)
-                sent += moved.sent_bytes + (added or (0, 0))[0]
+                    added = framing_of(rank, event, moved, tuning)
+                    sent += moved.sent_bytes + (added or (0, 0))[0]
     return sent
