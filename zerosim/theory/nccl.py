@@ -282,7 +282,9 @@ def _parts(request: Request, protocol: Protocol) -> list[int]:
     )
     fit = min(size // (cut.threads * per_thread), _ratio(traffic, _TRAFFIC_BYTES))
     count = max(1, min(NUM_CHANNELS, fit))
-    each = _ratio(size, count)
+    # what one rank sends or receives is split, so that each part is as many bytes of every rank
+    ranks = request.num_ranks if request.op in (Op.ALL_GATHER, Op.REDUCE_SCATTER) else 1
+    each = max(1, _ratio(size // ranks, count)) * ranks
     return [min(each, size - start) for start in range(0, size, each)]
 
 
