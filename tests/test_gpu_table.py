@@ -22,3 +22,11 @@ def test_a_run_is_a_row_of_the_table(tmp_path):
     before, _, after = document.partition(gpu.HEADING)
     assert changed.startswith(before)
     assert changed.endswith(after[after.index("\n## ") :])
+
+
+def test_a_run_that_failed_is_a_row_as_well(tmp_path, monkeypatch):
+    monkeypatch.setattr(gpu, "_zerosim", lambda *words: "")
+    row = gpu._run(tmp_path, 3, 4, "native")
+    assert not row.holds
+    changed = gpu.written(f"{gpu.HEADING}\n", [row], "a card")
+    assert "| 3 | 4 | native | not measured | not measured | not measured |" in changed

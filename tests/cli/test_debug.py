@@ -74,6 +74,24 @@ def test_the_session_of_the_page_is_what_it_prints(tmp_path):
 
 
 @pytest.mark.ranks
+def test_ranks_of_whose_steps_nobody_can_be_told_are_ended(tmp_path):
+    words = ("debug", "--no-browser", *SMALL, "--out", tmp_path / "run")
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            (sys.executable, "-m", "zerosim", *map(str, words)),
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=RANKS_S,
+        )
+    assert ended.returncode == 2
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("zerosim: standard output cannot be written: No space left")
+
+
+@pytest.mark.ranks
 def test_wrong_words_are_answered_in_a_line_and_the_run_goes_on(tmp_path):
     wrong = [
         ("bogus", "command is 'bogus': expected one of step, "),

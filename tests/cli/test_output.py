@@ -363,6 +363,19 @@ def test_a_reader_that_is_gone_is_no_failure(monkeypatch, folder, words):
         assert printed_to(monkeypatch, unread, *given) == (0, [])
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_what_is_said_before_a_program_comes_before_what_it_says(unbuffered):
+    """Whatever standard error is, and however Python was started."""
+    words = (
+        "own_streams('replace'); sys.stderr.write('first\\n'); run(['sh', '-c', 'echo second >&2'])"
+    )
+    program = f"import sys; from subprocess import run; from zerosim.cli.streams import *; {words}"
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    command = (sys.executable, "-c", program)
+    said = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=True, env=environment)
+    assert said.stderr.split() == ["first", "second"]
+
+
 def test_complaints_that_nobody_can_be_told_change_no_exit_code(tmp_path):
     words = ("-m", "zerosim", "show", tmp_path)
     with Path("/dev/full").open("w") as full:

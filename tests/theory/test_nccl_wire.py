@@ -73,6 +73,23 @@ def test_what_else_is_called(op, rank, sent, received):
     assert (found.sent_bytes, found.received_bytes) == (sent, received)
 
 
+@pytest.mark.parametrize("op", [Op.ALL_GATHER, Op.REDUCE_SCATTER])
+@pytest.mark.parametrize("num_ranks", [2, 3, 4, 5, 8])
+@pytest.mark.parametrize("bytes_of_a_rank", [1_000_001, 1_000_002, 1_000_003])
+def test_channels_split_what_a_rank_has(op, num_ranks, bytes_of_a_rank):
+    """No byte is lost where a half of the buffer is not a multiple of N."""
+    size = num_ranks * bytes_of_a_rank
+    found = on_wire(Request(op=op, num_ranks=num_ranks, rank=1, num_elements=size, element_bytes=1))
+    headers = found.sent_bytes - (num_ranks - 1) * bytes_of_a_rank
+    assert headers > 0
+    assert headers % 4 == 0
+
+
+def test_a_buffer_with_fewer_bytes_than_ranks():
+    found = on_wire(Request(op=Op.ALL_GATHER, num_ranks=8, rank=0, num_elements=1, element_bytes=1))
+    assert found.sent_bytes >= 0
+
+
 def test_what_is_not_known_is_not_guessed():
     """Several tensors in one call share the channels."""
     assert (

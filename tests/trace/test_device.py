@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -153,6 +154,75 @@ def test_a_border_is_quiet_when_the_device_has_come_to_it(tmp_path, clock, made)
     assert quiet[1, Phase.FORWARD]
 
 
+class Event:
+    """CUDA's, at the number of those before it, in ms."""
+
+    recorded = 0
+
+    def __init__(self, *, enable_timing):
+        assert enable_timing
+
+    def record(self):
+        Event.recorded += 1
+        self.at_ms = float(Event.recorded)
+
+    def synchronize(self):
+        pass
+
+    def query(self):
+        return True
+
+    def elapsed_time(self, later):
+        return later.at_ms - self.at_ms
+
+
+@pytest.fixture
+def cuda(monkeypatch):
+    """What marks ask of CUDA; `streams` has those that were made current."""
+    found = SimpleNamespace(streams=[])
+    monkeypatch.setattr(Event, "recorded", 0)
+
+    def stream(one):
+        found.streams.append(one)
+        return nullcontext()
+
+    for name, value in {
+        "Event": Event,
+        "Stream": lambda: "ours",
+        "stream": stream,
+        "current_stream": lambda: SimpleNamespace(synchronize=lambda: None),
+        "is_current_stream_capturing": lambda: False,
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, value)
+    return found
+
+
+def work_with(*, is_done, waited):
+    """A work whose end was, or was not, given to the device already."""
+
+    def fail():
+        pytest.fail("the work's tensors may be overwritten once it was waited for")
+
+    future = SimpleNamespace(done=lambda: is_done, wait=lambda: waited.append(True))
+    return SimpleNamespace(wait=fail, get_future=lambda: future)
+
+
+def test_the_end_of_a_call_is_marked_without_waiting_for_it(cuda):
+    """A wait of ours for NCCL's work would let the program's allocator have its tensors again."""
+    waited, now = [], iter(range(0, 10_000, 500))
+    marks = device.CudaMarks(lambda: next(now))
+    begin, end = marks.here(), marks.after(work_with(is_done=True, waited=waited))
+    assert (waited, cuda.streams) == ([True], ["ours"])
+    assert end.is_over()
+    assert end.time_ns() - begin.time_ns() == 1_000_000
+
+
+def test_a_call_of_a_backend_that_the_host_would_wait_for_has_no_mark(cuda):
+    waited = []
+    assert device.CudaMarks(lambda: 0).after(work_with(is_done=False, waited=waited)) is None
+    assert (waited, cuda.streams) == ([], [])
+
+
 @pytest.fixture
 def allocator(monkeypatch):
     """A GPU's allocator that says what a test wants it to; how often it was asked is in `asked`."""
@@ -216,6 +286,8 @@ def test_workspaces_of_cublas_have_a_name(tmp_path, clock, made, allocator, monk
     [
         ("", 9, 33_554_432),
         ("", 8, 8_519_680),
+        ("", 10, 33_554_432),
+        ("", 12, 33_554_432),
         (":16:8", 9, 131_072),
         (":4096:2:16:8", 9, 8_519_680),
         ("nonsense", 9, 33_554_432),

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import attrgetter
 
 import pytest
 
 from tests.recorded_gpu import recorded_on_gpu
-from zerosim.record import load
+from zerosim.analysis.calls import cost_of, framing_of
+from zerosim.record import Trace, load
+from zerosim.schema.events import Kind
 from zerosim.theory import Cause
+from zerosim.theory.nccl import Protocol, Tuning
 from zerosim.verify.verdicts import conservation_verdict
 from zerosim.verify.verify import check, verify
 
@@ -67,6 +71,45 @@ def test_what_goes_over_no_socket_is_not_measured(tmp_path):
     assert report.unexplained_wire is None
     assert verdict_of(report, "wire-is-trace").holds is None
     assert all(wire.wire is None for wire in report.wires)
+
+
+def as_if_forced(trace: Trace, protocol: Protocol) -> Trace:
+    """The counters as a protocol had left them, that `NCCL_PROTO` forced on all calls."""
+    ranks = []
+    for rank in trace.ranks:
+        more = []
+        for _, event in rank.events.of_kind(Kind.COLLECTIVE):
+            moved = cost_of(rank, event)
+            chosen = framing_of(rank, event, moved)
+            forced = framing_of(rank, event, moved, Tuning(protocol=protocol))
+            more.append((event.issue_ns, [a - b for a, b in zip(forced, chosen, strict=True)]))
+        busiest = [
+            max(rank.wire_samples[-1].counters, key=attrgetter(way)).socket
+            for way in ("sent_bytes", "received_bytes")
+        ]
+        samples = []
+        for sample in rank.wire_samples:
+            ways = [sum(by[way] for at, by in more if at < sample.time_ns) for way in (0, 1)]
+            counters = tuple(
+                replace(
+                    one,
+                    sent_bytes=one.sent_bytes + ways[0] * (one.socket == busiest[0]),
+                    received_bytes=one.received_bytes + ways[1] * (one.socket == busiest[1]),
+                )
+                for one in sample.counters
+            )
+            samples.append(replace(sample, counters=counters))
+        ranks.append(replace(rank, wire_samples=samples))
+    return replace(trace, ranks=tuple(ranks))
+
+
+@pytest.mark.parametrize("protocol", [Protocol.LL, Protocol.LL128])
+@pytest.mark.parametrize("name", ["ddp", "fsdp2"])
+def test_the_wire_shows_which_protocol_was_forced(name, protocol, tmp_path):
+    report = verify(as_if_forced(load(recorded_on_gpu(name, tmp_path)), protocol))
+    assert report.holds
+    assert [wire.unexplained for wire in report.wires] == [60, 60]
+    assert any(f"NCCL used {protocol.upper()} for every call" in note for note in report.notes)
 
 
 def test_quiet_borders_are_judged_to_the_byte(tmp_path):

@@ -382,7 +382,7 @@ def test_a_program_without_a_law(tmp_path):
         )  # fmt: skip
         sample = MemorySample(
             number=0, event=0, moment=Moment.END, iteration=0, micro_step=0, phase=Phase.FORWARD,
-            time_ns=2, allocated_bytes=120 + rank, unrecorded_bytes=40,
+            time_ns=2, allocated_bytes=160 + rank, unrecorded_bytes=40,
             changes=(Holding(Role.PARAMETERS, "net", 100), Holding(Role.ACTIVATIONS, "net", 50)),
         )  # fmt: skip
         rows[rank] = [("header", header(rank, 2)), ("event", event), ("memory", sample)]

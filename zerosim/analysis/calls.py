@@ -10,7 +10,7 @@ from zerosim.schema.events import Algorithm, Event, Kind, Op
 from zerosim.theory import Cost, cost, framing
 from zerosim.theory.algorithms import OF_A_RING, backend_messages
 from zerosim.theory.messages import Request
-from zerosim.theory.nccl import on_wire
+from zerosim.theory.nccl import CHOSEN, Tuning, on_wire
 
 
 def is_measured(rank: RankTrace) -> bool:
@@ -99,17 +99,22 @@ def asked_of(rank: RankTrace, event: Event, moved: Cost) -> Cost:
     )
 
 
-def framing_of(rank: RankTrace, event: Event, moved: Cost) -> tuple[int, int] | None:
+def framing_of(
+    rank: RankTrace, event: Event, moved: Cost, tuning: Tuning = CHOSEN
+) -> tuple[int, int] | None:
     """The framing that the backend adds to a call's bytes; None if unknown.
 
     Args:
         moved: as returned by `cost_of`, or the requested bytes.
+        tuning: what was forced on NCCL.
     """
     if event.algorithm is not Algorithm.NCCL:
         added = framing(backend_of_call(rank, event), moved)
         return None if added is None else (added.sent_bytes, added.received_bytes)
     known = rank.groups.get(event.group)
-    if known is None or event.op is None or event.op is Op.UNKNOWN or event.operator:
+    if known is None or rank.rank not in known.ranks:
+        return None
+    if event.op is None or event.op is Op.UNKNOWN or event.operator:
         return None
     peers = [peer for peer in event.peers if peer in known.ranks]
     found = on_wire(
@@ -122,7 +127,9 @@ def framing_of(rank: RankTrace, event: Event, moved: Cost) -> tuple[int, int] | 
             root=known.ranks.index(peers[0]) if peers else 0,
             parts=event.parts,
             received_parts=event.received_parts,
-        )
+        ),
+        tuning.algorithm,
+        tuning.protocol,
     )
     if found is None:
         return None

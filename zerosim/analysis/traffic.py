@@ -19,6 +19,7 @@ from zerosim.analysis.calls import (
     framing_of,
     is_measured,
 )
+from zerosim.analysis.tuning import tuning_of
 from zerosim.base.errors import ConfigError
 from zerosim.base.tiers import Link, link_of_copy
 from zerosim.record import (
@@ -35,6 +36,7 @@ from zerosim.schema.events import Event, Kind, Op, Purpose
 from zerosim.theory import Cost
 from zerosim.theory.algorithms import backend_messages
 from zerosim.theory.movement import MESSAGES
+from zerosim.theory.nccl import Tuning
 
 TIMES_COUNTED = {Op.ALL_REDUCE: 2, Op.RECEIVE: 0, Op.BARRIER: 0}
 """How often the papers' laws count a payload; once by default."""
@@ -137,8 +139,9 @@ class Moved:
 def traced_calls(trace: Trace) -> Iterator[TracedCall]:
     """Every call of a trace, rank by rank."""
     peers = match_sockets(trace)
+    tuning = tuning_of(trace, peers)
     for rank in trace.ranks:
-        yield from _TrafficReader(trace, rank, peers).calls()
+        yield from _TrafficReader(trace, rank, peers, tuning).calls()
 
 
 def goes_over_sockets(rank: RankTrace, peers: Peers, calls: Iterable[TracedCall]) -> bool:
@@ -239,8 +242,8 @@ def total_copied(events: Sequence[Event]) -> Copied:
 class _TrafficReader:
     """Reads the calls of one rank."""
 
-    def __init__(self, trace: Trace, rank: RankTrace, peers: Peers) -> None:
-        self._trace, self._rank, self._peers = trace, rank, peers
+    def __init__(self, trace: Trace, rank: RankTrace, peers: Peers, tuning: Tuning) -> None:
+        self._trace, self._rank, self._peers, self._tuning = trace, rank, peers, tuning
         self._is_split = num_nodes(trace) > 1
         self._ranks_per_node = ranks_per_node(trace)
         self._has_wire = is_measured(rank)
@@ -282,7 +285,7 @@ class _TrafficReader:
                 yield share
 
     def _share(self, event: Event, link: Link | None, asked: Cost, moved: Cost) -> Share:
-        added = framing_of(self._rank, event, moved)
+        added = framing_of(self._rank, event, moved, self._tuning)
         return Share(link, asked, moved, added, self._wire(event, link))
 
     def _wire(self, event: Event, link: Link | None) -> Pair | None:

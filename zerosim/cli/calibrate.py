@@ -151,7 +151,16 @@ def _opened(path: Path, unpacked: Path) -> Run:
 
 
 def _of_machine(runs: Sequence[Run], source: str, cores: float | None) -> str:
-    """What every event of a simulated run takes on it."""
+    """What every event of a simulated run takes on it.
+
+    Raises:
+        ConfigError: none of the runs sent anything.
+    """
+    if all(run.trace.manifest.num_ranks == 1 for run in runs):
+        raise ConfigError(
+            f"{runs[0].folder}: a run of one rank sends nothing, so no link can be fitted: "
+            "expected a run of several ranks"
+        )
     found = fit([(run.trace, _work(run)) for run in runs])
     return write_machine(found, f"fitted to {source.removeprefix(_COMMAND)}", source, cores)
 

@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from zerosim.base.errors import ConfigError, RunError
+from zerosim.base.errors import ConfigError, EnvironmentFault, RunError
 from zerosim.cli.prompt import Prompt
 from zerosim.cli.serve import open_page, served_beside
 from zerosim.debug import Controller, Door, Steering, Why
@@ -81,10 +81,20 @@ def debug(
         ).start()
         _hear_interrupts(controller, process)
         prompt = Prompt(controller, lambda: _end(process))
-        with _steered(controller, prompt, browser=browser):
+        with _ended_with_output(process), _steered(controller, prompt, browser=browser):
             return _code(process)
     finally:
         door.close()
+
+
+@contextmanager
+def _ended_with_output(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Do not let a program run on, and complain again, if nobody can be told of it."""
+    try:
+        yield
+    except EnvironmentFault:
+        _kill(process)
+        raise
 
 
 @contextmanager
@@ -164,8 +174,12 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     try:
         process.wait(_END_S)
     except subprocess.TimeoutExpired:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        _kill(process)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _code(process: subprocess.Popen[bytes]) -> int:

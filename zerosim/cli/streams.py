@@ -92,6 +92,7 @@ def _own(stream: TextIO | None, errors: str, *, tells: bool) -> TextIO:
         io.BufferedWriter(_Written(stream.fileno(), tells=tells)),
         stream.encoding,
         errors,
-        line_buffering=stream.line_buffering,
+        # one without a buffer (python -u) is not given a buffer that keeps lines back
+        line_buffering=stream.line_buffering or stream.write_through,
         write_through=stream.write_through,
     )

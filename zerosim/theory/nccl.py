@@ -86,6 +86,18 @@ class NcclAlgorithm(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Tuning:
+    """What `NCCL_ALGO` and `NCCL_PROTO` force on all calls that have it; None for NCCL's choice."""
+
+    algorithm: NcclAlgorithm | None = None
+    protocol: Protocol | None = None
+
+
+CHOSEN = Tuning()
+"""Nothing is forced."""
+
+
+@dataclass(frozen=True, slots=True)
 class OnWire:
     """A call on one rank's wire, including payload, and NCCL's implementation of it."""
 
@@ -217,15 +229,15 @@ class _ProtocolChoice:
 def _chosen(
     request: Request, algorithm: NcclAlgorithm | None, protocol: Protocol | None
 ) -> _ProtocolChoice:
-    """The choice that NCCL's own model expects to be over first."""
+    """The choice that NCCL's own model expects to be over first.
+
+    An algorithm that an operation lacks is forced on others alone.
+    """
     # LL128 is seldom allowed over a network
     protocols = (Protocol.LL, Protocol.SIMPLE) if protocol is None else (protocol,)
-    fitting = [
-        choice
-        for choice in _choices(request)
-        if algorithm in (None, choice.algorithm) and choice.protocol in protocols
-    ]
-    return min(fitting, key=lambda choice: choice.time_us)
+    fitting = [choice for choice in _choices(request) if choice.protocol in protocols]
+    forced = [choice for choice in fitting if choice.algorithm is algorithm]
+    return min(forced or fitting, key=lambda choice: choice.time_us)
 
 
 def _choices(request: Request) -> list[_ProtocolChoice]:
@@ -270,7 +282,9 @@ def _parts(request: Request, protocol: Protocol) -> list[int]:
     )
     fit = min(size // (cut.threads * per_thread), _ratio(traffic, _TRAFFIC_BYTES))
     count = max(1, min(NUM_CHANNELS, fit))
-    each = _ratio(size, count)
+    # what one rank sends or receives is split, so that each part is as many bytes of every rank
+    ranks = request.num_ranks if request.op in (Op.ALL_GATHER, Op.REDUCE_SCATTER) else 1
+    each = max(1, _ratio(size // ranks, count)) * ranks
     return [min(each, size - start) for start in range(0, size, each)]
 
 

@@ -8,7 +8,6 @@ one that was issued before the previous one ended began at that end.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections import deque
@@ -31,8 +30,6 @@ _POLL_S = 0.001
 _REBASE_MS = 8000.0
 """CUDA's times have single precision: after so long, they have no microseconds."""
 _row = row_writer("device", "event", "begin_ns", "end_ns")
-_wait: Any = dist.Work.wait
-"""As PyTorch has it: a wait of ours is none of the program's."""
 
 
 class Mark(Protocol):
@@ -84,8 +81,6 @@ class CudaMarks:
         self._base: tuple[torch.cuda.Event, int] | None = None
         self._apart_ns = 0
         self._ours: torch.cuda.Stream | None = None
-        # then a wait is one of the host
-        self._waits_on_host = os.environ.get("TORCH_NCCL_BLOCKING_WAIT", "0") not in {"", "0"}
 
     def here(self) -> Mark | None:
         """See `Marks.here`."""
@@ -100,13 +95,20 @@ class CudaMarks:
     def after(self, work: Any) -> Mark | None:
         """See `Marks.after`."""
         is_batch = bool(dist.distributed_c10d._world.pg_coalesce_state)
-        if self._waits_on_host or is_batch or torch.cuda.is_current_stream_capturing():
+        if is_batch or torch.cuda.is_current_stream_capturing():
             return None
-        if self._ours is None:
-            self._ours = torch.cuda.Stream()
-        with torch.cuda.stream(self._ours):
-            _wait(work)
-            return self.here()
+        # to wait for the work itself would give its tensors back to the allocator, for streams that
+        # have not waited to overwrite: its future lets a stream wait, and nothing else
+        with suppress(RuntimeError):
+            future = work.get_future()
+            if not future.done():  # it would be waited for by the host: it is not NCCL's
+                return None
+            if self._ours is None:
+                self._ours = torch.cuda.Stream()
+            with torch.cuda.stream(self._ours):
+                future.wait()
+                return self.here()
+        return None
 
     def uncertainty_ns(self) -> int:
         """See `Marks.uncertainty_ns`."""

@@ -27,6 +27,7 @@ from zerosim.schema.events import (
 from zerosim.theory import Cost, Movement
 from zerosim.theory.disk import overhead_bytes
 from zerosim.theory.movement import MESSAGES
+from zerosim.theory.nccl import Tuning
 from zerosim.verify.wording import said
 
 _OF_ROOTS = (Op.BROADCAST, Op.REDUCE, Op.GATHER, Op.SCATTER)
@@ -61,15 +62,21 @@ class Meter:
     """
 
     def __init__(
-        self, rank: RankTrace, calls: Mapping[int, TracedCall], *, is_imported: bool
+        self,
+        rank: RankTrace,
+        calls: Mapping[int, TracedCall],
+        tuning: Tuning,
+        *,
+        is_imported: bool,
     ) -> None:
         """Prepare.
 
         Args:
             calls: calls of the rank, by the id of their event.
+            tuning: what was forced on NCCL.
             is_imported: unknown properties of a call were not recorded.
         """
-        self.rank, self._calls = rank, calls
+        self.rank, self._calls, self._tuning = rank, calls, tuning
         self.is_imported = is_imported
         self.unknown: list[str] = []
         between = {
@@ -164,7 +171,7 @@ class Meter:
             moved, asked = call.cost(rank, carrier), call.cost(rank, Algorithm.RING)
         except ConfigError as error:
             self.unknown.append(str(error))
-        added = framing_of(self.rank, event, moved)
+        added = framing_of(self.rank, event, moved, self._tuning)
         return replace(traced.whole, asked=asked, moved=moved, framing=added)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from zerosim.analysis.traffic import TracedCall, goes_over_sockets, traced_calls
+from zerosim.analysis.tuning import tuning_of
 from zerosim.base.errors import ConfigError, UnplannedError
 from zerosim.record import PeerBytes, Peers, RankTrace, Trace, match_sockets, phase_wire
 from zerosim.record.endings import over_times
@@ -17,6 +18,7 @@ from zerosim.schema.manifest import Source
 from zerosim.schema.strategies import Strategy
 from zerosim.systems.registry import find
 from zerosim.theory import Movement, Workload
+from zerosim.theory.nccl import CHOSEN, Tuning
 from zerosim.theory.programs import Held, Plan, in_force, plan_step, plan_zero
 from zerosim.verify.attribution import RankStep, attribute
 from zerosim.verify.configured import workload_of
@@ -38,6 +40,7 @@ class TracedStep:
             else the unexplained bytes of the iteration.
         unsettled: by rank, bytes that calls had still to send at the end of the iteration, if the
             time is unknown.
+        tuning: what was forced on NCCL, as far as the wire shows it.
     """
 
     iteration: int
@@ -49,6 +52,7 @@ class TracedStep:
     is_told: bool
     outside: tuple[int, ...]
     unsettled: tuple[int, ...] = ()
+    tuning: Tuning = CHOSEN
 
 
 class TracedSteps:
@@ -67,8 +71,9 @@ class TracedSteps:
         for call in traced_calls(trace):
             traced[call.rank][call.event.id] = call
         is_imported = trace.manifest.source is Source.IMPORTED
+        self._tuning = tuning_of(trace, peers)
         self._meters = {
-            rank.rank: Meter(rank, traced[rank.rank], is_imported=is_imported)
+            rank.rank: Meter(rank, traced[rank.rank], self._tuning, is_imported=is_imported)
             for rank in trace.ranks
         }
         # a program without labels has no phases that are known to be its step
@@ -144,6 +149,7 @@ class TracedSteps:
             self._wire_by_call,
             workload is not None or bool(self._strategies),
             tuple(self._outside[step.rank].get(iteration, 0) for step in found),
+            tuning=self._tuning,
         )
 
     def _of_rank(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from zerosim.base.errors import TraceError
-from zerosim.base.language import begun, term
+from zerosim.base.language import begun, enumerated, term
 from zerosim.record import (
     Trace,
     ended_early,
@@ -23,6 +23,7 @@ from zerosim.record import (
 from zerosim.record.text import name_iterations
 from zerosim.schema.events import STEP_PHASES, WHOLE, Algorithm, Kind
 from zerosim.schema.manifest import Source
+from zerosim.theory.nccl import CHOSEN
 from zerosim.theory.programs import ZeroPlan
 from zerosim.verify import headline
 from zerosim.verify.activations import activation_verdicts
@@ -291,6 +292,9 @@ def _notes(trace: Trace, step: TracedStep) -> tuple[str, ...]:
     if num_nodes(trace) > 1 and of_zero and algorithm_of(trace) is not Algorithm.RING:
         notes.append(said("notes.nodes"))
     notes += [words for rank in step.ranks for words in rank.unknown]
+    if step.tuning != CHOSEN:
+        forced = filter(None, (step.tuning.algorithm, step.tuning.protocol))
+        notes.append(said("notes.forced", what=enumerated(map(str.upper, forced))))
     if unrecorded := _unrecorded(step):
         notes.append(said("notes.unrecorded", what=what_is_unrecorded(unrecorded)))
     notes += [

@@ -15,6 +15,7 @@ from tests.strategies import trace_files, write_files
 from zerosim.analysis import critical_path
 from zerosim.analysis.graph import build_graph
 from zerosim.base.tiers import Link
+from zerosim.lessons.recordings import COMMITTED
 from zerosim.predict.placement import Modelled, load_machine, place
 from zerosim.predict.placement.calibrate import calibrate, write_machine
 from zerosim.predict.placement.fitting import fit_line
@@ -120,3 +121,10 @@ def test_a_run_that_says_too_little_is_one_line(tmp_path):
     words = ("cores is 0", "more than 0")
     ring = TRACES / "ring" / "stage-2"
     assert_one_line(command("calibrate", ring, "--cores", "0", "--out", out), *words)
+
+
+def test_a_run_of_one_rank_fits_no_link(tmp_path):
+    out = tmp_path / "machine.toml"
+    answer = command("calibrate", COMMITTED / "one" / "stage-0", "--out", out)
+    assert_one_line(answer, "a run of one rank sends nothing", "expected a run of several ranks")
+    assert not out.exists()

@@ -18,13 +18,13 @@ COMPUTES = 7
 """The stream that computes."""
 
 
-def kernel(made, launched, begin, duration):
+def kernel(made, launched, begin, duration, stream=COMPUTES):
     """A kernel of PyTorch's, launched at a time, carried out at another."""
     made.links += 10
     number = 9000 + made.links
     made.span("cudaLaunchKernel", launched, 1, cat="cuda_runtime", correlation=number)
     args = {"correlation": number, "External_id": number}
-    made.span("at::native::mm", begin, duration, cat="kernel", pid=0, tid=COMPUTES, **args)
+    made.span("at::native::mm", begin, duration, cat="kernel", pid=0, tid=stream, **args)
 
 
 def annotate(made, name, begin, duration):
@@ -139,3 +139,31 @@ def test_what_travels_in_more_bytes_has_its_cause(imported):
         "+ 1.00 Ψ."
     )
     assert report.unexplained_trace == 0
+
+
+def imported_from(made, folder):
+    import_run([one.save(folder) for one in made], folder / "trace")
+    return load(folder / "trace")
+
+
+def test_two_streams_that_compute_are_one_computation_where_they_overlap(tmp_path):
+    """Another stream is not one that prepares communication if it computes half as long."""
+    made = [step(rank) for rank in range(2)]
+    for one in made:
+        kernel(one, 172, 330, 50, stream=21)  # within 300 to 340 and 340 to 360, and on to 380
+    trace = imported_from(made, tmp_path)
+    computed = [one for _, one in trace.ranks[0].events.of_kind(Kind.COMPUTE)]
+    forward = [one for one in computed if one.phase is Phase.FORWARD]
+    assert sum(one.device_end_ns - one.device_begin_ns for one in forward) == 80_000
+
+
+def test_a_device_that_is_seldom_idle_has_an_exact_idle_time(tmp_path):
+    """Gaps count as computing where they are few beside the time in which it does nothing."""
+    made = [step(rank) for rank in range(2)]
+    for one in made:
+        for number in range(3):
+            kernel(one, 172, 361 + 5 * number, 4)
+    trace = imported_from(made, tmp_path)
+    computed = [one for _, one in trace.ranks[0].events.of_kind(Kind.COMPUTE)]
+    lengths = [one.device_end_ns - one.device_begin_ns for one in computed]
+    assert lengths == [60_000, 4_000, 4_000, 4_000, 30_000, 10_000]

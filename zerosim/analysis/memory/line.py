@@ -41,7 +41,8 @@ class Timeline:
         known: all roles together at each sample.
         allocated: what the allocator says is alive, with what existed before it was watched, and
             without `beside`; `NOT_MEASURED` where it was not asked, and beyond the device. A GPU's
-            is asked at phase borders: between them what no role explains is as at the last one.
+            is asked at phase borders: between them what no role explains is as at the last one, but
+            for the allocator's peak, which the next one tells.
             Of a program whose allocator was not asked: the roles, and what Python's objects refer
             to beside them, likewise as at the last look.
         was_asked: it is what the allocator says.
@@ -158,6 +159,7 @@ def timeline(rank: RankTrace, tier: Tier = Tier.DEVICE) -> Timeline:
         _add_roleless(allocated, known, roleless)
     elif rank.header.device != "cpu":
         _go_on(allocated, known)
+        _meet_peaks(allocated, known, samples)
     return Timeline(
         rank=rank.rank,
         tier=tier,
@@ -207,6 +209,9 @@ def _count(
 ) -> None:
     """Fill in the allocator's counts: the device's own, or PyTorch's record on the CPU.
 
+    A device's allocator counts for all threads, and from the process's start: only PyTorch's record
+    leaves anything out.
+
     Args:
         allocated, between, beside: see `Timeline`; not measured, and 0, so far.
         on_host: bytes of roles on the host, at each sample.
@@ -215,10 +220,11 @@ def _count(
     most = 0
     for number, sample in enumerate(rank.memory_samples):
         if sample.allocated_bytes is not None:
-            allocated[number] = sample.allocated_bytes + unrecorded[number]
-        if sample.peak_bytes is not None and sample.peak_bytes > most:
-            most = sample.peak_bytes  # it was reached since the border before
-            between[number] = most + unrecorded[number]
+            allocated[number] = sample.allocated_bytes
+        if sample.peak_bytes is not None:
+            if sample.peak_bytes > most:  # it was reached since the border before
+                between[number] = sample.peak_bytes
+            most = sample.peak_bytes
     for row in rank.allocations:  # of the whole process
         numbers = _array(list(row.numbers))
         beside[numbers] = on_host[numbers]
@@ -234,6 +240,25 @@ def _add_roleless(allocated: Bytes, known: Bytes, roleless: Changes) -> None:
         np.add.at(more, places, np.diff(held, prepend=0))
     first = min(int(places[0]) for places, _ in roleless.values())
     allocated[first:] = (known + more.cumsum())[first:]
+
+
+def _meet_peaks(allocated: Bytes, known: Bytes, samples: tuple[MemorySample, ...]) -> None:
+    """Between two borders no more is alive than the allocator's peak, as the second one has it.
+
+    Where that grew, the highest sample between them stands for it: roles follow storages, which the
+    allocator rounds up to 512 B each, and miss what an operator frees again.
+    """
+    begin, most = 0, 0
+    for border, sample in enumerate(samples):
+        if sample.peak_bytes is None:
+            continue
+        inside = allocated[begin:border]
+        if sample.peak_bytes >= most:  # else the program reset it in between
+            np.minimum(inside, sample.peak_bytes, out=inside)
+        if 0 < most < sample.peak_bytes and len(inside):
+            highest = begin + int(np.maximum(inside, known[begin:border]).argmax())
+            allocated[highest] = sample.peak_bytes
+        begin, most = border + 1, sample.peak_bytes
 
 
 def _go_on(allocated: Bytes, known: Bytes) -> None:

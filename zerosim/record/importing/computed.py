@@ -11,7 +11,8 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from operator import itemgetter
+from itertools import accumulate, pairwise
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from zerosim.record.importing.calls import ImportedCall
@@ -23,6 +24,10 @@ from zerosim.schema.events import Kind
 
 _TOGETHER_NS = 50_000
 """A device that computes nothing for longer is idle; launching the next kernel takes less."""
+_LEAST_IDLE = 200
+"""Gaps that count as computing are together at most this part of the idle time, so that a device
+that is seldom idle has an exact idle time as well.
+"""
 _OF_UNIT = re.compile(
     r"FSDP::(pre_forward|pre_backward|post_forward|post_backward_reduce) \((.*)\)"
 )
@@ -31,9 +36,9 @@ Interval = tuple[int, int]
 
 def computed(profile: KinetoProfile, places: PhaseTimeline) -> Iterator[dict[str, Any]]:
     """Computations, in order, as the fields of events."""
-    units = _Units(profile)
+    units, together_ns = _Units(profile), _gap_ns(profile)
     turn: dict[str, Any] | None = None
-    for kernel in _of_main_stream(profile.computing):
+    for kernel, start_ns in _one_after_another(_of_computing_streams(profile.computing)):
         launch = profile.launches.get(counted(kernel.args, "correlation") or -1)
         asked_ns = min(kernel.start_ns, kernel.start_ns if launch is None else launch.start_ns)
         place, unit = places.at(asked_ns), units.at(asked_ns)
@@ -44,7 +49,7 @@ def computed(profile: KinetoProfile, places: PhaseTimeline) -> Iterator[dict[str
             "unit": unit,
         }
         if turn is not None:
-            is_next = kernel.start_ns - turn["end_ns"] < _TOGETHER_NS
+            is_next = start_ns - turn["end_ns"] <= together_ns
             if is_next and all(turn[name] == value for name, value in same.items()):
                 turn["end_ns"] = max(turn["end_ns"], kernel.end_ns)
                 continue
@@ -53,20 +58,42 @@ def computed(profile: KinetoProfile, places: PhaseTimeline) -> Iterator[dict[str
             "kind": Kind.COMPUTE,
             **same,
             "issue_ns": asked_ns,
-            "start_ns": kernel.start_ns,
+            "start_ns": start_ns,
             "end_ns": kernel.end_ns,
         }
     if turn is not None:
         yield _timed(turn)
 
 
-def _of_main_stream(kernels: Sequence[ProfileSpan]) -> list[ProfileSpan]:
-    """The kernels of the busiest stream: other streams prepare communication."""
+def _gap_ns(profile: KinetoProfile) -> int:
+    """The longest gap between kernels that counts as computing."""
+    kernels = (*profile.computing, *profile.kernels)
+    busy = union((one.start_ns, one.end_ns) for one in kernels)
+    gaps = sorted(after - end for (_, end), (after, _) in pairwise(busy))
+    fitting = bisect_right(list(accumulate(gaps)), sum(gaps) // _LEAST_IDLE)
+    return min(gaps[fitting - 1] if fitting else 0, _TOGETHER_NS)
+
+
+def _of_computing_streams(kernels: Sequence[ProfileSpan]) -> list[ProfileSpan]:
+    """The kernels of the busiest stream, and of others that compute at least half as long.
+
+    The rest prepare communication.
+    """
     lengths: Counter[object] = Counter()
     for kernel in kernels:
         lengths[kernel.thread] += kernel.end_ns - kernel.start_ns
-    main = next((thread for thread, _ in lengths.most_common(1)), None)
-    return [kernel for kernel in kernels if kernel.thread == main]
+    most = max(lengths.values(), default=0)
+    return [kernel for kernel in kernels if 2 * lengths[kernel.thread] >= most]
+
+
+def _one_after_another(kernels: Sequence[ProfileSpan]) -> Iterator[tuple[ProfileSpan, int]]:
+    """Kernels in order, each from where none before it covers its time."""
+    until_ns = 0
+    for kernel in sorted(kernels, key=attrgetter("start_ns")):
+        start_ns = max(kernel.start_ns, until_ns)
+        if start_ns < kernel.end_ns or kernel.start_ns >= until_ns:
+            yield kernel, start_ns
+        until_ns = max(until_ns, kernel.end_ns)
 
 
 def stalls(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from zerosim.record import Trace
 from zerosim.record.alike import alike_ranks
 from zerosim.schema.events import Event, Kind, Op, Phase
-from zerosim.verify.diagnosis.differing import MESSAGES, differences, is_alike
+from zerosim.verify.diagnosis.differing import MESSAGES, are_of_phases, differences, is_alike
 
 _CONTEXT = 3
 _MOST_MOVED = 64
@@ -99,8 +99,22 @@ def disagreement(group: GroupCalls) -> Disagreement | None:
             continue
         if not lacking and _only_keep_up(lists, position):
             return None
-        return _judged(group, position, called, lacking)
+        if lacking:
+            return _judged(group, position, called, lacking)
+        parted = _parted(lists, position)
+        return _judged(group, parted, {rank: calls[parted] for rank, calls in lists.items()}, ())
     return None
+
+
+def _parted(lists: Mapping[int, Sequence[Event]], position: int) -> int:
+    """The first position from which on ranks are in different phases, up to a mismatch.
+
+    A rank that leaves out a unit's last call of forward makes its first one of backward instead,
+    which is alike.
+    """
+    while position and are_of_phases([calls[position - 1] for calls in lists.values()]):
+        position -= 1
+    return position
 
 
 def _only_keep_up(lists: Mapping[int, Sequence[Event]], position: int) -> bool:
@@ -125,11 +139,13 @@ def _is_after_all(calls: Sequence[Event]) -> bool:
 def _judged(
     group: GroupCalls, position: int, called: dict[int, Event], lacking: tuple[int, ...]
 ) -> Disagreement:
-    sides = _sides(called)
+    sides = _sides(called, by_phase=not lacking)
     right: list[int] | None = sides[0]
     if len(sides) > 1 and len(sides[0]) == len(sides[1]):
         even = [side for side in sides if len(side) == len(sides[0])]
         usual = [_is_usual(group, side[0], position) for side in even]
+        if usual.count(True) > 1:  # each is the first of its phase: what was the last one before?
+            usual = [_is_usual(group, side[0], position, in_phase=False) for side in even]
         right = None
         if usual.count(True) == 1:
             right = even[usual.index(True)]
@@ -175,11 +191,20 @@ def _first_in_training(sides: Sequence[list[int]], called: Mapping[int, Event]) 
     return sides[iterations.index(first)] if iterations.count(first) == 1 else None
 
 
-def _sides(called: Mapping[int, Event]) -> list[list[int]]:
-    """Ranks that did the same together, the most first."""
+def _sides(called: Mapping[int, Event], *, by_phase: bool) -> list[list[int]]:
+    """Ranks that did the same together, the most first.
+
+    Args:
+        by_phase: and in the same phase.
+    """
     sides: list[list[int]] = []
     for rank, event in called.items():
-        same = (side for side in sides if not differences(called[side[0]], event))
+        same = (
+            side
+            for side in sides
+            if not differences(one := called[side[0]], event)
+            and not (by_phase and are_of_phases([one, event]))
+        )
         side = next(same, None)
         if side is None:
             sides.append([rank])
@@ -188,10 +213,13 @@ def _sides(called: Mapping[int, Event]) -> list[list[int]]:
     return sorted(sides, key=len, reverse=True)
 
 
-def _is_usual(group: GroupCalls, rank: int, position: int) -> bool | None:
+def _is_usual(group: GroupCalls, rank: int, position: int, *, in_phase: bool = True) -> bool | None:
     """Whether a rank made this call as in an earlier iteration; None if there was none like it.
 
     The earlier call followed the same call of its phase, or was the first in it.
+
+    Args:
+        in_phase: else it followed the same call, of whichever phase.
     """
     calls = group.calls[rank]
     event = calls[position]
@@ -201,18 +229,18 @@ def _is_usual(group: GroupCalls, rank: int, position: int) -> bool | None:
     for place in range(position - 1, -1, -1):
         then = calls[place]
         if then.iteration < event.iteration and then.phase is event.phase and is_alike(then, event):
-            before, now = _before(calls, place), _before(calls, position)
+            before, now = (_before(calls, at, in_phase=in_phase) for at in (place, position))
             if before is None or now is None:
                 return before is now
             return is_alike(before, now)
     return None
 
 
-def _before(calls: Sequence[Event], position: int) -> Event | None:
-    """The call before one in its phase; None if it is the first."""
+def _before(calls: Sequence[Event], position: int, *, in_phase: bool) -> Event | None:
+    """The call before one, or before one in its phase; None if it is the first."""
     event = calls[position]
     before = calls[position - 1] if position else None
-    if before is None or _phase_of(before) != _phase_of(event):
+    if before is None or (in_phase and _phase_of(before) != _phase_of(event)):
         return None
     return before
 

@@ -63,7 +63,12 @@ def _deed(
     if shift is not None and shift.is_swapped:  # also where sizes alone tell them apart
         first = {"by": called_by(found, expected, first=True)}
         return Wrong.ORDER, wording.said("calls.order", **fields | first), expected
-    if different <= {"size", "dtype"}:
+    is_moved = shift is not None and (shift.left_out or shift.more)
+    if (
+        different
+        and different <= {"size", "dtype"}
+        and not (is_moved and _is_another(own, expected))
+    ):
         wrong = Wrong.DTYPE if "dtype" in different else Wrong.SIZE
         sentence = wording.said(
             "calls.gave_other_end" if found.group.is_way else "calls.gave",
@@ -89,6 +94,11 @@ def _deed(
         about = {"call": wording.call(called), "source": wording.line(called)}
         return Wrong.MORE, wording.said(key, **fields | about), called
     return Wrong.OTHER_CALL, wording.said("calls.instead", **fields), expected
+
+
+def _is_another(own: Event, expected: Event) -> bool:
+    """Whether a call is made for something else than the expected one."""
+    return own.purpose is not expected.purpose or own.source != expected.source
 
 
 def _stopped_stepping(found: Disagreement, culprit: int) -> bool:

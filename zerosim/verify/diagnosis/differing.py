@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from zerosim.schema.events import OF_MICRO_BATCHES, Event, Op
+from collections.abc import Sequence
+
+from zerosim.schema.events import OF_MICRO_BATCHES, STEP_PHASES, Event, Op
 
 MESSAGES = (Op.SEND, Op.RECEIVE)
 _UNSIZED = frozenset({Op.BARRIER, Op.ALL_TO_ALL, Op.GATHER, Op.SCATTER})
@@ -48,3 +50,10 @@ def _differences_of_ends(one: Event, other: Event) -> set[str]:
 def is_alike(one: Event, other: Event) -> bool:
     """Whether two calls are equal, regardless of the iteration."""
     return not differences(one, other) - {"iteration"}
+
+
+def are_of_phases(calls: Sequence[Event]) -> bool:
+    """Whether calls, which may be alike, are of different phases of an iteration."""
+    if any(one.op in MESSAGES or one.phase not in STEP_PHASES for one in calls):
+        return False
+    return len({one.phase for one in calls}) > 1

@@ -12,7 +12,7 @@ from zerosim.verify.diagnosis.calls import (
     Disagreement,
     GroupCalls,
 )
-from zerosim.verify.diagnosis.differing import differences, is_alike
+from zerosim.verify.diagnosis.differing import are_of_phases, differences, is_alike
 from zerosim.verify.diagnosis.findings import Wrong
 from zerosim.verify.diagnosis.ranks import RankState
 
@@ -44,6 +44,8 @@ class ObservedRun:
 def contradicts(found: Disagreement) -> bool:
     """Whether ranks called different things, which no waiting resolves."""
     calls = list(found.called.values())
+    if not found.lacking and are_of_phases(calls):
+        return True
     return any(differences(calls[0], other) for other in calls[1:])
 
 
