@@ -53,7 +53,7 @@ def test_it_sends_2_psi_every_third_step_and_nothing_between(site, trace, iterat
     report = json.loads(ask(site, "verify", "--json", "--iteration", iteration, trace))
 
     sent = f"{count}Ψ(N-1)/N" if count else "nothing"
-    assert report["headline"] == f"local SGD sends {sent} a step, as local SGD should."
+    assert report["headline"] == f"local SGD sends {sent} a step, as the law of local SGD says."
     (law,) = report["systems"]
     assert (law["law_bytes"], law["sent_bytes"]) == (count * PSI * 4 // 2, count * PSI * 4 // 2)
     assert [wire["unexplained"] for wire in report["wires"]] == [0, 0]
@@ -64,7 +64,7 @@ def test_it_keeps_all_on_each_rank_and_replay_shows_the_average(site, trace):
     tour = json.loads(ask(site, "show", "--tour", "--json", "--iteration", 2, trace))
 
     assert memory["headline"] == (
-        "This run of local SGD keeps 8Ψ of model states on each rank, as the law says."
+        "This run of local SGD keeps 8Ψ bytes of model states on each rank, as the law says."
     )
     assert "Each rank keeps all parameters: 2.70 kB." in tour[0]["text"]
     assert "Update · average the parameters" in [stop["title"] for stop in tour]

@@ -105,7 +105,7 @@ def law(workload: Workload, phase: Phase | None = None, link: Link | None = None
             _copied_words(found),
             _copied_source(workload.config),
             sent,
-            symbols=f"{each} B x {PSI}/N" if each else "0",
+            symbols=f"{multiple(each)}{PSI}/N" if each else "0",
         )
     words = said(
         "laws.of" if phase is None else "laws.of_phase",

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from zerosim.base.language import enumerated
+from zerosim.base.language import listed
 from zerosim.base.quantities import PSI, format_decimal, format_exact
 from zerosim.base.tiers import Tier
 from zerosim.schema.memory import MODEL_STATES, Role
@@ -131,8 +131,8 @@ class ModelStates:
     def keeps(self) -> str:
         """The memory of each rank, by the laws of all tiers.
 
-        "16Ψ/N of model states on each rank", less what frozen parameters need not keep, or "model
-        states of 2Ψ on the device, 14Ψ/N on the host of each rank".
+        "16Ψ/N bytes of model states on each rank", less the states that frozen parameters do not
+        have; or "2Ψ bytes on the device and 14Ψ/N bytes on the host of model states".
         """
         if self.tiers == (Tier.DEVICE,):
             key = "states.keeps_in_mean" if self.is_mean else "states.keeps"
@@ -142,7 +142,7 @@ class ModelStates:
                 return keeps
             words = self.words[Cause.FROZEN_PARAMETERS]
             return said("states.keeps_less", keeps=keeps, less=less, words=words)
-        laws = enumerated(
+        laws = listed(
             said("states.of_tier", law=self.law(tier), place=tier.place) for tier in self.tiers
         )
         return said("states.keeps_of_tiers", what=self.what, laws=laws)

@@ -116,8 +116,9 @@ class Explanation:
             name=term(self.plan.law_name),
             law=self._in_symbols(lambda plan: plan.law.payloads),
         )
+        payload = replace(self.plan.scale, suffix="")  # as the law is written here
         for one in self.plan.merged_causes():
-            if digits := self.plan.scale.in_digits(one.bytes):
+            if digits := payload.in_digits(one.bytes):
                 yield _SAID("cause", digits=digits, words=one.words)
         if self.to_get_there:
             keys = ", ".join(f'"{key}": {shown(it)}' for key, it in self.to_get_there.items())

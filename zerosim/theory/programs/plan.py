@@ -113,26 +113,21 @@ class Scale:
         return Fraction(sent_bytes) / self.a_pass if self.a_pass else Fraction(0)
 
     def amount(self, sent_bytes: Fraction | int) -> str:
-        """The same in words: `2Ψ(N-1)/N`, `2.89Ψ(N-1)/N`."""
+        """The same in words, as a law is written: `2Ψ(N-1)/N`, `Ψ(N-1)/N`, `2.89Ψ(N-1)/N`."""
         multiple = self.multiple(sent_bytes)
         text = f"{multiple}" if multiple.denominator == 1 else format_decimal(multiple, 2)
-        return f"{text}{self.unit}{self.suffix}"
+        return f"{'' if text == '1' else text}{self.unit}{self.suffix}"
 
     def in_digits(self, sent_bytes: Fraction | int) -> str:
-        """The same, as in `+ 0.04Ψ`; "" if two digits do not show it."""
-        multiple = self.multiple(sent_bytes)
-        text = format_decimal(abs(multiple), 2)
-        return f"{'-' if multiple < 0 else '+'} {text}{self.unit}" if text.strip("0.") else ""
+        """A difference from the law, with a sign: `- 0.04Ψ(N-1)/N`; "" if two digits hide it."""
+        size = abs(Fraction(sent_bytes))
+        shown = format_decimal(self.multiple(size), 2).strip("0.")
+        return f"{'-' if sent_bytes < 0 else '+'} {self.amount(size)}" if shown else ""
 
     def in_units(self, sent_bytes: Fraction | int) -> str:
-        """The same in words, with a sign: `+ 1.00 Ψ`, `- 0.11 Ψ`."""
-        multiple = self.multiple(sent_bytes)
-        sign = "-" if multiple < 0 else "+"
-        size = abs(multiple)
-        text = format_decimal(size, 2)
-        if not text.strip("0."):
-            return f"{sign} {format_exact_bytes(abs(Fraction(sent_bytes)))}"
-        return f"{sign} {text} {self.unit}"
+        """The same, or in bytes if two digits hide it: `+ Ψ(N-1)/N`, `- 12 B`."""
+        sign = "-" if sent_bytes < 0 else "+"
+        return self.in_digits(sent_bytes) or f"{sign} {format_exact_bytes(abs(sent_bytes))}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ COPIED = {Link.BUS: "copied-over-the-bus", Link.STORAGE: "copied-to-and-from-the
 
 
 def copied(link: Link, what: str) -> str:
-    """A rank's copies over one of these links, in words: "2 B x Ψ/N over its bus"."""
+    """A rank's copies over one of these links, in words: "2Ψ/N bytes over its bus"."""
     return said(f"claims.{link}", what=what)
 
 
@@ -88,7 +88,7 @@ class ZeroPlan(Plan):
             unit = workload.num_parameters * workload.element_bytes
             return f"{format_exact_bytes(moved)} = {format_decimal(moved / unit, 3)} {PSI}"
         each = moved * Fraction(workload.num_ranks, workload.num_parameters)
-        return f"{format_exact_bytes(moved)} = {format_decimal(each, 3)} B x {PSI}/N"
+        return f"{format_exact_bytes(moved)} = {format_decimal(each, 3)}{PSI}/N bytes"
 
 
 def plan_zero(workload: Workload, rank: int) -> ZeroPlan:
