@@ -178,7 +178,7 @@ def visit_replay(one, row):
         for phase in (
             "Backward · compute the gradients of head",
             "Update · agree on the average loss",
-            "The iteration is over",
+            "The iteration ends",
         ):
             one.press("Shift+ArrowRight")
             one.expect("#title").to_have_text(phase)

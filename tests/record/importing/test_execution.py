@@ -147,7 +147,7 @@ def test_alone_they_have_an_order_and_no_times(tmp_path, old):
     assert told(trace)[3][1][:2] == (Op.ALL_REDUCE, 4000)
     answer = command("graph", tmp_path / "out")
     assert answer.code == 0
-    assert "an order but no recorded times" in answer.out
+    assert "in order, but without recorded times" in answer.out
     assert " ms" not in answer.out
     report = verify(trace)
     assert report.total("trace", 0) == 2 * 4000 * 3 // 4 + 256 - 4 * 40  # its own part stays

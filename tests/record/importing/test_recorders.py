@@ -63,7 +63,7 @@ def test_inspector(tmp_path, verbose):
     assert verify(trace).total("trace", 0) == 60_000 + 2 * 3 * 8192 + 9000
     answer = command("graph", tmp_path / "out")
     assert answer.code == 0
-    assert ("an order but no recorded times" in answer.out) is not verbose
+    assert ("in order, but without recorded times" in answer.out) is not verbose
     assert "5 collectives" in answer.out
 
 
