@@ -84,7 +84,7 @@ def answer(one, row, names):
 def visit_lesson(one, row, names):
     one.page.goto(one.address + row.address)
     one.wait("document.querySelector('#where')?.textContent")
-    one.ask("() => localStorage.clear()")  # as "Forget my progress"
+    one.ask("() => localStorage.clear()")  # as "Delete my progress"
     one.page.reload()
     one.wait("document.querySelector('#where')?.textContent")
     eventually(lambda: one.text("#where").startswith(f"Step {notes.step_of(row.address)} of "))

@@ -173,7 +173,7 @@ def test_a_program_without_a_law(tmp_path):
     assert answer.status_code == 200
     seen = text_of(answer.text)
     assert "No law is known for this program" in seen
-    assert "Which law is it?" not in seen
+    assert "Which law fits?" not in seen
 
 
 def test_memory_that_was_not_recorded_is_said(client):

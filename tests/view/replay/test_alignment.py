@@ -155,7 +155,7 @@ def test_what_is_said_of_a_moment_and_of_what_follows(pair):
     )  # fmt: skip
     title, one, three = said["backward", "computed", "embedding"]
     assert title == "Backward: the gradient of embedding has just been computed"
-    assert re.fullmatch(r"(next|now): reduce-scatter(, hop 1 of 1)?, then 1/2 is used, the buffer "
+    assert re.fullmatch(r"(next|now): reduce-scatter(, hop 1 of 1)?, then 1/2 is used; the buffer "
                         "stays whole", one)  # fmt: skip
     assert re.fullmatch(r"(next|now): reduce-scatter(, hop 1 of 1)?, then all but 1/2 is freed",
                         three)  # fmt: skip

@@ -117,7 +117,7 @@ def test_a_tour_of_stage_3():
     assert f"{num_parameters:,} parameters in bf16" in first
     assert "1/4 of the parameters, fp32 master, momentum and variance" in first
     assert format_bytes(quarter * (2 + 4 + 4 + 4)) in first
-    law = f"predicts 16Ψ/N for the model states on the device: {format_bytes(16 * quarter)}"
+    law = f"predicts 16Ψ/N bytes for the model states on the device: {format_bytes(16 * quarter)}"
     assert law in first
     embedding = 81_920 * 2
     gathered = stops["Forward · gather the parameters of embedding"]
