@@ -64,30 +64,33 @@ def calibrate(  # noqa: PLR0913 - an option is an argument
     *,
     out: Annotated[Path, typer.Option(help="The machine file to write.")] = Path("machine.toml"),
     check: Annotated[
-        list[Path] | None, typer.Option(help="A run to predict but not to fit; may be repeated.")
+        list[Path] | None,
+        typer.Option(help="A run that is predicted but not fitted; may be repeated."),
     ] = None,
     cores: Annotated[
         float | None, decimal("Ranks of a node that compute at full speed; all by default.")
     ] = None,
     gpu: Annotated[
         str | None,
-        typer.Option(help="Fit what the runs reach of these GPUs, for zerosim plan: h100."),
+        typer.Option(
+            help="Fit the rates that the runs reach on these GPUs, such as h100, for zerosim plan."
+        ),
     ] = None,
     model: OptionalModel = None,
     batch: Annotated[
-        int | None, integer("With --gpu: sequences of a micro-batch, if no trace says it.")
+        int | None, integer("With --gpu: sequences of a micro-batch, if no trace records it.")
     ] = None,
     sequence: Annotated[
         int | None, integer("With --gpu: tokens of a sequence; the model's own by default.")
     ] = None,
-    stage: Annotated[int | None, integer("With --gpu: 0 to 3, if no trace says it.")] = None,
+    stage: Annotated[int | None, integer("With --gpu: 0 to 3, if no trace records it.")] = None,
     tensor_parallel: Annotated[int, integer("With --gpu: ranks that compute a block.")] = 1,
     recompute: Annotated[
-        Recompute, typer.Option(help="With --gpu: what backward computed again.")
+        Recompute, typer.Option(help="With --gpu: activation checkpointing of the runs.")
     ] = Recompute.NONE,
     as_json: AsJson = False,
 ) -> int:
-    """Fit a machine's constants to recorded runs; write them to a file with the residuals."""
+    """Fit a machine's constants to recorded runs, and write them to a file with the residuals."""
     given = GivenRun(model, batch, sequence, stage, tensor_parallel, recompute)
     if cores is not None and (cores <= 0 or gpu is not None):
         wanted = "none with --gpu" if cores > 0 else "more than 0"

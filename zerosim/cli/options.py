@@ -72,11 +72,11 @@ Model = Annotated[str, _MODEL]
 OptionalModel = Annotated[str | None, _MODEL]
 Steps = Annotated[int, integer("Optimizer steps.")]
 Batch = Annotated[int, integer("Sequences in a micro-batch of one rank.")]
-Seed = Annotated[int, integer("Of weights and data.")]
+Seed = Annotated[int, integer("Random seed of weights and data.")]
 TracesFolder = Annotated[Path | None, typer.Option(help="Folder for the traces.")]
 AsPage = Annotated[bool, typer.Option("--markdown", help="Print Markdown, as in docs/.")]
 OpenBrowser = Annotated[bool, typer.Option("--open", help="Open a browser, if there is one.")]
-Timeout = Annotated[float, decimal("Seconds to wait for a silent rank before giving up.")]
+Timeout = Annotated[float, decimal("Seconds to wait for a rank that does not respond.")]
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace traces that are already in the folder.")
 ]
@@ -94,7 +94,8 @@ Faults = Annotated[
 CheckReplicas = Annotated[
     int | None,
     integer(
-        "Write checksums every N iterations; diagnose finds the first one in which replicas differ."
+        "Write checksums every N iterations; diagnose finds the first iteration in "
+        "which replicas differ."
     ),
 ]
 

@@ -34,18 +34,18 @@ def serve(
     ] = None,
     *,
     host: Annotated[
-        str, typer.Option(help="Address to serve on; this machine only by default.")
+        str, typer.Option(help="Address to serve on; by default, this machine alone can connect.")
     ] = "127.0.0.1",
     port: Annotated[int, integer("Port to serve on; 0 for any free port.")] = 8050,
     open_browser: OpenBrowser = False,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Begin with page Compare, not with a replay.")
+        bool, typer.Option("--compare", help="Begin with the page Compare instead of a replay.")
     ] = False,
     perfetto: Annotated[
         str,
         typer.Option(
             metavar="ADDRESS",
-            help="Show a button that opens runs in this Perfetto, as https://ui.perfetto.dev.",
+            help="Show a button that opens runs in this Perfetto, such as https://ui.perfetto.dev.",
         ),
     ] = "",
 ) -> int:
@@ -62,7 +62,7 @@ def replay(
         int | None, integer("Iteration to replay; the last complete one by default.")
     ] = None,
     at: Annotated[
-        str, typer.Option(help='Start here: step:12, or "backward reduce blocks.1".')
+        str, typer.Option(help='Moment to start at: step:12, or "backward reduce blocks.1".')
     ] = "",
     port: Annotated[int, integer("Port to serve on; any free one by default.")] = 0,
     open_browser: Annotated[

@@ -62,15 +62,17 @@ def trace(
         bool,
         typer.Option(
             "--light",
-            help="For jobs of days: collectives and bytes alone, of some iterations, in files that "
-            "do not grow.",
+            help=(
+                "For long jobs: record only collectives and bytes of some iterations, in "
+                "files of limited size."
+            ),
         ),
     ] = False,
     every: Annotated[int | None, _of_light("every")] = None,
     keep: Annotated[int | None, _of_light("keep")] = None,
     **options: Any,
 ) -> int:
-    """Run a program unchanged and record the bytes of its ranks; returns its exit code."""
+    """Run a program unchanged and record the bytes of its ranks; exit with its exit code."""
     if not command:
         raise ConfigError(
             "no command: expected one after --, as in "

@@ -153,7 +153,7 @@ class EngineConfig(Configuration):
         ),
     ] = 4
     delayed_update: Annotated[
-        bool, Spec("Update while the next iteration computes, one step late.", panel=TIERS)
+        bool, Spec("Update while the next iteration computes, one step later.", panel=TIERS)
     ] = False
     """ZeRO-Offload's delayed parameter update; with `offload_optimizer`."""
     owner_broadcast: Annotated[
