@@ -63,11 +63,12 @@ class Meter:
     def __init__(
         self, rank: RankTrace, calls: Mapping[int, TracedCall], *, is_imported: bool
     ) -> None:
-        """Prepare.
+        """Create a meter.
 
         Args:
             calls: calls of the rank, by the id of their event.
-            is_imported: unknown properties of a call were not recorded.
+            is_imported: whether the trace was imported, so that unknown properties were not
+                recorded.
         """
         self.rank, self._calls = rank, calls
         self.is_imported = is_imported

@@ -10,7 +10,7 @@ from zerosim.base.errors import EnvironmentFault
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write a file; previous contents are replaced once everything is written.
+    """Write a file; the previous contents are replaced only when everything is written.
 
     Raises:
         EnvironmentFault: it cannot be written; the previous contents are then unchanged.

@@ -4,8 +4,8 @@ One of three ledgers is compared:
 
     payload   the requested buffers, each whole, an all-reduce counted twice: the unit of the
               papers' laws; in elements for Psi, in bytes for bytes
-    trace     the bytes that the rank is asked to send: a ring's messages as intercepted; for a
-              native call, the bound of a ring
+    trace the bytes that the program requested: a ring's messages as intercepted; for a native
+        call, the bound of a ring
     wire      the kernel's count on the rank's connections to other ranks, all of it
 """
 
@@ -119,7 +119,7 @@ def held_against(
 
 
 def amount_words(value: Fraction, unit: Fraction, expected: Expected) -> str:
-    """An amount as a person reads it: in Psi if the law is, and exactly."""
+    """An amount in words: in Psi if the law is in Psi, and exactly."""
     if expected.quantity.is_bytes:
         return format_exact_bytes(value)
     in_bytes = expected.ledger is not LedgerName.PAYLOAD or expected.element_bytes is not None
@@ -134,7 +134,7 @@ def num_parameters(trace: Trace, given: object = None) -> int:
         given: a model, a number of parameters, or None.
 
     Raises:
-        ConfigError: it is neither, or the trace does not know.
+        ConfigError: it is neither, or the trace does not contain it.
     """
     if given is not None:
         return _given_parameters(given)
@@ -234,7 +234,7 @@ def wire_sent_bytes(chosen: Selection, rank: RankTrace, iteration: int) -> int:
     """The kernel's count of a rank's traffic to other ranks, in the phases of an iteration.
 
     Raises:
-        ConfigError: that was not measured.
+        ConfigError: the kernel's count was not measured.
     """
     table = wire(replace(chosen, ranks=(rank,), iterations=(iteration,)), "rank", "")
     for problem in table.notes:
