@@ -143,7 +143,7 @@ def _first_words() -> Iterator[str]:
 def main() -> None:
     """Run a command; end the process with its exit code.
 
-    0 it worked; 1 a claim is false; 2 the input is unusable; 3 a rank failed; 130 interrupted.
+    0 success; 1 a claim is false; 2 the input is unusable; 3 a rank failed; 130 interrupted.
     """
     own_streams(ASCII_STANDS_IN)
     sys.exit(_run())

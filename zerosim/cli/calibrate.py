@@ -195,7 +195,7 @@ def _work(run: Run) -> Work:
 
 @dataclass(frozen=True, slots=True)
 class GivenRun:
-    """What the command says of the runs, as far as their traces do not."""
+    """Properties of the runs given on the command line, if their traces lack them."""
 
     model: str | None = None
     batch: int | None = None
@@ -205,10 +205,10 @@ class GivenRun:
     recompute: Recompute = Recompute.NONE
 
     def layout(self, run: Run) -> Layout:
-        """How a run divided the training.
+        """The division of the training in a run.
 
         Raises:
-            ConfigError: neither its trace nor the command says all of it.
+            ConfigError: it is not fully given by the trace and the command.
         """
         said, config = run.trace.manifest.run, run.trace.manifest.config
         model, batch = self.model or said.get("model"), self.batch or said.get("batch")

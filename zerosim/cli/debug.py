@@ -1,4 +1,4 @@
-"""`zerosim debug`: hold running ranks, and let them go step by step."""
+"""`zerosim debug`: stop the ranks of a run, and step through it."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def some_of(only: str | None, known: Sequence[str]) -> list[str]:
     """Parse `--only`: names separated by commas, each once; all of them by default.
 
     Raises:
-        ConfigError: a name that is not known.
+        ConfigError: a name is not known.
     """
     names = list(known) if only is None else [part.strip() for part in only.split(",")]
     for name in names:
@@ -111,19 +111,19 @@ def faults_of(texts: Sequence[str] | None) -> tuple[Fault, ...]:
     """Read every `--fault`.
 
     Raises:
-        ConfigError: one is none.
+        ConfigError: one of them is not a fault.
     """
     return read_faults(texts or ())
 
 
 def require_no_file(files: Iterable[tuple[str, Path]], *, overwrite: bool) -> None:
-    """Let nothing be replaced, unless it is wanted.
+    """Refuse to replace existing files, unless requested.
 
     Args:
         files: the files, with their options.
 
     Raises:
-        EnvironmentFault: one exists.
+        EnvironmentFault: one of the files exists.
     """
     for option, file in () if overwrite else files:
         if os.path.lexists(file):
@@ -136,7 +136,7 @@ def open_run(folder: Path) -> Run:
     """Load a run whose trace may be incomplete.
 
     Raises:
-        TraceError: there is none here; the message names those in subfolders, if any.
+        TraceError: there is no trace here; the message names those in subfolders, if any.
     """
     try:
         return load(folder)

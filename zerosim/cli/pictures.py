@@ -111,7 +111,7 @@ class PictureFile:
 
 
 def draw(replay: Replay, options: Mapping[str, Any]) -> dict[Path, PictureFile]:
-    """Everything requested.
+    """Draw all requested pictures.
 
     Raises:
         ConfigError: an option has no effect here.

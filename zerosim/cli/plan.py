@@ -53,7 +53,7 @@ _RECOMPUTES = (Recompute.NONE, Recompute.OPERATORS, Recompute.FULL)
 
 
 def in_english(command: C) -> C:
-    """Let a command say all in English: what it prints has names that its data have."""
+    """Make a command print in English only, because its output contains names of its data."""
 
     @wraps(command)
     def said(*args: Any, **options: Any) -> int:

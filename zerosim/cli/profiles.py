@@ -1,4 +1,4 @@
-"""`zerosim profiles`: the same training through every implementation that is here, one table."""
+"""`zerosim profiles`: the same training with every installed implementation, in one table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`zerosim run`: train for real on several ranks, trace it, and prove it."""
+"""`zerosim run`: train on several ranks, trace the run and verify it."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def file_of_lesson(number: int, *, as_slides: bool) -> str:
 
 
 def file_of_page(page: str, folders: Sequence[Path], iteration: int | None) -> str:
-    """A page of the server as one file that needs none.
+    """A page of the server as one file that needs no server.
 
     Args:
         page: verify or compare.
@@ -117,7 +117,7 @@ def file_of_page(page: str, folders: Sequence[Path], iteration: int | None) -> s
 
 
 def site_in(folder: Path) -> tuple[int, int]:
-    """Write the course and the documentation as a site; how many files and bytes it has.
+    """Write the course and the documentation as a site; return its number of files and bytes.
 
     Raises:
         EnvironmentFault: the pages or the documentation are not installed.
@@ -137,9 +137,9 @@ class FirstPage(NamedTuple):
     """The page that a browser shows first.
 
     Attributes:
-        path: of the page; "" for the newest trace.
-        iteration: of that trace; None for the last complete one.
-        step: of that iteration, from 0; None for its beginning.
+        path: path of the page; "" for the newest trace.
+        iteration: iteration of that trace; None for the last complete one.
+        step: step of that iteration, from 0; None for its beginning.
     """
 
     path: str = ""
@@ -186,7 +186,7 @@ def served_beside(steering: Steering, folder: Path) -> Iterator[str]:
     """Serve the page of paused ranks from another thread.
 
     Args:
-        folder: of the trace that is being recorded.
+        folder: folder of the trace that is being recorded.
 
     Yields:
         The page's address, with its key.

@@ -1,4 +1,4 @@
-"""`zerosim show`: the collectives of a trace in order, also of an incomplete one."""
+"""`zerosim show`: the events of a trace in order, even of an incomplete one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`zerosim simulate`: the same training dry, at any size, and when it would happen on a machine."""
+"""`zerosim simulate`: a dry training of any size, with predicted times for a machine."""
 
 from __future__ import annotations
 

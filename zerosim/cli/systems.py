@@ -1,4 +1,4 @@
-"""`zerosim systems`: the same training through every system of the family, one table."""
+"""`zerosim systems`: the same training with every system of the family, in one table."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def _stage_name(stage: int) -> str:
 
 
 def exact_decimal(value: Fraction) -> str:
-    """A number in whole: `30.087890625`. Its denominator holds no primes but 2 and 5."""
+    """An exact decimal number: `30.087890625`; its denominator divides a power of 10."""
     number = Decimal(value.numerator) / Decimal(value.denominator)
     assert Fraction(number) == value, f"{value} has no end"
     whole, _, rest = f"{number:,f}".partition(".")

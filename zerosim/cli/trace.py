@@ -1,4 +1,4 @@
-"""`zerosim trace -- COMMAND`: trace a program as it is."""
+"""`zerosim trace -- COMMAND`: trace an unchanged program."""
 
 from __future__ import annotations
 

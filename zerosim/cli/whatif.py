@@ -1,4 +1,4 @@
-"""`zerosim whatif`: a recorded run at the times that it would have if something were different."""
+"""`zerosim whatif`: the predicted times of a recorded run under other conditions."""
 
 from __future__ import annotations
 

@@ -37,8 +37,8 @@ def deviations(
     Args:
         workload: the step.
         rank: 0 to N - 1; with T tensor-parallel ranks, to N T - 1.
-        algorithm: implementation of the collectives; for a native backend, the differences from the
-            ring are causes of their own.
+        algorithm: implementation of the collectives; with a native backend, its differences
+            from the ring are separate causes.
         phase: only this phase's part; None for the whole step.
         link: only messages of zerosim over this link, or copies over it; None for all traffic
             between ranks.

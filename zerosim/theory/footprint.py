@@ -5,7 +5,8 @@ activations those of `saved`: this module combines those that are live at once. 
 moment to moment, so the peak is the largest of four:
 
     the loss            all activations, and the logits of all tokens
-    the last block      its recomputed activations, its parameters and gradients, all others' inputs
+    the last block its recomputed activations, its parameters and gradients, the inputs of all other
+    blocks
     the first block     all gradients, and hardly any activations
     the update          all model states, and one unit's gradients in fp32
 
@@ -91,7 +92,7 @@ class FootprintPart:
     """A part of a rank's memory at one moment.
 
     Attributes:
-        law: in symbols, or words that have some.
+        law: in symbols, or in words with symbols.
         cited: source of the law.
         role: its role in a run's memory; None if no run attributes it to a role.
     """
@@ -104,12 +105,12 @@ class FootprintPart:
 
     @property
     def formula(self) -> str:
-        """The law, as it is read."""
+        """The law, in the current language."""
         return str(self.law)
 
     @property
     def source(self) -> str:
-        """Its source, as it is read."""
+        """The source, in the current language."""
         return str(self.cited)
 
 
@@ -140,7 +141,7 @@ def peak(layout: Layout, margin: Fraction = Fraction(0)) -> Footprint:
     """The memory at the largest moment, on the largest stage.
 
     Args:
-        margin: for memory outside of all laws, as a fraction of the rest.
+        margin: share for memory outside of all laws, as a fraction of the rest.
     """
     size, most = -1, None
     for moment in _moments(layout):

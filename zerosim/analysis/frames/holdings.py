@@ -192,7 +192,7 @@ class Holdings:
         self.gradients[rank, piece][shard] |= arriving
 
     def keep_sum(self, rank: int, piece: Piece, shard: int, arriving: Summed) -> None:
-        """A complete sum has arrived and replaces the rank's own."""
+        """A complete sum has arrived and replaces the rank's own sum."""
         self.require_whole(rank, piece, shard, arriving, "keeps")
         self.gradients[rank, piece][shard] = arriving
 
@@ -220,7 +220,7 @@ class Holdings:
                     self._free_gradient(rank, piece.unit)
 
     def scatter(self, rank: int, pieces: Iterable[Piece]) -> None:
-        """A bucket is summed over some ranks, and the rest of it is no longer needed."""
+        """A bucket is summed over some ranks; its rest is no longer needed."""
         for piece in pieces:
             whole = self.gradients.get((rank, piece), {})
             for shard in set(whole).difference(self.layout.own(rank, piece.unit)):

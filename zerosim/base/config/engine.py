@@ -262,7 +262,7 @@ class EngineConfig(Configuration):
 
     @property
     def quantizes(self) -> bool:
-        """True if parameters or gradients travel with fewer bits (qwZ, qgZ)."""
+        """True if parameters or gradients are sent with fewer bits (qwZ, qgZ)."""
         return self.quantize_weights or self.quantize_gradients
 
     @property
@@ -282,7 +282,7 @@ class EngineConfig(Configuration):
 
     @property
     def offloads(self) -> bool:
-        """True if any state is kept off the device or copied to or from there."""
+        """True if any state is kept off the device, or copied between tiers."""
         parameters = self.offload_param is not Offload.NONE
         return self.cpu_checkpointing or self.offloads_optimizer or parameters
 

@@ -1,4 +1,4 @@
-"""DistributedDataParallel: each bucket of gradients is all-reduced when its last one is present.
+"""DistributedDataParallel: each bucket is all-reduced when its last gradient is present.
 
 Law: data parallel, 2 Psi a step. Source: S. Li et al., "PyTorch Distributed: Experiences on
 Accelerating Data Parallel Training" (arXiv 2006.15704), section 3.2; the law as in `theory.laws`.

@@ -1,7 +1,8 @@
 """The traffic and memory of DeepSpeed itself with a configuration, predicted without a run.
 
 The plan of DeepSpeed's stages is evaluated for the strategy that a trace would record;
-docs/deepspeed.md has its rules. The keys that make DeepSpeed follow the law are found by search.
+docs/deepspeed.md explains its rules. The keys that make DeepSpeed follow the law are found by
+search.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Explanation:
         given: the configuration, with DeepSpeed's defaults.
         modules: modules of the model, or a placeholder.
         num_micro_steps: g, per step.
-        has_model: there is a model, so bytes are known.
+        has_model: whether there is a model, so that bytes are known.
     """
 
     given: Given

@@ -1,4 +1,4 @@
-"""Pipeline parallel: a stage sends its output on, and gets the gradient of it back.
+"""Pipeline parallel: a stage sends its output forward and receives the gradient of it.
 
 Law: b s h per micro-batch and boundary, both ways. Its ranks are idle while the pipeline fills and
 drains: (p-1)/(v m) of the computing time alone, (p-1)/(v m + p - 1) of the total time, with v

@@ -91,8 +91,8 @@ class Sharding:
         title: name of a strategy, from its numbers of shards and replicas.
         is_flat: a module's parameters are one flat parameter, padded as a whole; else dim 0 of each
             is padded.
-        gathers_ahead: in each module's backward it gathers the module that precedes it in forward,
-            including the last one without a backward.
+        gathers_ahead: whether the backward of each module gathers the module that precedes it
+            in forward, even if that one has no backward.
     """
 
     title: Callable[[Strategy, int, int], str]
@@ -400,7 +400,7 @@ def _is_within(name: str, outer: str) -> bool:
 
 
 def kept_after_forward(module: str) -> str:
-    """The text which explains that a module's parameters are kept after forward."""
+    """The text that explains that a module's parameters are kept after forward."""
     return "fsdp.root_parameters_kept" if _is_root(module) else "fsdp.kept_after_forward"
 
 

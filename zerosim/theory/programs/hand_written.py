@@ -1,8 +1,8 @@
 """A program with its own collectives: the law that its calls resemble most.
 
-The author's intention is unknown, so the calls are taken as given, and the closest known pattern is
-a resemblance, never a proof. It is judged by the requested bytes, the phase and the operation; the
-implementation by the backend is a cause of its own.
+The author's intention is unknown, so the calls are taken as recorded, and the closest known pattern
+is a resemblance, not a proof. It is chosen by the requested bytes, the phase and the operation; the
+backend's implementation is a separate cause.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def plan_hand_written(
     """The recorded calls of one step, beside the closest known pattern.
 
     Args:
-        strategy: has the number of parameters.
+        strategy: the strategy, with the number of parameters.
         seen: calls of the rank in the step among the strategy's ranks that no other strategy
             planned: laws of data parallelism cover neither messages nor calls of other groups.
         num_micro_steps: micro-steps of the step; gradients may be reduced, and parameters gathered,
