@@ -136,7 +136,7 @@ NUM_PARAMETERS = 4 * (16 * 16 + 16) + 16 * 4 + 4
 @pytest.mark.parametrize("name", ["fsdp2, accumulated", "fsdp1, accumulated"])
 def test_gradients_that_a_system_keeps_between_micro_steps_have_a_role(ran, name):
     report = verify_memory(ran(2, name))
-    size = f"4Ψ of gradients that are not reduced yet ({4 * NUM_PARAMETERS:,} B)"
+    size = f"4Ψ bytes of gradients that are not reduced yet ({4 * NUM_PARAMETERS:,} B)"
     told = f"when an update begins, as the law says, and between micro-steps {size}"
     assert told in report.headline
 

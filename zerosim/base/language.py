@@ -158,7 +158,7 @@ def begun(text: str) -> str:
 
 
 def listed(items: Sequence[str], last: str = "and") -> str:
-    """Items in a sentence: "a, b and c"; `last` selects the conjunction: "and", "or", "and_does"."""
+    """Items in a sentence: "a, b and c"; `last` is "and", "or" or "and_does"."""
     *first, end = items or [""]
     comma = LISTS.table["comma"]
     return typeset(f"{comma.join(first)}{LISTS.table[last]}{end}" if first else end)

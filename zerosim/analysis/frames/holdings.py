@@ -220,7 +220,7 @@ class Holdings:
                     self._free_gradient(rank, piece.unit)
 
     def scatter(self, rank: int, pieces: Iterable[Piece]) -> None:
-        """A bucket is summed over some ranks; its rest is no longer needed."""
+        """A bucket is summed over some ranks and its rest freed."""
         for piece in pieces:
             whole = self.gradients.get((rank, piece), {})
             for shard in set(whole).difference(self.layout.own(rank, piece.unit)):
@@ -298,7 +298,7 @@ class Holdings:
             self.applied.add((rank, unit))
 
     def end_update(self, rank: int) -> None:
-        """The iteration's gradients are no longer needed; stages 2 and 3 of the engine free them."""
+        """The iteration's gradients are no longer needed; stages 2 and 3 free them."""
         if self.layout.divided.frees_gradients:
             for store in (self.gradients, self.reduced):
                 for place in [place for place in store if place[0] == rank]:

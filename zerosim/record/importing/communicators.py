@@ -55,7 +55,7 @@ class Process:
     def call(
         self, name: str, communicator: str, size: int | None, begin_ns: int, end_ns: int
     ) -> ProfileSpan:
-        """Note a call, in a profile's words."""
+        """Record a call in the form of a profile."""
         args = {"Collective name": COLLECTIVES.get(name), MESSAGE_BYTES: size}
         span = ProfileSpan(
             RECORD, (self.pid, 0), begin_ns, end_ns, {**args, "Process Group Name": communicator}
@@ -68,7 +68,7 @@ def profiles_of(processes: Sequence[Process], *, is_timed: bool, note: str) -> l
     """The accounts of ranks.
 
     Args:
-        note: a further note on such a recording.
+        note: an additional note on such a recording.
 
     Raises:
         TraceError: the ranks of the processes are unknown.

@@ -101,7 +101,7 @@ def read_execution(path: Path, content: bytes) -> Execution:
     """Read one rank's execution trace.
 
     Raises:
-        TraceError: it is damaged or none.
+        TraceError: it is damaged, or not an execution trace.
     """
     try:
         file = msgspec.json.decode(content, type=_ExecutionFile)

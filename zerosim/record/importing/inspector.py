@@ -80,7 +80,7 @@ def read_lines(path: Path, content: bytes) -> list[InspectedLine]:
     """The lines of a file.
 
     Raises:
-        TraceError: it is damaged or none.
+        TraceError: it is damaged, or not such a file.
     """
     found = []
     for number, text in enumerate(content.splitlines(), 1):

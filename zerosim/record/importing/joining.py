@@ -1,4 +1,4 @@
-"""Execution traces and profiles of the same steps become one account of each rank.
+"""Combines execution traces and profiles of the same steps into one account of each rank.
 
 A profile has the times; an execution trace has the arguments: sizes, types and parts of every call,
 and groups. Newer versions give a call the same number in both; otherwise, calls of a thread match

@@ -20,7 +20,7 @@ from zerosim.schema.strategies import Bundle, Parameter, Strategy
 from zerosim.theory.causes import Cause, Deviation, Law
 from zerosim.theory.movement import Movement
 from zerosim.theory.programs.options import flag, number, numbers, passes, text, texts
-from zerosim.theory.programs.plan import Plan, Scale, element_bytes_of
+from zerosim.theory.programs.plan import Plan, Scale, element_bytes_of, factor
 from zerosim.theory.programs.steps import StrategyStep
 from zerosim.theory.wording import said
 
@@ -219,7 +219,7 @@ def _law_name(num_shards: int, num_replicas: int) -> str:
 def _formula(num_shards: int, num_replicas: int, made: _Passes) -> str:
     if num_shards == 1:
         return f"{2 * made.backwards}{PSI}(R-1)/R"
-    formula = f"{made.forwards + made.returns + made.backwards}{PSI}(N-1)/N"
+    formula = f"{factor(made.forwards + made.returns + made.backwards)}{PSI}(N-1)/N"
     if num_replicas > 1 and made.backwards:
         formula += f" + {2 * made.backwards}{PSI}/N(R-1)/R"
     return formula

@@ -20,7 +20,7 @@ from zerosim.theory.causes import Cause, Deviation, Law
 from zerosim.theory.movement import Movement
 from zerosim.theory.programs.fully_sharded import kept_after_forward
 from zerosim.theory.programs.options import flag, parameters_of, text
-from zerosim.theory.programs.plan import Plan, Scale, bytes_of, element_bytes_of
+from zerosim.theory.programs.plan import Plan, Scale, bytes_of, element_bytes_of, factor
 from zerosim.theory.wording import said
 
 _PAPER = "Rajbhandari et al., arXiv 1910.02054, section"
@@ -124,7 +124,7 @@ def plan_hand_written(
         ranks=strategy.ranks,
         law=law,
         law_name=known.name,
-        formula=f"{known.payloads}{PSI}(N-1)/N",
+        formula=f"{factor(known.payloads)}{PSI}(N-1)/N",
         scale=scale,
         calls=tuple(seen),
         causes=(

@@ -61,6 +61,12 @@ def bytes_of(parameters: Iterable[Parameter], dtype: str = "") -> int:
     return sum(one.elements * element_bytes_of(dtype or one.dtype) for one in parameters)
 
 
+def factor(count: object) -> str:
+    """A factor in front of a law's unit: empty for 1."""
+    text = f"{count}"
+    return "" if text == "1" else text
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bubble:
     """Idle time of a pipeline's ranks, if every stage takes the same time.
@@ -116,7 +122,7 @@ class Scale:
         """The same in words, as a law is written: `2Ψ(N-1)/N`, `Ψ(N-1)/N`, `2.89Ψ(N-1)/N`."""
         multiple = self.multiple(sent_bytes)
         text = f"{multiple}" if multiple.denominator == 1 else format_decimal(multiple, 2)
-        return f"{'' if text == '1' else text}{self.unit}{self.suffix}"
+        return f"{factor(text)}{self.unit}{self.suffix}"
 
     def in_digits(self, sent_bytes: Fraction | int) -> str:
         """A difference from the law, with a sign: `- 0.04Ψ(N-1)/N`; "" if two digits hide it."""

@@ -48,7 +48,7 @@ class EngineOptimizer(torch.optim.Optimizer):
         return self.loss_scale
 
     def step(self, closure: Any = None) -> NoReturn:  # noqa: ARG002
-        """Refuse: the engine updates.
+        """Refuse, because the engine updates.
 
         Raises:
             ConfigError: always.
@@ -56,10 +56,10 @@ class EngineOptimizer(torch.optim.Optimizer):
         raise ConfigError("optimizer.step() is the engine's business: call engine.step()")
 
     def zero_grad(self, set_to_none: bool = True) -> None:  # noqa: FBT002 - PyTorch's
-        """Do nothing: the engine's gradients start over after each update."""
+        """Do nothing, because the engine's gradients start over after each update."""
 
     def state_dict(self) -> NoReturn:
-        """Refuse: each rank has a part of the states.
+        """Refuse, because each rank has only a part of the states.
 
         Raises:
             ConfigError: always.
@@ -67,7 +67,7 @@ class EngineOptimizer(torch.optim.Optimizer):
         raise ConfigError("optimizer states are divided among the ranks: zerosim saves none yet")
 
     def load_state_dict(self, state_dict: Any) -> NoReturn:  # noqa: ARG002
-        """Refuse: each rank has a part of the states.
+        """Refuse, because each rank has only a part of the states.
 
         Raises:
             ConfigError: always.

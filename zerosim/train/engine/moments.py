@@ -90,7 +90,7 @@ class StageHooks(ModuleListener):
             self._finish_unit(flat)
 
     def input_gradients(self, units: Sequence[FlatUnit]) -> None:
-        """Frozen parameters are needed until here, if this was the module's first use."""
+        """Frozen parameters are needed until this moment, if this was the module's first use."""
         for flat in units:
             self._uses[flat.name] -= 1
             if self._uses[flat.name] > 0:

@@ -27,8 +27,8 @@ class ParameterSlot:
     """The place of one parameter in its unit's flat vector.
 
     Attributes:
-        shape, elements: the parameter's own, which it lacks while sharded; those of this rank's
-            shard under tensor parallelism.
+        shape, elements: those of the parameter, which PyTorch does not show while it is
+            sharded; under tensor parallelism, those of this rank's shard.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Unit:
     columns: int
 
     def layout(self, num_ranks: int) -> UnitLayout:
-        """The unit as a manifest describes it."""
+        """The description of the unit for a manifest."""
         return UnitLayout(
             name=self.name,
             elements=self.elements,

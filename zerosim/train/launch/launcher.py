@@ -39,15 +39,15 @@ def launch(
     """Start `job.run.ranks` processes here and wait for them.
 
     Args:
-        server: forks the ranks.
-        port: the rendezvous port on loopback; 0 for memory, without a port.
+        server: the server that forks the ranks.
+        port: the rendezvous port on loopback; 0 for a rendezvous in memory, without a port.
         prepare: called when only the ranks' folders remain to be checked.
 
     Raises:
         ConfigError: no port has that number.
         EnvironmentFault: the port is in use, or the device does not support the run.
         RanksFailedError: a rank failed, was killed or hung; the others were ended.
-        RunError: the ranks could not be monitored any more; they were ended.
+        RunError: the ranks could no longer be monitored, and were ended.
         KeyboardInterrupt: interrupted by the user or a signal.
     """
     if not 0 <= port <= 65535:

@@ -1,8 +1,9 @@
 """The commits of a rank: which version of each file belongs to a complete state.
 
 A rank keeps its last two commits, in files that are replaced atomically (written beside, flushed to
-the disk, renamed). Two, because ranks commit one after another: if some died before their commit,
-the others still have the previous state. A commit's file is one line of JSON and its CRC-32.
+the disk, renamed). There are two because ranks commit one after another: if some died before their
+commit, the others still have the previous state. A commit's file is one line of JSON and its
+CRC-32.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def empty(folder: Path) -> Commit:
         The initial state of a rank without commits.
 
     Raises:
-        EnvironmentFault: it could not be done.
+        EnvironmentFault: they could not be removed.
     """
     try:
         for path in [*folder.glob("commit-*.json*"), *folder.glob("*.slot-[01]")]:
@@ -115,7 +116,7 @@ def set_aside(folder: Path, sequence: int) -> None:
     """Discard a commit of a rank, because its files are damaged.
 
     Raises:
-        DiskError: it could not be done.
+        DiskError: it could not be discarded.
     """
     try:
         _path(folder, sequence).unlink(missing_ok=True)
@@ -127,7 +128,7 @@ def set_aside(folder: Path, sequence: int) -> None:
 
 
 def newest_state(folder: Path, num_ranks: int) -> SavedState | None:
-    """The newest state that every rank has complete; None if no state was committed by all.
+    """The newest state that is complete on every rank; None if not all ranks committed one.
 
     Raises:
         DiskError: states were committed, but none is complete on all ranks.

@@ -1,8 +1,8 @@
-"""One file of the disk tier: set aside, written, read, and known to be complete.
+"""One file of the disk tier: allocated, written, read and checked.
 
 It is read and written with as few system calls as the kernel allows, all on the calling thread, so
-that the kernel's count for that thread is the count for the file. It is opened anew each time: a
-file that vanished is noticed.
+that the kernel's count for that thread is the count for the file. It is opened each time, so that a
+missing file is noticed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class DiskFile:
         Args:
             source: contiguous, on the CPU.
             staging: `staging_bytes` of memory at an aligned address.
-            direct: pass the kernel's cache by, if the tensor's address allows it.
+            direct: bypass the kernel's cache, if the tensor's address allows it.
 
         Raises:
             DiskError: the file is gone, there is no room, or the disk failed.
@@ -83,7 +83,7 @@ class DiskFile:
     ) -> None:
         """Fill a tensor with the contents of this version.
 
-        Args: as `write`.
+        Args: as for `write`.
 
         Raises:
             DiskError: the file is gone, short, damaged, or another version.
@@ -113,7 +113,7 @@ class DiskFile:
         bytes.
 
         Raises:
-            DiskError: it is not.
+            DiskError: it does not, or is not.
         """
         size = bytes_on_disk(version.num_bytes)
         with self._explained("read", size), self._opened(os.O_RDONLY) as file:
