@@ -1,8 +1,8 @@
 """Algorithm and bus bandwidth of collectives, as nccl-tests defines them.
 
     algorithm bandwidth   payload / time
-    bus bandwidth this, multiplied by a factor that depends on the number of ranks and the
-    operation, for comparison with the bandwidth of hardware links
+    bus bandwidth         this, multiplied by a factor that depends on the number of ranks and the
+                          operation, for comparison with the bandwidth of hardware links
 
 The factors are those of nccl-tests, doc/PERFORMANCE.md. There the time is that of the whole call;
 among several ranks the longest is taken (its option `-a 3`). There, all ranks call at the same

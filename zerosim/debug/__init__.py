@@ -2,9 +2,9 @@
 
     link        the connection to one rank, and the socket at which ranks connect
     steps       equal actions of ranks: matching of paused threads, and the next beat
-    goals the ends of a step
-    ranks all ranks together: which are paused, and whether the others wait
-    waiting the ranks for which a rank waits, and since when
+    goals       the ends of a step
+    ranks       all ranks together: which are paused, and whether the others wait
+    waiting     the ranks for which a rank waits, and since when
     gathering   pausing running ranks
     outcomes    how a step ends
     controller  steps, breakpoints, watches

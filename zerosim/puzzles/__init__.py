@@ -1,7 +1,7 @@
 """Puzzles: a student writes a short function, real ranks run it, and its trace is checked.
 
     puzzle     the declaration of a puzzle: task, promise, hints; read from lessons/puzzles
-    promised the promise of a puzzle, in numbers; sizes writes the needed sizes to a file
+    promised   the promise of a puzzle, in numbers; sizes writes the needed sizes to a file
     bounds     formulas of a promise, over theory
     wording    the text about a program
     toy        a small model of layers that puzzles train, exact in any order of additions

@@ -7,7 +7,7 @@ A rank writes rows, one JSON object a line, in the order of the events:
     template                     the constant fields of recurring events, written once
     begin ... close              an event with a duration: a computation, a collective
     happened                     an event that is complete in one row: a wait
-    transfer one message of a collective, when it has ended
+    transfer                     one message of a collective, when it has ended
     wire                         the kernel's counters at a phase border
     interface                    its counters of a network interface, in a run on several nodes
     memory, allocations          live tensors, by role; the counters of PyTorch's allocator

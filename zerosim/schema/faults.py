@@ -1,7 +1,7 @@
 """An injected fault, as given by `--fault`: its kind, its rank and its iteration.
 
-skip,rank=2,iteration=3,unit=blocks.1 the rank skips a call
-slow,rank=1,times=3 the rank computes three times as long
+skip,rank=2,iteration=3,unit=blocks.1      the rank skips a call
+slow,rank=1,times=3                        the rank computes three times as long
 """
 
 from __future__ import annotations

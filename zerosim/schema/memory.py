@@ -1,8 +1,8 @@
 """Roles of memory, and the rows with the live bytes of each role.
 
-    memory at an event: the bytes of each role that changed
-    allocations once an iteration: the counts of PyTorch's allocator at those events
-    addresses with a device limit, at phase borders and at the peak: the address map
+    memory        at an event: the bytes of each role that changed
+    allocations   once an iteration: the counts of PyTorch's allocator at those events
+    addresses     with a device limit, at phase borders and at the peak: the address map
 
 A role's bytes are those of its live storages, each counted once. They are listed by unit, and a row
 contains only changes, so the state at a row is the last value of each (role, unit).

@@ -5,8 +5,8 @@ activations those of `saved`: this module combines those that are live at once. 
 moment to moment, so the peak is the largest of four:
 
     the loss            all activations, and the logits of all tokens
-    the last block its recomputed activations, its parameters and gradients, the inputs of all other
-    blocks
+    the last block      its recomputed activations, its parameters and gradients, and the inputs
+                        of all other blocks
     the first block     all gradients, and hardly any activations
     the update          all model states, and one unit's gradients in fp32
 

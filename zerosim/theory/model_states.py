@@ -144,7 +144,7 @@ class ModelStates:
             words = self.words[Cause.FROZEN_PARAMETERS]
             return said("states.keeps_less", keeps=keeps, less=less, words=words)
         laws = listed(
-            said("states.of_tier", law=self.law(tier), place=tier.place) for tier in self.tiers
+            [said("states.of_tier", law=self.law(tier), place=tier.place) for tier in self.tiers]
         )
         return said("states.keeps_of_tiers", what=self.what, laws=laws)
 

@@ -1,12 +1,12 @@
 """The options of the engine and of a run, validated in one place.
 
-    choices closed sets of names: dtypes, models, devices, tiers to offload to
-    checks the refusal of invalid values
-    option the declaration of an option
-    engine the options of `zerosim.initialize`
-    model the choice of a model: by a name, or by the path of a config.json
-    run the additional options of `zerosim run`
-    light the extent of a light trace
+    choices     closed sets of names: dtypes, models, devices, tiers to offload to
+    checks      the refusal of invalid values
+    option      the declaration of an option
+    engine      the options of `zerosim.initialize`
+    model       the choice of a model: by a name, or by the path of a config.json
+    run         the additional options of `zerosim run`
+    light       the extent of a light trace
     systems     the ZeRO family by name
 
 An option is declared once, in `engine`, `run` or `light`.

@@ -4,7 +4,7 @@ It follows the same order as `zerosim.trace.autolabel.phases` does in a running 
 
     forward    annotated by PyTorch's wrappers; operators that a backward refers to ran in it
     backward   autograd's engine evaluates functions
-    update the outermost `Optimizer.step#`
+    update     the outermost `Optimizer.step#`
     outside    after the update, until the next forward
 
 An iteration ends with its update, or when gradients are discarded without an update. One that began

@@ -133,7 +133,8 @@ class Scale:
     def in_units(self, sent_bytes: Fraction | int) -> str:
         """The same, or in bytes if two digits hide it: `+ Ψ(N-1)/N`, `- 12 B`."""
         sign = "-" if sent_bytes < 0 else "+"
-        return self.in_digits(sent_bytes) or f"{sign} {format_exact_bytes(abs(sent_bytes))}"
+        size = abs(Fraction(sent_bytes))
+        return self.in_digits(sent_bytes) or f"{sign} {format_exact_bytes(size)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,8 @@ even: the error is at most half a scale. The quantization is symmetric: there is
 
     a packed row     values, then scales
     int8 values      a byte each
-    int4 values half a byte each: a block's first half in the low bits, its second in the high ones
+    int4 values      half a byte each: a block's first half in the low bits, its second in the
+                     high bits
 
 Non-finite elements survive: they make the scale of their block inf or nan, and then every element
 of the block, so that an overflow is still detected.

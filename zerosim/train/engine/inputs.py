@@ -4,7 +4,7 @@
     partition_activations    T tensor-parallel ranks, which have the same input, each keep one
                              T-th: its columns of the flat input, padded to a multiple of T. They
                              gather it before the block's recomputation (GATHER_ACTIVATIONS)
-    contiguous_memory checkpoints on the device are in a separate arena
+    contiguous_memory        checkpoints on the device are in a separate arena
     cpu_checkpointing        checkpoints are moved to host memory: OFFLOAD_ACTIVATIONS in forward,
                              FETCH_ACTIVATIONS in backward, b s h / T elements each, once per block
                              and micro-step. The copy to the host overlaps with the block's

@@ -1,7 +1,7 @@
 """The stores of the parameter rows that a rank updates, and the copies to them.
 
     ParameterStore    in their unit, on the device: stages 0 to 2
-    ShardStore the rank's own shard on the device: stage 3
+    ShardStore        the rank's own shard on the device: stage 3
     OffloadedStore    a shard on the host or on a disk: stage 3 of ZeRO-Infinity
 
 Stores of whole units are in `owners`.

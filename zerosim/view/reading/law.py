@@ -4,8 +4,8 @@ One of three ledgers is compared:
 
     payload   the requested buffers, each whole, an all-reduce counted twice: the unit of the
               papers' laws; in elements for Psi, in bytes for bytes
-    trace the bytes that the program requested: a ring's messages as intercepted; for a native
-        call, the bound of a ring
+    trace     the bytes that the program requested: a ring's messages as intercepted; for a
+              native call, the bound of a ring
     wire      the kernel's count on the rank's connections to other ranks, all of it
 """
 

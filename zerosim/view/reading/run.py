@@ -123,7 +123,7 @@ class Run:
         """The collectives and messages of the ranks, with the bytes sent and received.
 
         `payload_bytes` counts whole buffers; `volume_bytes` counts an all-reduce twice, as the
-        papers do; `sent_bytes` counts the bytes that the program requested to send: the intercepted
+        papers do; `sent_bytes` counts the bytes that PyTorch was asked to send: the intercepted
         messages of a ring; for a native call, the bound of a ring algorithm.
 
         Args:
