@@ -87,7 +87,7 @@ class CriticalPath:
         return {c: total[c] for c in TimeCause if c is not TimeCause.COPYING or total[c]}
 
     def by_rank(self) -> dict[int, int]:
-        """Time that was one rank's own (not a collective's), ns."""
+        """Time on each rank outside of collectives, ns."""
         total: Counter[int] = Counter()
         for piece in self.pieces:
             total[piece.rank] += (piece.cause is not TimeCause.COMMUNICATION) * piece.duration_ns

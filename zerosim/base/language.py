@@ -209,7 +209,7 @@ def overlaid(path: Path) -> dict[str, Any]:
     """The contents of a data file, with its texts from the sibling file in the current language.
 
     The sibling contains only texts: numbers and expressions come from the English file. A file
-        without a sibling is used in English.
+    without a sibling is used in English.
 
     Raises:
         KeyError: the sibling has an entry that the English file lacks.

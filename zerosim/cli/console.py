@@ -91,7 +91,7 @@ def make_table(*columns: str, left: int = 1, title: str | None = None) -> Table:
 
 
 def print_table(console: Console, table: Table) -> None:
-    """Print a table with complete numbers: a narrow terminal breaks the line.
+    """Print a table with complete numbers; in a narrow terminal, lines wrap.
 
     A column that may wrap does so first.
     """

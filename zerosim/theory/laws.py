@@ -16,7 +16,7 @@ all-to-all across K nodes sends (K-1)/K of the data that the ranks of a node con
 therefore sends 3M across nodes and ZeRO++ 0.75M, M being 2 bytes per parameter: 0.5M with qwZ in
 forward, nothing in backward with hpZ, 0.25M with qgZ (arXiv 2306.10209, section 3 and Table 1).
 
-Sources: given with each law.
+Each law gives its source.
 """
 
 from __future__ import annotations

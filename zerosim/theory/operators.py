@@ -351,8 +351,7 @@ def model_flops(shape: Transformer, tokens: int, sequence: int) -> int:
     """FLOPs that a step needs without recomputation: (6 Psi + 12 L h s) for each token.
 
     Psi counts the parameters applied to a token: of the experts, only the active ones.
-        Sliding-window
-    attention counts its window.
+    Sliding-window attention counts its window.
 
     Source: A. Chowdhery et al., "PaLM" (arXiv 2204.02311), appendix B: model FLOPs utilization.
     """

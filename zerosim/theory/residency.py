@@ -119,8 +119,8 @@ def whole_gradients(
 ) -> set[str]:
     """Units with a whole gradient that a rank may keep in stages 2 and 3.
 
-    Buckets are reduced in order: each one once all its units have their gradients and the
-        previous bucket is reduced.
+    Buckets are reduced in order: each one once all its units have their gradients and the previous
+    bucket is reduced.
 
     Args:
         buckets: in order of their reduction.

@@ -69,8 +69,8 @@ def bytes_a_parameter(
 ) -> tuple[RoleBytes, ...]:
     """The size of every role, in the order of the tiers and, within one, of `Role`.
 
-    With a delayed update, two generations of gradients are on the host: one that backward
-        fills, and one that the previous update reads.
+    With a delayed update, two generations of gradients are on the host: one that backward fills,
+    and one that the previous update reads.
     """
     stage, size = config.stage, config.dtype.element_bytes
     states = config.offload_optimizer.tier

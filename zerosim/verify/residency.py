@@ -67,8 +67,8 @@ class Largest:
 def windows(rank: RankTrace, units: Collection[str] = ()) -> list[Window]:
     """The windows of one rank, in the order of time.
 
-    When all computations of a backward have ended, the gradients of unused units are completed
-        with zeros: from then on these units count as computing.
+    When all computations of a backward have ended, the gradients of unused units are completed with
+    zeros: from then on these units count as computing.
 
     Args:
         units: all that have gradients.

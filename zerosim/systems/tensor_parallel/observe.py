@@ -197,8 +197,8 @@ class TensorParallel(Observer):
     def purpose_of_activations(self, phase: Phase | None, call: OperatorCall) -> Purpose | None:
         """The purpose of a redistribution of a DTensor.
 
-        The purpose of a call in an optimizer step: completing the sums of gradients, or the
-            step's own computation.
+        An optimizer step completes the sums of gradients that tensor parallelism left, and may
+        communicate for its own computation.
         """
         if phase in (Phase.FORWARD, Phase.BACKWARD):
             return Purpose.ACTIVATIONS
