@@ -86,7 +86,7 @@ def test_states_are_those_that_a_rank_keeps(model):
     assert kept[3, True] == 14 * size // 4
     offloaded = explain(zero(2, **OFFLOAD), model, ranks=4)
     assert offloaded.states is None
-    assert "what it keeps is not told" in str(offloaded)
+    assert "its memory is not predicted" in str(offloaded)
 
 
 @pytest.mark.parametrize(
