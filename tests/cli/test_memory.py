@@ -181,7 +181,7 @@ def test_a_trace_without_memory_and_no_trace(tmp_path):
     )
     assert_one_line(command("memory", tmp_path / "nowhere"), "no such folder")
     assert_one_line(command("memory"), "folder", "zerosim memory --help")
-    assert_one_line(command("memory", tmp_path), "is not a trace but holds some (t)")
+    assert_one_line(command("memory", tmp_path), "is not a trace, but contains some (t)")
 
 
 def test_a_manifest_that_is_whole_but_no_use(tmp_path):

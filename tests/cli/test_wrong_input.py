@@ -351,7 +351,7 @@ def test_a_folder_whose_name_is_no_text_is_one_like_any_other(tmp_path, monkeypa
             answer = command(name, with_memory if name == "memory" else folder, *args)
             assert (answer.code, answer.err) == (0, ""), name
             assert answer.out
-        assert_one_line(command(name, below.parent), "is not a trace but holds some")
+        assert_one_line(command(name, below.parent), "is not a trace, but contains some")
         assert_one_line(command(name, folder / "no"), "no such folder")
     for args in ((), ("--json",)):
         assert command("compare", folder, below, *args).code == 0

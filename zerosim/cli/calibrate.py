@@ -97,8 +97,8 @@ def calibrate(  # noqa: PLR0913 - an option is an argument
         raise ConfigError(f"cores is {cores:g}: expected {wanted}")
     if gpu is None and given != GivenRun():
         raise ConfigError(
-            "model, batch, sequence, stage, tensor-parallel and recompute are what --gpu needs to "
-            "know of a profile: expected --gpu h100 or the like"
+            "model, batch, sequence, stage, tensor-parallel and recompute describe a "
+            "profile for --gpu: expected --gpu, such as --gpu h100"
         )
     with TemporaryDirectory() as unpacked:
         places = [Path(unpacked) / str(number) for number in range(len(folders) + len(check or ()))]
@@ -179,9 +179,9 @@ def _work(run: Run) -> Work:
     model, batch = said.get("model"), said.get("batch")
     if not isinstance(model, str) or not isinstance(batch, int):
         raise ConfigError(
-            f"{run.folder}: it does not say which model and batch it trained, so the work of its "
-            "computations is unknown: give runs of zerosim run, systems or profiles, or for a "
-            "plan --gpu, --model, --batch and --stage"
+            f"{run.folder}: its model and batch are not recorded, so the work of its "
+            "computations is unknown: give runs of zerosim run, systems or profiles, "
+            "or for a plan --gpu, --model, --batch and --stage"
         )
     if config:
         return CountedDry(RunConfig.from_plain(said), EngineConfig.from_plain(config))
@@ -219,8 +219,8 @@ class GivenRun:
         ]
         if missing:
             raise ConfigError(
-                f"{run.trace.manifest.program or run.folder}: the run does not say what it "
-                f"trained: expected {', '.join(missing)} as well"
+                f"{run.trace.manifest.program or run.folder}: the run does not record "
+                f"its model: expected {', '.join(missing)} as well"
             )
         assert isinstance(model, str)
         assert isinstance(batch, int)

@@ -107,8 +107,8 @@ def _require_nothing_to_start(words: list[str], out: Path | None, *, overwrite: 
     said = [*words, *(["--out"] if out else []), *(["--overwrite"] if overwrite else [])]
     if said:
         raise ConfigError(
-            f"{' '.join(said)} with --attach: that run has been started already: expected --attach "
-            "FOLDER alone"
+            f"{' '.join(said)} with --attach: that run is already started: expected "
+            "--attach FOLDER alone"
         )
 
 

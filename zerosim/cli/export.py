@@ -245,7 +245,8 @@ def _export_site(folder: Path, *, overwrite: bool) -> int:
             raise ConfigError(f"site is {folder}: it already exists; try --overwrite")
         if not is_site(folder):
             raise ConfigError(
-                f"site is {folder}: it holds other files than a site; give another folder"
+                f"site is {folder}: it contains files that are not part of a site; "
+                "give another folder"
             )
     count, num_bytes = site_in(folder)
     typer.echo(f"wrote {folder}: {count} files, {format_bytes(num_bytes)}")
@@ -290,7 +291,7 @@ def _page_of(name: str | None, folders: Sequence[Path], files: Collection[str]) 
         raise ConfigError(f"page is {found}: it needs {needs}, {count} given")
     if found != Page.REPLAY and {*files} != {"html"}:
         raise ConfigError(
-            f"page is {found}: pictures and files of other tools are of one run; give them in a "
-            "command alone"
+            f"page is {found}: pictures and files for other tools are of one run; "
+            "give them in a separate command"
         )
     return Page(found)

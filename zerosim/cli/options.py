@@ -128,7 +128,7 @@ def require_no_file(files: Iterable[tuple[str, Path]], *, overwrite: bool) -> No
     for option, file in () if overwrite else files:
         if os.path.lexists(file):
             raise EnvironmentFault(
-                f"{file} is already there: give another --{option}, or --overwrite"
+                f"{file} already exists: give another --{option}, or --overwrite"
             )
 
 
@@ -145,6 +145,6 @@ def open_run(folder: Path) -> Run:
         if below and not (folder / MANIFEST_NAME).exists():
             names = ", ".join(path.name for path in below)
             raise TraceError(
-                f"{folder} is not a trace but holds some ({names}): try {below[-1]}"
+                f"{folder} is not a trace, but contains some ({names}): try {below[-1]}"
             ) from None
         raise error from None

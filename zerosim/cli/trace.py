@@ -130,13 +130,15 @@ def _require_able(faults: Sequence[Fault], *, memory: bool, is_light: bool) -> N
     for one in faults:
         if one.kind is FaultKind.SLOW_LINK:
             raise ConfigError(
-                f"fault {one}: the backend sends a program's messages, out of zerosim's reach; "
-                "zerosim run sends its own: try it there"
+                f"fault {one}: the backend sends a program's messages, which zerosim "
+                "cannot change; try zerosim run, which sends its own"
             )
         if one.kind is FaultKind.FLIP_PARAMETER and (is_light or not memory):
             raise ConfigError(f"fault {one}: it needs the live tensors: expected --memory")
         if one.kind in (FaultKind.SLOW, FaultKind.DIE_WRITING) and is_light:
-            raise ConfigError(f"fault {one}: a light trace has no such moment: leave --light out")
+            raise ConfigError(
+                f"fault {one}: a light trace does not record such tensors: leave --light out"
+            )
 
 
 def _light(*, is_light: bool, **given: int | None) -> Light | None:

@@ -170,7 +170,7 @@ def check_times(issue_ns: int | None, start_ns: int | None, end_ns: int | None) 
             continue
         if before is not None and time < before:
             raise ValueError(
-                f"asked for at {issue_ns}, begun at {start_ns}, over at {end_ns} ns: expected "
+                f"requested at {issue_ns}, begun at {start_ns}, ended at {end_ns} ns: expected "
                 f"times in this order"
             )
         before = time

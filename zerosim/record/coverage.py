@@ -67,7 +67,7 @@ def require_times(trace: Trace, what: str) -> None:
     """
     if not trace.manifest.is_timed:
         raise TraceError(
-            f"{trace.folder}: its calls have an order but no times, which {what}: import the "
+            f"{trace.folder}: its calls have an order, but no times, which {what}: import the "
             "profiler's traces of the same steps as well; zerosim show and verify need none"
         )
 

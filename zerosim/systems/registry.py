@@ -100,12 +100,12 @@ def systems() -> dict[str, System]:
         if not isinstance(system, System):
             raise EnvironmentFault(
                 f"entry point {point.value} of {GROUP} is {type(system).__name__}: expected a "
-                f"zerosim.systems.registry.System; uninstall its package, or mend it"
+                f"zerosim.systems.registry.System; uninstall its package, or correct it"
             )
         if system.name in found:
             raise EnvironmentFault(
-                f"entry point {point.value} of {GROUP} brings {system.name!r}, and "
-                f"{found[system.name].package} brings that already: uninstall one of them"
+                f"entry point {point.value} of {GROUP} brings {system.name!r}, which "
+                f"{found[system.name].package} already defines: uninstall one of them"
             )
         found[system.name] = system
     return found

@@ -61,7 +61,7 @@ def cost(  # noqa: PLR0913, PLR0917 - a collective has as many sides
         ConfigError: a number is out of its range, or the exact cost is not known.
     """
     if op is Op.UNKNOWN:
-        raise ConfigError("the traffic of an operator that zerosim does not know is unknown")
+        raise ConfigError("the traffic of an unknown operator cannot be computed")
     request = Request(
         op=op,
         num_ranks=num_ranks,
@@ -175,7 +175,7 @@ def framing(backend: str, cost: Cost) -> Framing | None:
         ConfigError: "ring", which is not a backend: its messages use one.
     """
     if backend == Algorithm.RING:
-        raise ConfigError("'ring' is not a backend: give the one that carries its messages")
+        raise ConfigError("'ring' is not a backend: give the backend of its messages")
     if cost.messages_sent is None or cost.messages_received is None:
         return None
     if backend == Algorithm.NCCL:

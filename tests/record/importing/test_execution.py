@@ -141,7 +141,7 @@ def test_alone_they_have_an_order_and_no_times(tmp_path, old):
         executed(rank, old=old).save(tmp_path)
     answer = command("import", tmp_path, "--out", tmp_path / "out")
     assert answer.code == 0
-    assert "calls have an order but no times" in answer.err
+    assert "calls have an order, but no times" in answer.err
     assert ("inferred from the parts of the largest exchange" in answer.err) == old
     trace = load(tmp_path / "out")
     assert told(trace)[3][1][:2] == (Op.ALL_REDUCE, 4000)
@@ -156,7 +156,7 @@ def test_alone_they_have_an_order_and_no_times(tmp_path, old):
         ("export", tmp_path / "out", "--perfetto", tmp_path / "x"),
         ("export", tmp_path / "out", "--hta", tmp_path / "x"),
     ):
-        assert_one_line(command(*args), "an order but no times")
+        assert_one_line(command(*args), "an order, but no times")
     answer = command("whatif", tmp_path / "out", "--bandwidth", "x2")
     assert_one_line(answer, "an imported run has no computations and waits")
     plain = command("compare", tmp_path / "out", tmp_path / "out", "--json")

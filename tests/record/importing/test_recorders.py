@@ -141,7 +141,7 @@ def test_databases_that_are_damaged_hostile_or_of_something_else(tmp_path):
     whole = file.read_bytes()
     file.unlink()
     nsight(file, more=["ALTER TABLE NVTX_EVENTS DROP COLUMN jsonText"])
-    assert_one_line(command("import", file, "--out", out), "NCCL annotated nothing")
+    assert_one_line(command("import", file, "--out", out), "no annotations of NCCL")
     file.unlink()
     endless = """CREATE VIEW NVTX_EVENTS AS WITH RECURSIVE
         n(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM n)

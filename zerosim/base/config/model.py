@@ -94,8 +94,8 @@ def trained_model(name: ModelName | ModelFile, shape: Shape = _USUAL) -> GPTConf
     found = SHAPES.get(name)
     if not isinstance(found, GPTConfig | LlamaConfig):
         raise ConfigError(
-            "layers, width, heads, context-length and vocabulary are of a GPT: expected model "
-            "gpt-tiny or the like"
+            "layers, width, heads, context-length and vocabulary are for a GPT: "
+            "expected a model such as gpt-tiny"
         )
     return sized(found, shape)
 
@@ -145,8 +145,8 @@ def trained_shape(
     if beside:
         raise ConfigError(
             f"{where}: {shape.family} with {', '.join(beside)} is for zerosim plan and zerosim "
-            "table alone: expected a GPT-2 or a Llama in all its parts (Mistral, Qwen2 and Qwen3 "
-            "are), which zerosim can train and simulate"
+            "table alone: expected a GPT-2 or a model of Llama's structure (also "
+            "Mistral, Qwen2 and Qwen3), which zerosim can train and simulate"
         )
     return found
 

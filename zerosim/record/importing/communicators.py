@@ -82,8 +82,8 @@ def profiles_of(processes: Sequence[Process], *, is_timed: bool, note: str) -> l
     fits = all(0 <= rank < num_ranks <= MOST_RANKS for rank in ranks.values())
     if not fits or len(ranks) < len(processes) or not ranks:
         raise TraceError(
-            f"{path}: its processes have no ranks: no communicator has all of them; start "
-            "recording before the communicators are made"
+            f"{path}: the ranks of its processes are unknown, because no communicator "
+            "contains all of them; start recording before the communicators are created"
         )
     seen: dict[str, dict[int, int]] = defaultdict(dict)
     for one in processes:

@@ -131,7 +131,7 @@ def _read(path: Path, file: _ExecutionFile) -> Execution:
         if node.name.startswith(KEPT)
     ]
     if any(not 0 <= one.start_ns <= one.end_ns < 2**62 for one in spans):
-        raise ValueError("a node's id is in no order")
+        raise ValueError("the ids of nodes are not in order")
     spans.sort(key=in_order)
     nest(spans)
     records = [one for one in spans if one.name == RECORD]

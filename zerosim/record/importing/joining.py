@@ -68,8 +68,8 @@ def _with_arguments(profile: KinetoProfile, execution: Execution) -> KinetoProfi
         _add_arguments(span, other)
     if num_told and not num_joined:
         raise TraceError(
-            f"{execution.path}: none of its calls is in {profile.path}, whose process it is of: "
-            "give files of the same steps"
+            f"{execution.path}: none of its calls is in {profile.path}, which is of "
+            "the same process: give files of the same steps"
         )
     notes = profile.notes
     if num_joined < num_told:

@@ -293,5 +293,5 @@ def _ns(file: _KinetoFile, microseconds: float) -> int:
     """A time since 1970; older traces have no base and count from 1970 themselves."""
     time = file.base_time_ns + round(microseconds * 1000)
     if not 0 <= time < 2**62:
-        raise ValueError(f"the time {microseconds} µs is in no century")
+        raise ValueError(f"the time {microseconds} µs is out of range")
     return time

@@ -115,7 +115,7 @@ def _read(path: Path, tables: _Tables) -> list[KinetoProfile]:
     _add_kernels(tables, texts, processes, shift)
     told = [one for one in processes.values() if one.member]
     if not told:
-        raise ValueError("NCCL annotated nothing in it: profile with --trace=nvtx,cuda")
+        raise ValueError("it has no annotations of NCCL: profile with --trace=nvtx,cuda")
     return profiles_of(told, is_timed=True, note=_NOTE)
 
 

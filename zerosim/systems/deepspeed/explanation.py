@@ -199,12 +199,14 @@ def explain(config: object, model: Model | None = None, *, ranks: int = 2) -> Ex
         UnplannedError: an option has no plan.
     """
     if isinstance(ranks, bool) or not isinstance(ranks, int) or ranks < 2:
-        raise ConfigError(f"ranks is {shown(ranks)}: expected 2 or more, as one rank sends nothing")
+        raise ConfigError(
+            f"ranks is {shown(ranks)}: expected 2 or more, because one rank sends nothing"
+        )
     given = check(read_document(config))
     if model is None and given[f"{ZERO}.stage"] == 3:
         raise ConfigError(
-            "stage 3 keeps small parameters and fetches ahead, so its traffic depends on the "
-            "model: give that, too, as in explain(config, model)"
+            "stage 3 keeps small parameters and prefetches, so its traffic depends "
+            "on the model: give it as well, as in explain(config, model)"
         )
     found = Explanation(
         given=given,

@@ -133,8 +133,9 @@ def plan_step(
             continue
         if system is None:
             raise UnplannedError(
-                f"the trace says that {own!r} divides the training, and no package here knows that "
-                "system (entry points of zerosim.systems), so its traffic is shown without a check"
+                f"by the trace, {own!r} divides the training, but no package here "
+                "provides that system (entry points of zerosim.systems), so its "
+                "traffic is shown without a check"
             )
         asked = StrategyStep(
             steps=tuple(_local(one, tensor) for one in steps),

@@ -64,8 +64,8 @@ def make_scheduler(optimizer: EngineOptimizer, schedule: Schedule | None, given:
     if isinstance(given, torch.optim.lr_scheduler.LRScheduler):
         if given.optimizer is not optimizer.client:
             raise ConfigError(
-                "lr_scheduler works on another optimizer: give its optimizer as optimizer=, or a "
-                "function that makes a scheduler of the optimizer it gets"
+                "lr_scheduler works on another optimizer: give its optimizer as "
+                "optimizer=, or a function from the optimizer to a scheduler"
             )
         return given
     made = given(optimizer) if callable(given) else given

@@ -169,8 +169,8 @@ class _BlockForward:
         if number != len(self._places):
             raise ConfigError(
                 f"unit {self._unit} saved {len(self._places)} tensors for backward, and {number} "
-                "when it was recomputed: with checkpoint_activations a block must do the same "
-                "each time"
+                "when it was recomputed: with checkpoint_activations a block must do "
+                "the same computation each time"
             )
         labels.recomputed()
 

@@ -141,7 +141,7 @@ class _InPlace:
         if self._tensor._version != self._version:  # noqa: SLF001
             raise ConfigError(
                 f"an input of unit {self._unit} was changed in place, so the unit cannot be "
-                "recomputed: with checkpoint_activations leave a block's input as it is"
+                "recomputed: with checkpoint_activations, do not change a block's input"
             )
         return self._tensor.detach().requires_grad_(self._requires_grad)
 

@@ -84,8 +84,8 @@ def _state_to_resume(folder: Path, units: Sequence[FlatUnit], num_ranks: int) ->
         )
     if state.values.get("units") != describe(units):
         raise ConfigError(
-            f"{folder} holds the state of another model: expected units of {len(units)} names and "
-            "sizes as now; give the options of the run that wrote it"
+            f"{folder} holds the state of another model: expected the same "
+            f"{len(units)} names and sizes of units; give the options of the run that wrote it"
         )
     return state
 

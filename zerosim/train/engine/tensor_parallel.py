@@ -84,18 +84,18 @@ def require_sound(config: EngineConfig, tensor: RankGroup, data: RankGroup) -> N
         return
     if config.clip is not None:
         raise ConfigError(
-            f"clip is {config.clip} with {tensor.size} tensor parallel ranks, which know a part "
-            "of the gradient's norm each: leave clip out"
+            f"clip is {config.clip} with {tensor.size} tensor parallel ranks, which "
+            "know only a part of the gradient's norm each: leave clip out"
         )
     if config.dtype is DType.FP16:
         raise ConfigError(
-            f"dtype is fp16 with {tensor.size} tensor parallel ranks, which would not see each "
-            "other's overflows: try bf16 or fp32"
+            f"dtype is fp16 with {tensor.size} tensor parallel ranks, which do not "
+            "exchange their overflows: try bf16 or fp32"
         )
     shared = sorted(set(tensor.ranks) & set(data.ranks))
     if len(shared) > 1:
         raise ConfigError(
-            f"ranks {shared} compute blocks together and are to be data parallel as well: give "
+            f"ranks {shared} compute blocks together and cannot be data parallel as well: give "
             "group=, the ranks at the same position in their tensor parallel groups"
         )
 

@@ -161,8 +161,8 @@ def _matching(model: nn.Module, patterns: Sequence[str]) -> Iterator[tuple[str, 
     for name, module in chosen:
         if isinstance(module, NEVER_CALLED):
             raise ConfigError(
-                f"unit {name} is a {type(module).__name__}, which never computes itself: give "
-                f"{name}.* for its children"
+                f"unit {name} is a {type(module).__name__}, which has no forward of "
+                f"its own: give {name}.* for its children"
             )
         for other, _ in chosen:
             if name.startswith(f"{other}."):

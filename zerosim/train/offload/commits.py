@@ -107,7 +107,7 @@ def go_back(folder: Path, sequence: int) -> Commit:
         _sync(folder)
     except OSError as error:
         raise DiskError(
-            f"cannot remove a commit in {folder}: {error.strerror}; let it be written to"
+            f"cannot remove a commit in {folder}: {error.strerror}; make it writable"
         ) from error
     return found[0]
 
@@ -123,7 +123,7 @@ def set_aside(folder: Path, sequence: int) -> None:
         _sync(folder)
     except OSError as error:
         raise DiskError(
-            f"cannot remove a commit in {folder}: {error.strerror}; let it be written to"
+            f"cannot remove a commit in {folder}: {error.strerror}; make it writable"
         ) from error
 
 
@@ -159,7 +159,8 @@ def newest_state(folder: Path, num_ranks: int) -> SavedState | None:
         _, why = max(problems, default=(0, "expected one in common"))
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise DiskError(
-            f"no state in {folder} is whole on all {num_ranks} ranks (commits by rank: {by_rank}): "
+            f"no state in {folder} is complete on all {num_ranks} ranks (commits by "
+            f"rank: {by_rank}): "
             f"{why}{more}; start over"
         )
     return None
@@ -190,8 +191,8 @@ def write_commit(folder: Path, commit: Commit) -> None:
         with suppress(OSError):
             beside.unlink()
         raise DiskError(
-            f"cannot write {path}: {error.strerror}; the state before it remains: make room or "
-            "see to the disk, then resume from it"
+            f"cannot write {path}: {error.strerror}; the state before it remains: "
+            "free space or check the disk, then resume from it"
         ) from error
 
 

@@ -268,7 +268,7 @@ class DiskFiles:
             except DiskError as error:
                 set_aside(self.folder, self._sequence)
                 raise DiskError(
-                    f"{error}; this state was set aside: resume again for the one before it"
+                    f"{error}; this state was discarded: resume again from the previous one"
                 ) from error
             finally:
                 buffer.release()

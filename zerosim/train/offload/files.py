@@ -104,8 +104,8 @@ class DiskFile:
                 end = min(begin + BLOCK_BYTES, data.numel())
                 raise DiskError(
                     f"{self.path} is damaged between byte {begin:,} and {end:,}: checksum "
-                    f"{checksum % 2**64:016x}, expected {right % 2**64:016x}; see to the disk, "
-                    f"then {_AGAIN}"
+                    f"{checksum % 2**64:016x}, expected {right % 2**64:016x}; check "
+                    f"the disk, then {_AGAIN}"
                 )
 
     def inspect(self, version: Version) -> None:
@@ -143,7 +143,7 @@ class DiskFile:
         try:
             return decode(self._name, version, trailer)
         except ValueError as error:
-            raise DiskError(f"{self.path} {error}; see to the disk, then {_AGAIN}") from None
+            raise DiskError(f"{self.path} {error}; check the disk, then {_AGAIN}") from None
 
     @contextmanager
     def _opened(self, flags: int) -> Iterator[int]:
@@ -159,14 +159,14 @@ class DiskFile:
             yield
         except FileNotFoundError:
             raise DiskError(
-                f"{self.path} is gone: expected a file of {size:,} bytes to {what}; leave the "
-                f"files alone while zerosim runs, and {_AGAIN}"
+                f"{self.path} is gone: expected a file of {size:,} bytes to {what}; "
+                f"do not change the files while zerosim runs, and {_AGAIN}"
             ) from None
         except OSError as error:
             if error.errno in _NO_ROOM:
                 raise self._no_room(size) from None
             raise DiskError(
-                f"cannot {what} {self.path}: {error.strerror}; see to the disk, then {_AGAIN}"
+                f"cannot {what} {self.path}: {error.strerror}; check the disk, then {_AGAIN}"
             ) from error
 
     def _no_room(self, size: int) -> DiskError:

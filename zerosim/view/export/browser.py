@@ -80,7 +80,7 @@ def launched() -> Iterator[Browser]:
 def _path(playwright: Playwright) -> str:
     found = chromium() or playwright.chromium.executable_path
     if not Path(found).exists():
-        raise EnvironmentFault(f"pictures need a Chromium, and there is none here: try {_TRY}")
+        raise EnvironmentFault(f"pictures need a Chromium, and none is installed here: try {_TRY}")
     return found
 
 

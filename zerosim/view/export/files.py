@@ -22,8 +22,8 @@ def write(path: Path, content: bytes) -> None:
             _replace(path.resolve(), content)
     except OSError as error:
         raise EnvironmentFault(
-            f"cannot write {path}: {error.strerror or error}: give a file in a folder that is "
-            "there and can be written to"
+            f"cannot write {path}: {error.strerror or error}: give a file in an "
+            "existing, writable folder"
         ) from None
 
 

@@ -89,7 +89,7 @@ def choose_ledger(quantity: Quantity, given: object) -> LedgerName:
     ledger = known[given]
     if ledger is LedgerName.PAYLOAD and quantity.ring:
         raise ConfigError(
-            f"{quantity.text} is what a ring sends, and a payload is counted whole: expected "
+            f"{quantity.text} is the traffic of a ring, but a payload is counted whole: expected "
             f"ledger='trace' or 'wire', or the quantity without (N-1)/N"
         )
     return ledger
@@ -190,8 +190,8 @@ def _unit(calls: Sequence[Event], expected: Expected) -> Fraction:
     sizes = {each.payload_bytes // each.elements: each.dtype for each in calls if each.elements}
     if len(sizes) > 1:
         raise ConfigError(
-            f"the calls have elements of {' and '.join(sorted(sizes.values()))}, so {PSI} in "
-            f"bytes is not clear: expected element_bytes="
+            f"the calls have elements of {' and '.join(sorted(sizes.values()))}, so "
+            f"{PSI} in bytes is ambiguous: expected element_bytes="
         )
     return Fraction(expected.psi * next(iter(sizes), 1))
 
@@ -206,8 +206,8 @@ def _wanted(
     if len(sizes) > 1 and (quantity.ring or quantity.per_rank):
         counts = " and ".join(str(size) for size in sorted(sizes))
         raise ConfigError(
-            f"the counted calls are of groups of {counts} ranks, so N is not clear: expected "
-            f"purpose= or phase= to choose among them"
+            f"the counted calls are of groups of {counts} ranks, so N is ambiguous: "
+            "expected purpose= or phase= to choose among them"
         )
     return quantity.in_psi(next(iter(sizes), chosen.trace.manifest.num_ranks))
 
