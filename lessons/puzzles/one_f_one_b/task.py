@@ -7,8 +7,8 @@ it frees a micro-batch as early as possible: after a few forwards to fill the pi
 one backward and one forward, and finally computes the remaining backwards.
 
 stage.forward(micro, x) returns the input of the next stage, stage.backward(micro, gradient) that of
-the previous stage, both of stage.shape; the first stage gives None for x, the last one
-None for gradient, they have their own. Rank r is stage r. Use dist.isend, dist.irecv, dist.send
+the previous stage, both of stage.shape. Pass None for x on the first stage and None for gradient
+on the last one, which have their own. Rank r is stage r. Use dist.isend, dist.irecv, dist.send
 and dist.recv. A plain dist.send may wait until the other side receives.
 
 You pass if the gradients are bitwise equal to those of one process, no rank sends more than

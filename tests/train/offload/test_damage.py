@@ -218,8 +218,8 @@ def test_no_state_is_whole(tmp_path):
     with pytest.raises(DiskError) as problem:
         DiskFiles.last_good(tmp_path, 1)
     assert re.search(
-        r"^no state in .* is complete on all 1 ranks \(commits by rank: 0: \[\]\): .*head\.slot-1 is "
-        r"gone.*\(and 1 more\); start over$",
+        r"^no state in .* is complete on all 1 ranks \(commits by rank: 0: \[\]\): .*head\.slot-1 "
+        r"is gone.*\(and 1 more\); start over$",
         one_line(problem),
     )
     with pytest.raises(DiskError, match=r"has no commit 9: found 2, 1; start over"):
