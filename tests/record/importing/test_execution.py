@@ -141,7 +141,7 @@ def test_alone_they_have_an_order_and_no_times(tmp_path, old):
         executed(rank, old=old).save(tmp_path)
     answer = command("import", tmp_path, "--out", tmp_path / "out")
     assert answer.code == 0
-    assert "calls have an order, but no times" in answer.err
+    assert "calls have an order but no times" in answer.err
     assert ("inferred from the parts of the largest exchange" in answer.err) == old
     trace = load(tmp_path / "out")
     assert told(trace)[3][1][:2] == (Op.ALL_REDUCE, 4000)

@@ -74,7 +74,9 @@ def test_lines_that_are_not_inspectors_or_of_one_run(tmp_path):
         file.write_text(text)
         assert_one_line(command("import", file, "--out", tmp_path / "out"), "x.log")
     file.write_text(good.replace('"rank": 0', '"rank": 9'))
-    assert_one_line(command("import", file, "--out", tmp_path / "out"), "have no ranks")
+    assert_one_line(
+        command("import", file, "--out", tmp_path / "out"), "no communicator contains all of them"
+    )
 
 
 def nsight(file, *, more=()):
