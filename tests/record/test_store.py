@@ -332,7 +332,7 @@ BAD_ROWS = {
     ],
     "iteration is -2, expected": [TEMPLATE, ("begin", occurrence(3, iteration=-2))],
     "parent of event 3 is 3, expected": [TEMPLATE, ("begin", occurrence(3, parent=3))],
-    "requested at 3, begun at 2, over at": [TEMPLATE, ("happened", occurrence(3, start_ns=2))],
+    "requested at 3, begun at 2, ended at": [TEMPLATE, ("happened", occurrence(3, start_ns=2))],
     "event 2 is rank 4's, not rank 0's": [("event", event(4, 2))],
     "a second header": [("header", draw.header(0, 1))],
     "a second group named 'g'": [("group", Group(name="g", backend="gloo", ranks=()))],
