@@ -85,7 +85,7 @@ def test_a_run_that_does_not_fit_says_so_and_leaves_a_trace(tmp_path):
         ("fit", ("device-bytes is not given", "16MB")),
         ("fit --device-bytes much", ("device-bytes is 'much'", "48MB")),
         ("fit --device-bytes 1MB --stage 7", ("stage is 7", "0, 1, 2 or 3")),
-        ("fit --device-bytes 1MB --model mlp", ("of a GPT", "gpt-tiny")),
+        ("fit --device-bytes 1MB --model mlp", ("for a GPT", "gpt-tiny")),
         ("fit --device-bytes 1MB --width 30", ("width is 30", "4 heads")),
         ("fit --device-bytes 1MB --most-layers 0", ("most-layers is 0", "1 or more")),
         ("fit --device-bytes 1MB --stage 0 --offload-optimizer cpu", ("offload-optimizer",)),

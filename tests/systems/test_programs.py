@@ -429,7 +429,7 @@ def test_the_headline_says_what_was_sent_and_by_whose_law(ran, name):
     assert (report.unexplained_trace, report.unexplained_wire) == (0, 0)
     purposes = {row.purpose for row in report.rows}
     attributed = next(one for one in report.verdicts if one.id == "attributed")
-    assert (attributed.measured == "all have") == (Purpose.UNLABELLED not in purposes)
+    assert (attributed.measured == "every call has one") == (Purpose.UNLABELLED not in purposes)
     beyond = [wire.algorithm for wire in report.wires]
     assert any(beyond) == ("shards" in name or "fsdp2" in name)
 
