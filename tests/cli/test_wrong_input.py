@@ -359,7 +359,7 @@ def test_a_folder_whose_name_is_no_text_is_one_like_any_other(tmp_path, monkeypa
     page = folder / f"{NO_TEXT}.html"
     assert command("export", folder, "--html", page).code == 0
     assert "<title>no \ufffd text · zerosim</title>" in page.read_text()
-    assert_one_line(command("export", folder, "--html", page), "is already there")
+    assert_one_line(command("export", folder, "--html", page), "already exists")
     assert_one_line(command("run", "--stage", 3, "--out", folder), "already holds a trace")
     assert_one_line(command("trace", "--out", folder, "--", "true"), "already holds a trace")
     assert_one_line(command("serve", folder / "no"), "no such folder")
