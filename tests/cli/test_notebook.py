@@ -40,7 +40,7 @@ def test_all_are_written_into_a_folder_and_none_is_replaced(tmp_path):
     [
         ((), ("missing argument 'name'", "zerosim notebook --help")),
         (("zero9",), ("name is 'zero9'", "a lesson's number", "first-steps or all", "zero-3")),
-        (("5", "--out", "no/x.ipynb"), ("cannot write no/x.ipynb", "a folder that is there")),
+        (("5", "--out", "no/x.ipynb"), ("cannot write no/x.ipynb", "an existing, writable folder")),
         (("5", "--out", "x" * 300), ("cannot write xxx", "too long")),
         (("5", "--out", "taken"), ("taken already exists", "--overwrite")),
         (("all", "--out", "taken"), ("cannot write taken/first_steps.ipynb", "Not a directory")),
