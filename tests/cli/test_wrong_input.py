@@ -145,7 +145,7 @@ def test_too_few_open_files(tmp_path, monkeypatch, no_ranks):
         launcher.resource, "getrlimit", lambda of: (24, 24) if of == files else of_others(of)
     )
     answer = command("run", "--out", tmp_path / "t")
-    assert_one_line(answer, "24 files open", "expected 40 or more for 4 ranks", "ulimit -n 40")
+    assert_one_line(answer, "open 24 files", "expected 40 or more for 4 ranks", "ulimit -n 40")
     assert not (tmp_path / "t").exists()
 
 
