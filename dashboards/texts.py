@@ -21,7 +21,7 @@ def words(name: str) -> Mapping[str, Mapping[str, Any]]:
 
 def tied(text: str) -> str:
     """A sentence without line breaks between a sign and its number, or a number and its unit."""
-    signed = re.sub(r"([+-]) (?=\d)", "\\1\N{NO-BREAK SPACE}", text)
+    signed = re.sub(r"([+-]) (?=[\d\N{GREEK CAPITAL LETTER PSI}])", "\\1\N{NO-BREAK SPACE}", text)
     return re.sub(
         r"(?<=\d) (?=(?:\N{GREEK CAPITAL LETTER PSI}|[kMGT]?B)\b)", "\N{NO-BREAK SPACE}", signed
     )

@@ -90,7 +90,7 @@ def test_a_program_without_iterations_is_shown_as_a_whole(tmp_path):
     answer = report(build_graph(trace))
     assert answer.iteration == WHOLE
     assert answer.headline == (
-        "The recording took 8.00 ms; the waits of the program were not recorded; collectives of "
+        "The recording took 8.00 ms; the program's waits were not recorded; collectives of "
         "rank 0 waited 4.00 ms for rank 1."
     )
     with pytest.raises(ConfigError, match="no iterations: leave --iteration out"):

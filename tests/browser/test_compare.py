@@ -241,7 +241,7 @@ def test_runs_can_be_chosen(watch):
     one.press("r")
     for name in ("stage-1", "stage-2", "stage-3"):
         one.page.get_by_role("checkbox", name=name).uncheck()
-    one.expect("#choices-problem").to_have_text("Choose 2 or more.")
+    one.expect("#choices-problem").to_have_text("Choose 2 or more runs.")
     expect(one.page.locator("#choices-go")).to_be_disabled()
     one.page.get_by_role("checkbox", name="stage-3").check()
     expect(one.page.locator("#choices-go")).to_be_enabled()

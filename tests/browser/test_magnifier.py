@@ -250,7 +250,7 @@ def test_the_tiles_of_an_operator_are_a_beat_with_hops_inside(watch, recorded):
     one.open("/replay?trace=tiles/stage-3#at=12")  # as a link said it that was copied before
     one.has(position=11)
     one.open("/replay?trace=tiles/stage-3#beat=73")  # the last beat, when each tile had its own
-    one.expect("#title").to_have_text("The iteration is over")
+    one.expect("#title").to_have_text("The iteration ends")
 
 
 def test_each_rank_of_a_pipeline_says_what_it_computes_in_a_beat(watch, recorded):

@@ -106,7 +106,7 @@ def test_a_page_hands_its_run_to_perfetto_in_a_tab_of_the_users_own(perfetto, br
         page.click("#perfetto")
         told = page.locator("#perfetto-dialog")
         expect(told).to_contain_text(f"opens {perfetto.rstrip('/')}")
-        expect(told).to_contain_text("without an upload to a server")
+        expect(told).to_contain_text("is not uploaded to a server")
         with page.expect_popup() as opened:
             page.click("#perfetto-dialog .primary")
         tab = opened.value

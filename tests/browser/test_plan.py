@@ -84,7 +84,7 @@ def answer(one, row, names):
 def visit_lesson(one, row, names):
     one.page.goto(one.address + row.address)
     one.wait("document.querySelector('#where')?.textContent")
-    one.ask("() => localStorage.clear()")  # as "Forget my progress"
+    one.ask("() => localStorage.clear()")  # as "Delete my progress"
     one.page.reload()
     one.wait("document.querySelector('#where')?.textContent")
     eventually(lambda: one.text("#where").startswith(f"Step {notes.step_of(row.address)} of "))
@@ -178,7 +178,7 @@ def visit_replay(one, row):
         for phase in (
             "Backward · compute the gradients of head",
             "Update · agree on the average loss",
-            "The iteration is over",
+            "The iteration ends",
         ):
             one.press("Shift+ArrowRight")
             one.expect("#title").to_have_text(phase)

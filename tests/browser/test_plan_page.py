@@ -148,7 +148,7 @@ def test_a_model_of_one_s_own_is_pasted_or_chosen_as_a_file(watch, tmp_path):
     one.ask("() => { window.stays = true; }")
     one.page.locator(".own summary").click()
     one.page.locator("#own-config").fill(json.dumps(OWN))
-    one.page.get_by_role("button", name="Plan for it").click()
+    one.page.get_by_role("button", name="Plan with it").click()
     one.expect("#headline").to_contain_text("config.json on 16 GPUs")
     one.expect(".planned").to_contain_text("llama, 8 layers of width 512")
     one.page.get_by_role("navigation", name="ZeRO stage").get_by_text("ZeRO-3").click()
@@ -182,7 +182,7 @@ def test_two_layouts_are_compared(watch):
     for width, _ in one.sized((390, 900)):
         eventually(lambda: one.page.evaluate("() => document.documentElement.scrollWidth") <= width)
         assert violations(one.page) == []
-    one.page.get_by_role("link", name="without comparison").first.click()
+    one.page.get_by_role("link", name="stop comparing").first.click()
     one.expect(".compared").to_have_count(0)
 
 
@@ -194,7 +194,7 @@ def test_without_a_script_numbers_and_links_are_there(watch):
     one.expect("#headline").to_contain_text("ZeRO-2")
     one.page.locator(".own summary").click()
     one.page.locator("#own-config").fill(json.dumps({**OWN, "id2label": {}}))
-    one.page.get_by_role("button", name="Plan for it").click()
+    one.page.get_by_role("button", name="Plan with it").click()
     one.expect("#headline").to_contain_text("config.json on 16 GPUs")
     one.complaints[:] = [said for said in one.complaints if not said.endswith(".js: csp")]
 

@@ -92,7 +92,7 @@ def test_a_stop_is_said_aloud_on_demand_only(watch):
     one.press("s")
     heard = eventually(lambda: one.page.evaluate(said))
     assert len(heard) == 1
-    assert heard[0].startswith("Stop 12 of 12: The traffic, and the law. Each rank has sent")
+    assert heard[0].startswith("Stop 12 of 12: The traffic and the law. Each rank has sent")
     assert "3 psi times N minus 1 over N" in heard[0]
     assert "Ψ" not in heard[0]
     one.press("ArrowLeft")  # it goes along

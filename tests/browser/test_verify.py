@@ -69,7 +69,9 @@ def test_keys_and_links(watch):
     again.page.locator(".ranks a", has_text="3").click()
     again.expect("#ledgers-title").to_contain_text("rank 3")
     again.wait("location.hash.includes('mode=present')")
-    count, psi = (again.page.get_by_label(one) for one in ("N, ranks", "Ψ, parameters"))
+    count, psi = (
+        again.page.get_by_label(one) for one in ("N, number of ranks", "Ψ, number of parameters")
+    )
     count.fill("10")
     psi.fill("1000000")  # the other one is left: what was typed in it stays, and so does the focus
     expect(count).to_have_value("10")

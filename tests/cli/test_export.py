@@ -30,7 +30,7 @@ def test_a_file_that_is_there_is_kept(folder, tmp_path):
     file = tmp_path / "mine.html"
     file.write_text("mine")
     answer = command("export", folder, "--html", file)
-    assert_one_line(answer, f"{file} is already there", "--overwrite")
+    assert_one_line(answer, f"{file} already exists", "--overwrite")
     assert file.read_text() == "mine"
 
 
@@ -39,7 +39,7 @@ def test_files_for_other_tools_are_written_all_or_none(folder, tmp_path):
     args = ("export", folder, "--perfetto", trace, "--chakra", prefix)
     taken = tmp_path / "et.1.et"
     taken.write_text("mine")
-    assert_one_line(command(*args), f"{taken} is already there", "--chakra")
+    assert_one_line(command(*args), f"{taken} already exists", "--chakra")
     assert (trace.exists(), taken.read_text()) == (False, "mine")
     taken.unlink()
     answer = command(*args)
@@ -56,7 +56,7 @@ def test_files_for_other_tools_are_written_all_or_none(folder, tmp_path):
         (("--html", "x.html", "--iteration", 9), ("iteration 9", "0 to 1")),
         (("--html", "x.html", "--iteration", "x"), ("iteration is 'x'", "whole number")),
         (("--html", "/proc/zerosim/x.html"), ("cannot write /proc/zerosim/x.html",)),
-        (("--html", "t"), ("t is already there", "--overwrite")),
+        (("--html", "t"), ("t already exists", "--overwrite")),
         (("--html", "t", "--overwrite"), ("cannot write t",)),
     ],
 )

@@ -73,7 +73,7 @@ def test_a_run_that_does_not_fit_says_so_and_leaves_a_trace(tmp_path):
         assert [one.iteration for one in peaks if one.iteration >= 0] == [0, 1]
         assert all(one.used_bytes <= 900_000 for one in rank.address_maps)
     answer = command("memory", tmp_path, "--rank", 1)
-    assert "rank 1's device of 900 kB when most memory was in use, in " in answer.out
+    assert "device of rank 1, 900 kB, when most memory was in use, in " in answer.out
     (drawn,) = re.findall(r"^  \[([a-zG.]{64})\]$", answer.out, re.MULTILINE)
     # parameters, both moments, master: what a rank of stage 3 cannot be without; and what is free
     assert set("pfmv.") <= set(drawn)
@@ -85,7 +85,7 @@ def test_a_run_that_does_not_fit_says_so_and_leaves_a_trace(tmp_path):
         ("fit", ("device-bytes is not given", "16MB")),
         ("fit --device-bytes much", ("device-bytes is 'much'", "48MB")),
         ("fit --device-bytes 1MB --stage 7", ("stage is 7", "0, 1, 2 or 3")),
-        ("fit --device-bytes 1MB --model mlp", ("of a GPT", "gpt-tiny")),
+        ("fit --device-bytes 1MB --model mlp", ("for a GPT", "gpt-tiny")),
         ("fit --device-bytes 1MB --width 30", ("width is 30", "4 heads")),
         ("fit --device-bytes 1MB --most-layers 0", ("most-layers is 0", "1 or more")),
         ("fit --device-bytes 1MB --stage 0 --offload-optimizer cpu", ("offload-optimizer",)),

@@ -132,7 +132,7 @@ def test_a_trace_cut_short_is_shown_as_far_as_it_goes(folder):
     answer = command("memory", folder)
     assert (answer.code, answer.err) == (0, "")
     assert "iteration 1 of 0..1" in answer.out
-    assert answer.out.splitlines()[0].endswith("as far as all ranks got.")
+    assert answer.out.splitlines()[0].endswith("up to the last step that all ranks reached.")
     assert "note: rank 1: the trace stops after" in answer.out
     file.write_bytes(b"".join(lines[: len(lines) // 4]))
     answer = command("memory", folder, "-v")
@@ -181,7 +181,7 @@ def test_a_trace_without_memory_and_no_trace(tmp_path):
     )
     assert_one_line(command("memory", tmp_path / "nowhere"), "no such folder")
     assert_one_line(command("memory"), "folder", "zerosim memory --help")
-    assert_one_line(command("memory", tmp_path), "is not a trace but holds some (t)")
+    assert_one_line(command("memory", tmp_path), "is not a trace, but contains some (t)")
 
 
 def test_a_manifest_that_is_whole_but_no_use(tmp_path):
@@ -210,7 +210,7 @@ def test_ascii_only_output_stays_readable(folder):
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.isascii()
     assert "?" not in answer.out
-    assert answer.out.startswith("ok This run of ZeRO-3 keeps 16Psi/N of model states")
+    assert answer.out.startswith("ok This run of ZeRO-3 keeps 16Psi/N bytes of model states")
     assert re.search(r"^ +[\d.]+ kB\|.*a", answer.out, re.MULTILINE)
 
 

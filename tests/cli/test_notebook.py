@@ -28,7 +28,7 @@ def test_all_are_written_into_a_folder_and_none_is_replaced(tmp_path):
     taken.parent.mkdir()
     taken.write_text("mine")
     answer = command("notebook", "all", "--out", "all")
-    assert_one_line(answer, "all/lesson05_zero3.ipynb is already there", "--overwrite")
+    assert_one_line(answer, "all/lesson05_zero3.ipynb already exists", "--overwrite")
     assert (taken.read_text(), [*taken.parent.iterdir()]) == ("mine", [taken])
     assert command("notebook", "all", "--out", "all", "--overwrite").code == 0
     assert {path.name for path in taken.parent.iterdir()} == {one.file_name for one in notebooks()}
@@ -40,9 +40,9 @@ def test_all_are_written_into_a_folder_and_none_is_replaced(tmp_path):
     [
         ((), ("missing argument 'name'", "zerosim notebook --help")),
         (("zero9",), ("name is 'zero9'", "a lesson's number", "first-steps or all", "zero-3")),
-        (("5", "--out", "no/x.ipynb"), ("cannot write no/x.ipynb", "a folder that is there")),
+        (("5", "--out", "no/x.ipynb"), ("cannot write no/x.ipynb", "an existing, writable folder")),
         (("5", "--out", "x" * 300), ("cannot write xxx", "too long")),
-        (("5", "--out", "taken"), ("taken is already there", "--overwrite")),
+        (("5", "--out", "taken"), ("taken already exists", "--overwrite")),
         (("all", "--out", "taken"), ("cannot write taken/first_steps.ipynb", "Not a directory")),
     ],
 )

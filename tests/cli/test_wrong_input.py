@@ -145,7 +145,7 @@ def test_too_few_open_files(tmp_path, monkeypatch, no_ranks):
         launcher.resource, "getrlimit", lambda of: (24, 24) if of == files else of_others(of)
     )
     answer = command("run", "--out", tmp_path / "t")
-    assert_one_line(answer, "24 files open", "expected 40 or more for 4 ranks", "ulimit -n 40")
+    assert_one_line(answer, "open 24 files", "expected 40 or more for 4 ranks", "ulimit -n 40")
     assert not (tmp_path / "t").exists()
 
 
@@ -351,7 +351,7 @@ def test_a_folder_whose_name_is_no_text_is_one_like_any_other(tmp_path, monkeypa
             answer = command(name, with_memory if name == "memory" else folder, *args)
             assert (answer.code, answer.err) == (0, ""), name
             assert answer.out
-        assert_one_line(command(name, below.parent), "is not a trace but holds some")
+        assert_one_line(command(name, below.parent), "is not a trace, but contains some")
         assert_one_line(command(name, folder / "no"), "no such folder")
     for args in ((), ("--json",)):
         assert command("compare", folder, below, *args).code == 0
@@ -359,7 +359,7 @@ def test_a_folder_whose_name_is_no_text_is_one_like_any_other(tmp_path, monkeypa
     page = folder / f"{NO_TEXT}.html"
     assert command("export", folder, "--html", page).code == 0
     assert "<title>no \ufffd text · zerosim</title>" in page.read_text()
-    assert_one_line(command("export", folder, "--html", page), "is already there")
+    assert_one_line(command("export", folder, "--html", page), "already exists")
     assert_one_line(command("run", "--stage", 3, "--out", folder), "already holds a trace")
     assert_one_line(command("trace", "--out", folder, "--", "true"), "already holds a trace")
     assert_one_line(command("serve", folder / "no"), "no such folder")

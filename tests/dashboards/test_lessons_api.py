@@ -378,7 +378,7 @@ def test_only_this_machine_records(room, address, host):
     options = {"environ_base": {"REMOTE_ADDR": address}, "headers": {"Host": host}}
     answer = room.client.post(RECORD, json={"block": "1.1"}, **options)
     assert answer.status_code == 403
-    assert "the serving machine" in answer.json["error"]
+    assert "the machine that serves this page" in answer.json["error"]
     assert "run-here" not in room.client.get("/lessons/prove-it", **options).text
 
 

@@ -309,7 +309,7 @@ def test_a_bad_configuration_is_one_line_of_the_page(client, config, words):
 
 def test_why_a_dry_run_s_peak_is_another_is_said_in_its_parts():
     shown = plan.view({"model": "llama-3-8b", "stage": "3", "options": "plain"}).shown
-    assert shown.dry.startswith("A dry run of this layout peaks at 65.8 GB, this plan pred")
+    assert shown.dry.startswith("A dry run of this layout peaks at 65.8 GB; this plan pred")
     assert plan.view({**SMALL, "options": "offload"}).shown.dry == ""
 
 
@@ -426,7 +426,7 @@ COPIES = """
 def test_a_layout_is_simulated_and_replay_shows_it(serving):
     query = f"?{urlencode({**SMALL, 'stage': '3'})}"
     job = serving.simulate(query)
-    assert job["said"] == "Simulated: Replay opens."
+    assert job["said"] == "The simulation is done. Replay opens."
     name = unquote(job["address"].removeprefix("/replay?trace="))
     assert name == f"plan/{job['ticket']}/run"
     assert serving.client.get("/api/replay", query_string={"trace": name}).status_code == 200
@@ -509,7 +509,7 @@ KEEPS = """
 @pytest.mark.parametrize("serving", [KEEPS], indirect=True)
 def test_a_model_of_ones_own_is_simulated_with_its_configuration(serving):
     query = f"?{urlencode(OF_OWN)}"
-    assert serving.simulate(query)["said"] == "Simulated: Replay opens."
+    assert serving.simulate(query)["said"] == "The simulation is done. Replay opens."
     assert 'id="simulate"' in serving.client.get(f"/plan{query}").text
 
 
@@ -532,8 +532,8 @@ def test_every_number_s_title_says_predicted(client):
     text = text_of(client.get(f"/plan?{urlencode(SMALL)}").text)
     for title in (
         "Memory of a GPU at its peak, predicted",
-        "Where the time of a step goes, predicted",
-        "When is communication no longer hidden? Predicted",
+        "Time of a step by cause, predicted",
+        "When is communication no longer hidden? (predicted)",
         "Tensor x pipeline parallel, predicted",
         "The fastest layouts, predicted",
     ):

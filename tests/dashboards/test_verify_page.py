@@ -173,7 +173,7 @@ def test_a_program_without_a_law(tmp_path):
     assert answer.status_code == 200
     seen = text_of(answer.text)
     assert "No law is known for this program" in seen
-    assert "Which law is it?" not in seen
+    assert "Which law fits?" not in seen
 
 
 def test_memory_that_was_not_recorded_is_said(client):
@@ -235,12 +235,16 @@ def test_a_program_of_its_own(tmp_path):
         assert " ".join(verdict.title.split()) in seen
     assert f"{report.total('trace', 1):,}" in seen
     assert f"{report.total('kernel', 1):,}" in seen
-    assert "root parameters kept after forward: - 0.06 Ψ" in seen
+    assert "root parameters kept after forward: - 0.06Ψ(N-1)/N" in seen
 
 
 def test_no_line_ends_between_a_sign_its_number_and_its_unit():
-    said = "kept after forward: - 0.27 Ψ, all-reduce: + 1.00 Ψ; 12 B of 3.2 MB, not 2 Boxes - no"
-    kept = "kept after forward: -~0.27~Ψ, all-reduce: +~1.00~Ψ; 12~B of 3.2~MB, not 2 Boxes - no"
+    said = (
+        "kept after forward: - 0.27Ψ(N-1)/N, all-reduce: + 1.00 Ψ; 12 B of 3.2 MB, not 2 Boxes - no"
+    )
+    kept = (
+        "kept after forward: -~0.27Ψ(N-1)/N, all-reduce: +~1.00~Ψ; 12~B of 3.2~MB, not 2 Boxes - no"
+    )
     assert tied(said) == kept.replace("~", "\N{NO-BREAK SPACE}")
 
 

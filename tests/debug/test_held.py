@@ -137,7 +137,7 @@ def test_replay_of_ranks_that_stand_says_where_and_not_that_the_iteration_is_ove
         run.controller.step(Goal.ITERATION)
         run.controller.step(Goal.PHASE)
         title, what = last_words(folder, 0)
-        assert title == "The iteration is not over"
+        assert title == "The iteration has not ended"
         assert what == "Ranks 0-1 have reached: Forward · compute head."
         assert run.controller.step(Goal.ITERATION, only=1).why is Why.WAITS
         _, what = last_words(folder, 0)
@@ -145,7 +145,7 @@ def test_replay_of_ranks_that_stand_says_where_and_not_that_the_iteration_is_ove
         run.controller.detach()
         run.end()
     title, what = last_words(folder, 0)
-    assert title == "The iteration is over"
+    assert title == "The iteration ends"
     assert what == "The next iteration starts from this state."
 
 

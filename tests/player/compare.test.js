@@ -67,7 +67,7 @@ for (const [what, damage] of /** @type {[string, (a: any) => void][]} */ ([
   ["titles has 3 entries", (a) => a.titles.pop()],
   ["runs has 1 entries", (a) => a.runs.pop()],
   [`runs[0].steps[3] is 10000`, (a) => (a.runs[0].steps[3] = 10000)],
-  ["holds no rank 7", (a) => (a.ranks = [7])],
+  ["does not contain rank 7", (a) => (a.ranks = [7])],
   ["runs[1].follows is missing", (a) => delete a.runs[1].follows],
 ])) {
   test(`an alignment is refused in one line: ${what}`, () => {

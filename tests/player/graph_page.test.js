@@ -72,17 +72,17 @@ test("where a step is replayed", () => {
 test("what bound an event, in a sentence", () => {
   assert.equal(
     reasonOf(model, N.wait0),
-    "Bound by all-reduce of a: it completes on rank 0, at 130 ns. It followed 5 ns later.",
+    "Its start depends on all-reduce of a: it completes on rank 0, at 130 ns. It starts 5 ns after that.",
   );
   assert.equal(reasonOf(model, N.begin0), "It is the first event of this iteration.");
   assert.equal(
     reasonOf(model, N.call0),
-    "Bound by forward of a: rank 0 continues, at 55 ns. It followed 5 ns later. " +
+    "Its start depends on forward of a: rank 0 continues, at 55 ns. It starts 5 ns after that. " +
       "It arrived 40 ns before rank 1, the last one.",
   );
-  assert.match(reasonOf(model, N.receive), /^Bound by send shard 0 to rank 1 on rank 0: message/);
+  assert.match(reasonOf(model, N.receive), /^Its start depends on send shard 0 to rank 1 on rank 0: message/);
   assert.equal(slackOf(model, N.a0), "40 ns");
-  assert.equal(slackOf(model, N.a1), "0: it is critical");
+  assert.equal(slackOf(model, N.a1), "0: critical");
 });
 
 test("the title says who waited for whom", () => {

@@ -117,7 +117,7 @@ test("a call without messages says what goes in and comes out, and makes up no p
   const { call, packets, words } = magnify(native, new Cells(native).seek(hop), hop);
   assert.equal(call, "all-gather");
   assert.deepEqual(packets, []);
-  assert.equal(words[1], "puts in 800 B · gets 2.40 kB");
+  assert.equal(words[1], "gives 800 B · gets 2.40 kB");
 });
 
 test("an update is of all units of its beat, a hop of its own", () => {

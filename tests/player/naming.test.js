@@ -24,7 +24,7 @@ test("a cell is found by its column, band and shard, and named with its bytes", 
 
 test("a rank says how many it stands for", () => {
   const doc = { ...model.doc, stands_for: [1, 4096, 2] };
-  assert.deepEqual([0, 1, 2].map((rank) => nameOfRank(doc, rank)), ["rank 0", "rank 1 and 4,095 like it", "rank 2 and 1 like it"]);
+  assert.deepEqual([0, 1, 2].map((rank) => nameOfRank(doc, rank)), ["rank 0", "rank 1 and 4,095 more in the same state", "rank 2 and 1 more in the same state"]);
 });
 
 test("of bars on each other the shortest is meant", () => {
@@ -49,7 +49,7 @@ test("a packet and a bar say what they carry, and who asked", () => {
   const [from, to, shard, bytes, start_ns, end_ns] = model.doc.steps[position].packets;
   const packet = spokenName(namePacket(model, position, { from, to, shard, bytes, start_ns, end_ns }));
   assert.match(packet, /^rank \d → rank \d; carries embedding.*shard [abc]; op all-gather/u);
-  assert.match(packet, /asked for model\.py:41 in Block\.forward$/);
+  assert.match(packet, /called from model\.py:41 in Block\.forward$/);
   assert.match(nameBar(model, 0).title, /^rank 0 /);
 });
 

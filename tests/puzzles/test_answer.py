@@ -11,7 +11,7 @@ def test_it_says_which_piece_it_is_and_which_is_owed():
         contents=partial_sums(4),
     )
     assert given.difference(exact=True).sentence == (
-        "the piece is wrong: this is piece 1 of ranks 0, 1, 2, 3, "
+        "the piece is wrong: it is piece 1 of ranks 0, 1, 2, 3, "
         "expected piece 0 of ranks 0, 1, 2, 3"
     )
 
@@ -24,5 +24,5 @@ def test_a_piece_of_one_rank_is_called_by_its_number():
         contents={f"piece {number} of rank {number}": one for number, one in enumerate(right)},
     )
     assert given.difference(exact=True).sentence == (
-        "piece 1 is wrong: this is piece 0, expected piece 1"
+        "piece 1 is wrong: it is piece 0, expected piece 1"
     )

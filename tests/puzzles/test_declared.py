@@ -34,7 +34,7 @@ def test_five_programs_are_to_be_mended(tmp_path, monkeypatch):
     assert len(broken) == 5
     assert len({puzzle.broken.check for puzzle in broken}) >= 4
     monkeypatch.chdir(tmp_path)
-    assert "check it first, then fix it" in command("puzzle", broken[0].name).out
+    assert "check it, then correct it" in command("puzzle", broken[0].name).out
 
 
 def test_formulas_are_those_of_theory():
@@ -67,7 +67,7 @@ def test_the_command_lists_gives_out_and_hints(tmp_path, monkeypatch):
     file = tmp_path / "zero_3.py"
     assert (given.code, file.read_text()) == (0, find_puzzle("zero-3").task)
     file.write_text("mine")
-    assert "zero_3.py exists already and is unchanged" in command("puzzle", "zero-3").out
+    assert "zero_3.py already exists and was not changed" in command("puzzle", "zero-3").out
     assert file.read_text() == "mine"
     hints = command("puzzle", "zero-3", "--hint", "2")
     assert [line[:7] for line in hints.out.splitlines()] == ["hint 1:", "hint 2:"]

@@ -136,7 +136,7 @@ def test_what_is_not_what_a_sum_should_be_is_not_drawn_as_one(verdicts):
     document = replay_document(load(verdicts["ring-reduce-scatter", wrong].trace))
     rounds = [step for step in document["steps"] if step["hop"] >= 0]
     assert [set(step["packets"][2::6]) for step in rounds] == [{0, 1, 2, 3}, {-1}, {-1}]
-    assert "without the parts received" in document["texts"][rounds[1]["why"]]
+    assert "without the parts that it received" in document["texts"][rounds[1]["why"]]
 
 
 @pytest.mark.parametrize("name", OFTEN)

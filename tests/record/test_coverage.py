@@ -18,16 +18,11 @@ from zerosim.view.replay import replay_document
         (None, ()),
         (
             Source.SIMULATED,
-            (
-                (
-                    "a simulated run: all its times are predicted for dgx-h100, without real "
-                    "communication"
-                ),
-            ),
+            (("a simulated run: all times are predicted for dgx-h100, and nothing was sent"),),
         ),
         (
             Source.PREDICTED,
-            ("a predicted run: all its times are predicted, the rest is as recorded",),
+            ("a predicted run: all times are predicted, everything else is as recorded",),
         ),
         (Source.IMPORTED, ("an imported run: memory, waits and the wire are not recorded",)),
     ],

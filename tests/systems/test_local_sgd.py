@@ -78,7 +78,7 @@ def test_it_sends_2_psi_every_third_step_and_nothing_between(said, iteration, co
     report = said[iteration]
 
     sent = f"{count}Ψ(N-1)/N" if count else "nothing"
-    assert report["headline"] == f"local SGD sends {sent} a step, as local SGD should."
+    assert report["headline"] == f"local SGD sends {sent} a step, as the law of local SGD says."
     (law,) = report["systems"]
     assert (law["law_bytes"], law["sent_bytes"]) == (count * PSI * 4 // 2, count * PSI * 4 // 2)
     assert [wire["unexplained"] for wire in report["wires"]] == [0, 0]
@@ -86,7 +86,7 @@ def test_it_sends_2_psi_every_third_step_and_nothing_between(said, iteration, co
 
 def test_it_keeps_all_on_each_rank_and_replay_shows_the_average(said):
     assert said["memory"]["headline"] == (
-        "This run of local SGD keeps 8Ψ of model states on each rank, as the law says."
+        "This run of local SGD keeps 8Ψ bytes of model states on each rank, as the law says."
     )
     tour = said["tour"]
     assert "Each rank keeps all parameters: 2.70 kB." in tour[0]["text"]
@@ -96,5 +96,5 @@ def test_it_keeps_all_on_each_rank_and_replay_shows_the_average(said):
 def test_where_it_is_not_installed_the_trace_says_so(trace):
     report = json.loads(ask(None, ("verify", "--json", trace))[0])
 
-    assert "the trace says that 'local SGD' divides the training" in json.dumps(report)
+    assert "by the trace, 'local SGD' divides the training" in json.dumps(report)
     assert report["rows"][0]["sent"][0]["trace"] == PSI * 4

@@ -339,7 +339,7 @@ def test_model_states_that_differ_are_a_claim_that_fails(ran):
     )
     report = verify_memory(replace(trace, ranks=ranks))
     assert (report.holds, report.unexplained_bytes) == (False, 144)
-    assert "does not keep 16Ψ of model states on each rank: rank 0 keeps" in report.headline
+    assert "does not keep 16Ψ bytes of model states on each rank: rank 0 keeps" in report.headline
 
 
 def trained(strategy):
@@ -381,7 +381,10 @@ def test_verify_explains_every_byte(ran, num_ranks, name):
 TOLD = {
     "beside ddp": (Outcome.EXPLAINED, "DDP sends 50.08Ψ(N-1)/N a step, not 2Ψ(N-1)/N: all-reduce"),
     "frozen, ddp": (Outcome.EXPLAINED, "DDP sends 0.01Ψ(N-1)/N a step, not 2Ψ(N-1)/N: 65,536 froz"),
-    "frozen, fsdp2": (Outcome.EXPLAINED, "FSDP2 sends 2.01Ψ(N-1)/N + 0.01Ψ for padding a step, n"),
+    "frozen, fsdp2": (
+        Outcome.EXPLAINED,
+        "FSDP2 sends 2.01Ψ(N-1)/N + 0.01Ψ(N-1)/N for padding a step, n",
+    ),
     "shards by hand": (
         None,
         "This program sends 2Ψ(N-1)/N a step, like ZeRO-1 or ZeRO-2 (2Ψ(N-1)/N)",
@@ -394,20 +397,20 @@ TOLD = {
     "Muon, fsdp2": (Outcome.EXPLAINED, "FSDP2 sends 9.13Ψ(N-1)/N a step, not 3Ψ(N-1)/N: Gloo"),
     "replicated": (
         Outcome.AS_PREDICTED,
-        "FSDP2's replicate sends 2Ψ(N-1)/N a step, as data parallel should.",
+        "FSDP2's replicate sends 2Ψ(N-1)/N a step, as the law of data parallel says.",
     ),
     "local SGD": (
         Outcome.EXPLAINED,
-        "DDP sends 2Ψ(N-1)/N a step, but not as data parallel would: DDP's communication hook",
+        "DDP sends 2Ψ(N-1)/N a step, as much as data parallel, but in a different way: DDP's",
     ),
     "PowerSGD": (Outcome.EXPLAINED, "DDP sends 0.90Ψ(N-1)/N a step, not 2Ψ(N-1)/N: DDP's"),
     "joins": (
         Outcome.AS_PREDICTED,
-        "DDP sends 2Ψ(N-1)/N + 0.01Ψ for metadata a step, as data parallel",
+        "DDP sends 2Ψ(N-1)/N + 0.01Ψ(N-1)/N for metadata a step, as data parallel",
     ),
     "messages late": (
         Outcome.EXPLAINED,
-        "DDP sends 2.04Ψ(N-1)/N + 0.05Ψ for metadata a step, not 2Ψ(N-1)/N: send",
+        "DDP sends 2.04Ψ(N-1)/N + 0.05Ψ(N-1)/N for metadata a step, not 2Ψ(N-1)/N: send",
     ),
     "divided by hand": (
         None,
@@ -426,7 +429,7 @@ def test_the_headline_says_what_was_sent_and_by_whose_law(ran, name):
     assert (report.unexplained_trace, report.unexplained_wire) == (0, 0)
     purposes = {row.purpose for row in report.rows}
     attributed = next(one for one in report.verdicts if one.id == "attributed")
-    assert (attributed.measured == "all have") == (Purpose.UNLABELLED not in purposes)
+    assert (attributed.measured == "every call has one") == (Purpose.UNLABELLED not in purposes)
     beyond = [wire.algorithm for wire in report.wires]
     assert any(beyond) == ("shards" in name or "fsdp2" in name)
 
@@ -440,7 +443,7 @@ def test_what_an_optimizer_calls_beside_the_law_is_named(ran):
         (Purpose.COMPUTE_UPDATE, Op.ALL_GATHER), (Purpose.COMPUTE_UPDATE, Op.ALL_REDUCE),
     }  # fmt: skip
     assert "compute the update: all-gather, 15 calls" in by_muon.headline
-    assert "average parameters: all-reduce, 1 call: + 2.00 Ψ" in by_local.headline
+    assert "average parameters: all-reduce, 1 call: + 2Ψ(N-1)/N" in by_local.headline
     trace = load(folder / "local SGD")
     assert summed(trace.ranks[0], 2) == {
         REDUCE: (1, PSI), (Phase.UPDATE, Purpose.AVERAGE_PARAMETERS, Op.ALL_REDUCE): (1, PSI),

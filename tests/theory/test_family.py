@@ -181,7 +181,7 @@ def test_offload_copies_four_bytes_a_parameter_in_16_bits(stage, size, each):
     step = workload(stage, 1000, **HOST, dtype=DType.FP32 if size == 4 else DType.BF16)
     found = law(step, link=Link.BUS)
     assert found.sent_bytes == each * 1000 / 4
-    assert found.symbols == f"{each} B x Ψ/N"
+    assert found.symbols == f"{each}Ψ/N"
     assert formula(step, link=Link.BUS) == f"{each} B x 1,000 / 4 = {each * 250:,} B"
     assert "2101.06840" in found.source
     assert rows(step) == {

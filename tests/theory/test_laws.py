@@ -32,7 +32,7 @@ def test_gloo_sends_3_psi_for_zero_2_and_4_psi_for_zero_3():
             assert found == ()
         else:
             assert [(d.cause, d.bytes) for d in found] == [(Cause.BACKEND_ALGORITHM, 1536)]
-            assert found[0].words == ("Gloo implements reduce-scatter as all-reduce: + 1.00 Ψ")
+            assert found[0].words == ("Gloo implements reduce-scatter as all-reduce: + Ψ(N-1)/N")
 
 
 def test_rounding_of_gloo_segments_is_a_cause_of_its_own():

@@ -234,8 +234,8 @@ def test_owners_of_all_states_by_hand():
             },
         }
         less = "10 frozen parameters have no gradients and no optimizer states"
-        keeps = "16Ψ/N of model states on a rank in the mean"
-        assert found.keeps == f"{keeps} (less 0.97Ψ/N: {less})"
+        keeps = "16Ψ/N bytes of model states on each rank on average"
+        assert found.keeps == f"{keeps} (less 0.97Ψ/N bytes: {less})"
     in_all = sum(sum(zero_states(step, rank).bytes().values()) for rank in range(3))
     assert in_all == 16 * (33 + 42 + 66) + 2 * 12
 

@@ -101,7 +101,7 @@ def test_fsdp2_keeps_its_root():
     assert causes(plan) == {"parameters kept": Fraction(-32 * 3, 4)}
     assert sent(plan) == (3 * 480 + 2 * 32) * 3 // 4
     (why,) = plan.deviations(0, Algorithm.RING)
-    assert why.words == "root parameters kept after forward: - 0.06 Ψ"
+    assert why.words == "root parameters kept after forward: - 0.06Ψ(N-1)/N"
 
 
 def test_fsdp2_pads_the_rows_of_each_parameter():
@@ -116,7 +116,7 @@ def test_gloo_carries_fsdp2s_reduce_scatter_out_as_all_reduce():
     plan = plan_of(2, fsdp(2, module("a", W, B)))
     found = plan.deviations(0, Algorithm.GLOO)
     assert [(one.cause, one.bytes) for one in found] == [(Cause.BACKEND_ALGORITHM, 256)]
-    assert found[0].words == "Gloo implements reduce-scatter as all-reduce: + 1.00 Ψ on the wire"
+    assert found[0].words == "Gloo implements reduce-scatter as all-reduce: + Ψ(N-1)/N on the wire"
 
 
 def test_gradients_in_a_wider_dtype():

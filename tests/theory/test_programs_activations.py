@@ -43,7 +43,10 @@ def test_a_layer_all_reduces_4_bsh_and_more_where_inputs_are_summed_one_by_one()
     # q, k and v each sum their own input's gradient: two sums more than one for all three
     (why,) = plan.deviations(0, Algorithm.RING)
     assert why.bytes == 2 * 2 * BSH * Fraction(3, 4)
-    assert why.words == "q, k, v each all-reduce the gradient of their own input: + 2.00 b·s·h"
+    assert (
+        why.words
+        == "the gradient of the input of q, k, v is all-reduced separately: + 2b·s·h 2(N-1)/N"
+    )
     assert plan.scale.amount(sent(plan)) == "6b·s·h 2(N-1)/N"
 
 
@@ -116,7 +119,9 @@ def test_another_sharded_dimension_is_exchanged(device, op):
     assert [call.phase for call in exchanged] == [Phase.FORWARD, Phase.BACKWARD] * 2
     assert {call.payload_bytes for call in exchanged} == {4 * BSH}
     (why,) = plan.deviations(0, Algorithm.RING)
-    assert why.words == "activations of up, down change their sharded dimension: + 8.00 b·s·h"
+    assert (
+        why.words == "the activations of up, down change their sharded dimension: + 8b·s·h 2(N-1)/N"
+    )
 
 
 def test_layouts_that_do_not_divide_are_padded():

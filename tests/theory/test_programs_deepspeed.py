@@ -53,7 +53,7 @@ def test_the_cause_names_the_option():
     (why,) = plan.deviations(0, Algorithm.RING)
     assert why.words == (
         "buckets are all-reduced instead of reduce-scattered (use_multi_rank_bucket_allreduce): "
-        "+ 1.00 Ψ"
+        "+ Ψ(N-1)/N"
     )
 
 
@@ -230,7 +230,7 @@ def test_what_is_computed_again_in_backward_is_gathered_again():
     assert causes(plan) == {"recomputation": 128 * 4 / 2}
     (why,) = plan.deviations(0, Algorithm.RING)
     assert why.words == (
-        "gathered again for the forward that backward recomputes (checkpoint): + 1.00 Ψ"
+        "gathered again for the forward that backward recomputes (checkpoint): + Ψ(N-1)/N"
     )
     two = plan_of(2, deepspeed(2, 3, *MODULES, **REENTRANT), micro_steps=2)
     assert causes(two) == {"recomputation": 2 * 128 * 4 / 2}
@@ -285,7 +285,10 @@ def test_a_secondary_partition_gathers_again_among_its_ranks():
     assert {call.ranks for call in plan.calls if call.op is Op.REDUCE_SCATTER} == {all_four}
     assert causes(plan) == {"smaller group": 3 * PSI * (Fraction(1, 2) - Fraction(3, 4))}
     (why,) = plan.deviations(0, Algorithm.RING)
-    assert why.words == "gathered again among 2 ranks, of 4 (zero_hpz_partition_size): - 1.00 Ψ"
+    assert (
+        why.words
+        == "gathered again among 2 ranks instead of 4 (zero_hpz_partition_size): - Ψ(N-1)/N"
+    )
     # before the first update there is one of everything; of what is frozen there always is
     (first,) = plan_step(held, 0, iteration=0, rows=(replace(row, iteration=0),))
     assert {c.ranks for c in first.calls if c.op is Op.ALL_GATHER} == {(0, 1)}

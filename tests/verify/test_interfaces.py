@@ -89,7 +89,7 @@ def test_packets_are_what_sockets_sent_and_their_headers(tmp_path):
     assert verdict_of(report).holds is True
     assert f"{2 * REST} B unexplained of " in verdict_of(report).measured
     out = command("verify", folder).out
-    assert "by the counters of its interfaces" in out
+    assert "counted by its network interfaces" in out
     assert f"{SENT + AGAIN:,}" in out
 
 

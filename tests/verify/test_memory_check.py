@@ -111,7 +111,7 @@ def test_a_byte_too_many_or_too_few(tmp_path, stage, role, by):
     found = failed(write(tmp_path / "bad", written))
     assert (
         f"rank 1 keeps {of_unit + by} B of {role} for blocks.1 when the update of iteration 2 "
-        f"begins, theory says {of_unit} B" in found["model-states"]
+        f"begins; theory says {of_unit} B" in found["model-states"]
     )
     report = report_of(tmp_path / "bad")
     assert report.unexplained_bytes == 1
@@ -214,7 +214,7 @@ def test_a_gathered_unit_that_is_not_whole(tmp_path):
     begin = position_of(written, 2, 1, Phase.FORWARD, Moment.BEGIN, "blocks.0")
     change(written, 2, begin, Role.GATHERED, "blocks.0", 2 * 64)
     found = failed(write(tmp_path, written))
-    assert "128 B of blocks.0, whole it has 132 B" in found["gathered-parameters"]
+    assert "128 B of blocks.0, which has 132 B when it is whole" in found["gathered-parameters"]
 
 
 @pytest.mark.parametrize("stage", [2, 3])
@@ -233,7 +233,7 @@ def test_half_a_gradient(tmp_path):
     end = position_of(written, 0, 1, Phase.BACKWARD, Moment.END, "blocks.1")
     change(written, 0, end, Role.GRADIENTS, "blocks.1", 50)
     assert (
-        "50 B of gradients for blocks.1, its row has 44 B"
+        "50 B of gradients for blocks.1, whose row has 44 B"
         in failed(write(tmp_path, written))["whole-gradients"]
     )
 

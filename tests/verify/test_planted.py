@@ -64,7 +64,7 @@ def test_a_changed_byte_count(tmp_path, stage):
     right = written.rows[1][place][1].sent_bytes
     alter(written, 1, place, sent_bytes=right + 1)
     found = failed(write(tmp_path, written))
-    assert "rank 1 was asked to send " in found["sent-a-step"]
+    assert "rank 1 sends " in found["sent-a-step"]
     assert f"of iteration {STEPS - 1}" in found["sent-a-step"]
     assert verify(load(tmp_path)).unexplained_trace == 1
 

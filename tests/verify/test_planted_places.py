@@ -79,7 +79,7 @@ def test_the_bus_has_no_counter_and_the_disk_has_one(tmp_path):
     assert plain["unexplained_disk_bytes"] == 0
     assert {row["link"] for row in plain["copies"]} == {"bus", "storage"}
     assert (
-        " and copies 6 B x Ψ/N over its bus and 30 B x Ψ/N to and from its disk, as the law "
+        " and copies 6Ψ/N bytes over its bus and 30Ψ/N bytes to and from its disk, as the law "
         in (report.headline)
     )
 
@@ -202,7 +202,7 @@ def test_rows_are_split_by_link(tmp_path):
     total = sum(cell.trace for row in report.links for cell in row.sent)
     assert total == sum(cell.trace for row in report.rows for cell in row.sent)
     [verdict] = [v for v in report.verdicts if v.id == "sent-between-nodes"]
-    assert verdict.title == "A node of 2 ranks sends 3Ψ(N-1)/N to others a step"
+    assert verdict.title == "A node of 2 ranks sends 3Ψ(N-1)/N to other nodes a step"
     out = command("verify", folder, "-v").out
     assert "between nodes" in out
     assert verdict.title in out
@@ -223,7 +223,7 @@ def test_a_message_to_another_node_that_should_stay_within(tmp_path):
     found = failed(write(tmp_path, written))
     assert found.keys() == {"sent-between-nodes"}
     words = found["sent-between-nodes"]
-    assert "rank 0 was asked to send 96 B within a node in forward of iteration 0 " in words
+    assert "rank 0 sends 96 B within a node in forward of iteration 0 " in words
     assert "theory says 144 B" in words
     assert " (and 1 more)" in found["sent-between-nodes"]
 

@@ -55,21 +55,21 @@ def failed(report: Report) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("strategies", "headline"),
     [
-        ((DDP,), "DDP sends 2Ψ(N-1)/N a step, as data parallel should."),
+        ((DDP,), "DDP sends 2Ψ(N-1)/N a step, as the law of data parallel says."),
         (
             (DDP, zero(2, W, B)),
             (
                 "DDP + ZeroRedundancyOptimizer sends 3Ψ(N-1)/N a step, not 2Ψ(N-1)/N: gradients "
                 "are all-reduced, where a reduce-scatter would suffice, and the updated "
-                "parameters are broadcast as well: + 1.00 Ψ."
+                "parameters are broadcast as well: + Ψ(N-1)/N."
             ),
         ),
         (
             (FSDP2,),
             (
                 "FSDP2 sends 3.94Ψ(N-1)/N a step, not 3Ψ(N-1)/N: Gloo implements "
-                "reduce-scatter as all-reduce: + 1.00 Ψ on the wire; root parameters kept after "
-                "forward: - 0.06 Ψ."
+                "reduce-scatter as all-reduce: + Ψ(N-1)/N on the wire; root parameters kept after "
+                "forward: - 0.06Ψ(N-1)/N."
             ),
         ),
     ],
@@ -94,7 +94,7 @@ def test_a_changed_law_flips_the_verdict(tmp_path):
     found = failed(report)
     assert found.keys() == {"law-0", "planned"}
     assert "planned but never made: 1 all-reduce of 512 B in backward" in found["law-0"]
-    assert report.headline.startswith("DDP sends nothing a step, where 2Ψ(N-1)/N was planned.")
+    assert report.headline.startswith("DDP sends nothing a step instead of the planned 2Ψ(N-1)/N.")
 
 
 def test_an_iteration_before_a_second_model_is_shown(tmp_path):
@@ -176,7 +176,7 @@ def test_what_no_law_speaks_of_has_a_name(tmp_path, purpose, cause):
     program.add(1, own_call(op, elements, purpose=purpose, phase=Phase.UPDATE))
     report = report_of(program, tmp_path)
     assert report.holds
-    assert report.headline.endswith("as data parallel should.")
+    assert report.headline.endswith("as the law of data parallel says.")
     assert [one.why for one in report.sources] == [cause]
 
 
@@ -288,7 +288,9 @@ def test_two_strategies_have_a_law_each(tmp_path):
     assert report.holds
     assert [law.system for law in report.systems] == ["DDP", "FSDP2"]
     assert [law.law_bytes for law in report.systems] == [512, 3 * 32]
-    assert report.headline.startswith("DDP sends 2Ψ(N-1)/N a step, as data parallel should. FSDP2")
+    assert report.headline.startswith(
+        "DDP sends 2Ψ(N-1)/N a step, as the law of data parallel says. FSDP2"
+    )
     assert {row.system for row in report.rows} == {"DDP", "FSDP2"}
     assert report.num_parameters == 0  # of two models there is no one Psi
 
@@ -363,12 +365,15 @@ def test_a_pipelines_ranks_differ_and_its_bubble_is_shown_with_both_denominators
     # of 100 ns each rank computes 40 and 30
     program.computations = [(0, 1000, 1040), (1, 1050, 1080), (1, 1060, 1070), (0, 1099, 1100)]
     report = report_of(program, tmp_path)
-    assert report.headline == "pipeline parallel sends 4b·s·h a step, as pipeline parallel should."
+    assert (
+        report.headline
+        == "pipeline parallel sends 4b·s·h a step, as the law of pipeline parallel says."
+    )
     assert report.holds
     bubble = next(one for one in report.verdicts if one.id == "bubble")
     assert bubble.holds is None
     assert bubble.formula == "(p-1)/m = 1/4 = 25.0 % of the ideal time, 20.0 % of the total"
-    assert "computes nothing for 64.5 % of the total of iteration 1" in bubble.measured
+    assert "does not compute during 64.5 % of iteration 1," in bubble.measured
     sends = next(row for row in report.rows if row.op is Op.SEND and row.phase is Phase.FORWARD)
     assert [cell.trace for cell in sends.sent] == [4 * 512, 0]
 
@@ -390,8 +395,8 @@ def test_a_message_to_the_wrong_stage_is_found(tmp_path):
 def test_tensor_parallel_and_its_separate_inputs(tmp_path):
     report = report_of(Program(tensor_parallel(2, *layer((2, 4, 8), (2, 4, 32)))), tmp_path)
     assert report.headline == (
-        "tensor parallel sends 6b·s·h 2(N-1)/N a step, not 4b·s·h 2(N-1)/N: q, k, v each "
-        "all-reduce the gradient of their own input: + 2.00 b·s·h."
+        "tensor parallel sends 6b·s·h 2(N-1)/N a step, not 4b·s·h 2(N-1)/N: the gradient of "
+        "the input of q, k, v is all-reduced separately: + 2b·s·h 2(N-1)/N."
     )
     assert report.holds
 
@@ -403,7 +408,7 @@ def test_buckets_are_cut_as_the_system_likes_if_their_sum_is_planned(tmp_path):
     program.add(1, replace(program.calls[1, 0][0][0], elements=28))
     report = report_of(program, tmp_path / "cut")
     assert report.holds
-    assert "(use_multi_rank_bucket_allreduce): + 1.00 Ψ" in report.headline
+    assert "(use_multi_rank_bucket_allreduce): + Ψ(N-1)/N" in report.headline
     reduced = next(row for row in report.rows if row.phase is Phase.BACKWARD)
     assert reduced.num_calls == 2
     program.add(1, replace(program.calls[1, 0][0][0], elements=1))
@@ -425,7 +430,7 @@ def test_programs_are_compared_by_their_laws(tmp_path):
 
 def test_ranks_of_a_pipeline_whose_laws_differ(tmp_path):
     report = report_of(Program(by_rank=pipeline([0, 1, 1], 4, (16, 8))), tmp_path)
-    assert report.headline.startswith("pipeline parallel sends 4b·s·h to 12b·s·h a rank and step")
+    assert report.headline.startswith("pipeline parallel sends 4b·s·h to 12b·s·h a step, ")
     assert report.systems[0].formulas == ("4b·s·h", "12b·s·h")
 
 
@@ -436,7 +441,7 @@ def test_a_backend_whose_algorithm_is_not_known_is_held_to_the_bound_of_a_ring(t
     report = verify(program.write(tmp_path))
     assert report.headline == (
         "FSDP2 sends 2.94Ψ(N-1)/N a step, not 3Ψ(N-1)/N: root parameters kept after forward: "
-        "- 0.06 Ψ."
+        "- 0.06Ψ(N-1)/N."
     )
     assert report.holds
     assert report.unexplained_wire is None

@@ -166,7 +166,7 @@ def test_other_numbers_of_ranks(tmp_path, ranks):
     for stage, report in reports_of(tmp_path).items():
         if ranks == 1:
             assert report.rows == ()
-            assert "has no other rank to send to" in report.headline
+            assert "has a single rank, so it sends nothing" in report.headline
         else:
             assert report.law_bytes == LAW[stage] * report.num_parameters * 2 * 4 / 5
 

@@ -31,7 +31,7 @@ class AddressRow:
 def address_table(rank: RankTrace) -> tuple[AddressRow, ...]:
     """One row per iteration with recorded address maps of this rank; -1 is the set-up.
 
-    An incomplete iteration has no map of its peak: then the fullest one counts.
+    An incomplete iteration has no map of its peak; the fullest map takes its place.
     """
     by_iteration: dict[int, list[AddressMap]] = {}
     for drawn in rank.address_maps:

@@ -1,12 +1,12 @@
 """Algorithm and bus bandwidth of collectives, as nccl-tests defines them.
 
     algorithm bandwidth   payload / time
-    bus bandwidth         multiplied by a factor of the number of ranks, for comparison with the
-                          bandwidth of hardware links, for any operation
+    bus bandwidth         this, multiplied by a factor that depends on the number of ranks and the
+                          operation, for comparison with the bandwidth of hardware links
 
 The factors are those of nccl-tests, doc/PERFORMANCE.md. There the time is that of the whole call;
-among several ranks the longest is taken (its option `-a 3`). Its ranks call together; those of a
-training run do not, so the time after the last arrival is given as well.
+among several ranks the longest is taken (its option `-a 3`). There, all ranks call at the same
+time. The ranks of a training do not, so the time after the last arrival is given as well.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def bus_factor(op: Op, num_ranks: int) -> Fraction:
 def bandwidths(graph: EventGraph) -> tuple[Bandwidth, ...]:
     """Bandwidths of the collectives that moved something, by operation and size.
 
-    Of those that all ranks are known to have called, but for ranks that an imported run lacks.
+    Only collectives that all ranks have called count, except for ranks that an imported run lacks.
     """
     lacks = set(graph.trace.lacks)
     calls: dict[tuple[Op, int, int], list[int]] = {}

@@ -42,9 +42,10 @@ class Occupancy:
         start, end: ns.
         phase: indices in `PHASES`.
         state: codes of `RankActivity`.
-        missing: the rank whose arrival this rank's collective awaited; `NONE` if none did.
-        communicates: a collective of this rank moved bytes; on a device, one had begun.
-        copies: a copy between its tiers was in progress.
+        missing: the rank for which this rank's collective waited; `NONE` if for none.
+        communicates: whether a collective of this rank moved bytes; on a device, whether one
+            had begun.
+        copies: whether a copy between its tiers was in progress.
     """
 
     rank: int
@@ -79,7 +80,7 @@ class Budget:
     hidden_copying_ns: int = 0
 
     def __add__(self, other: Budget) -> Budget:
-        """Both together."""
+        """The sum of both."""
         return Budget(
             **{
                 field.name: getattr(self, field.name) + getattr(other, field.name)

@@ -16,13 +16,13 @@ from zerosim.theory.nccl import CHOSEN, Tuning, on_wire
 def is_measured(rank: RankTrace) -> bool:
     """Whether the kernel's counters were read around each of a rank's collectives.
 
-    On a device a call returns before it has sent anything: they are read at borders alone.
+    On a device a call returns before it has sent anything, so they are read at phase borders only.
     """
     return len(rank.wire_samples) > 1 and rank.header.device == "cpu"
 
 
 def count_messages(rank: RankTrace) -> dict[int, tuple[int, int]]:
-    """The backend's messages of each collective, sent and received, as transfers are split."""
+    """The backend's messages of each collective, sent and received; a large transfer is split."""
     counts: dict[int, list[int]] = defaultdict(lambda: [0, 0])
     columns = (rank.events.column(name) for name in ("kind", "parent", "op", "payload_bytes"))
     # messages of a collective are those of zerosim's rings, which are all on one device
@@ -38,7 +38,7 @@ def cost_of(rank: RankTrace, event: Event, messages: tuple[int, int] = (0, 0)) -
     """Bytes that a rank sent and received for one collective: recorded, or by its algorithm.
 
     Args:
-        messages: sent and received within it, if they are to be counted.
+        messages: those sent and received within it, if they are to be counted.
 
     Raises:
         ConfigError: the algorithm of a native call, or its group, is unknown.
@@ -80,7 +80,7 @@ def cost_of(rank: RankTrace, event: Event, messages: tuple[int, int] = (0, 0)) -
 def asked_of(rank: RankTrace, event: Event, moved: Cost) -> Cost:
     """The requested bytes of a call: its messages, or the bound of a native call.
 
-    Bytes that a backend's algorithm moves beyond that are not in the trace: the wire shows them.
+    Additional bytes of the backend's algorithm that the trace lacks and the wire shows.
 
     Args:
         moved: bytes that the rank sends and receives for the call: see `cost_of`.
@@ -139,7 +139,7 @@ def framing_of(
 def backend_of_call(rank: RankTrace, event: Event) -> str:
     """The backend of a call's messages; "" if unknown.
 
-    A group may have a backend for each type of device: a native call records its own.
+    A group may have a backend for each type of device, so a native call records its own.
     """
     if event.algorithm in {Algorithm.GLOO, Algorithm.NCCL}:
         return event.algorithm.value

@@ -17,7 +17,7 @@ from zerosim.schema.events import Phase
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exposed:
-    """Exposed communication of one rank in one sort of collective, or copying of one sort.
+    """Exposed communication of one rank in one kind of collective, or in one kind of copy.
 
     Attributes:
         purpose: "gather parameters" ...; the operation if the purpose is unknown; "" if the cause
@@ -34,7 +34,7 @@ class Exposed:
 
 
 def exposed(graph: EventGraph) -> tuple[Exposed, ...]:
-    """By rank, longest first, communication before copying.
+    """The stalls by rank, the longest first, communication before copying.
 
     For each rank they sum to `Budget.exposed_ns` and to `Budget.copying_ns`.
     """

@@ -1,8 +1,9 @@
 """The critical path over all ranks, its time by cause, and the slack of every event.
 
 Starting from the last event, one follows its last-ready predecessor, and so on to the beginning:
-the time in between is the path's, and no event on it could end later without a later end of the
-whole. A rank's wait for another is never on the path: the path is then on the other rank. The slack
+the time in between is the path's, and no event on it could end later without delaying the end of
+the iteration. A rank's wait for another is never on the path: the path is then on the other rank.
+The slack
 of an event is how much later it could have ended with the end unchanged and all other durations the
 same (Kelley and Walker 1959).
 """
@@ -61,7 +62,7 @@ class PathPiece:
 
 @dataclass(frozen=True, slots=True)
 class CriticalPath:
-    """Stretches from the beginning to the end, without gaps.
+    """The path from the beginning to the end, without gaps.
 
     Attributes:
         nodes: in order of time.
@@ -86,7 +87,7 @@ class CriticalPath:
         return {c: total[c] for c in TimeCause if c is not TimeCause.COPYING or total[c]}
 
     def by_rank(self) -> dict[int, int]:
-        """Time that was one rank's own (not a collective's), ns."""
+        """Time on each rank outside of collectives, ns."""
         total: Counter[int] = Counter()
         for piece in self.pieces:
             total[piece.rank] += (piece.cause is not TimeCause.COMMUNICATION) * piece.duration_ns
@@ -146,7 +147,7 @@ _AT_ONCE = 100_000
 
 
 def slack(graph: EventGraph) -> Ints:
-    """By node, ns by which it could have ended later without a later end of the whole.
+    """By node, the ns by which it could have ended later without delaying the end.
 
     0 on the critical path. Linear in the number of edges.
 

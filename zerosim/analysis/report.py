@@ -36,7 +36,7 @@ class PathStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slack:
-    """One event, and how much later it could have been over with the iteration's end unchanged."""
+    """One event, and how much later it could have ended without delaying the iteration."""
 
     rank: int
     label: str
@@ -196,7 +196,7 @@ class GraphReport:
 
 
 def milliseconds(ns: int) -> str:
-    """A time that is read from afar: three digits."""
+    """A time with three digits."""
     value = ns / 1e6
     num_decimals = 0 if value >= 1000 else 1 if value >= 10 else 2 if value >= 1 else 3
     return f"{value:,.{num_decimals}f}"

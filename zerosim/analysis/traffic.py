@@ -85,7 +85,7 @@ class TracedCall:
 
     @property
     def purpose(self) -> Purpose:
-        """Why it was called, as far as that is known."""
+        """The purpose of the call, as far as it is known."""
         return self.event.purpose or Purpose.UNLABELLED
 
     @property
@@ -101,7 +101,7 @@ class TracedCall:
 
     @property
     def times_counted(self) -> int:
-        """How often a law counts its payload."""
+        """The number of times that a law counts its payload."""
         assert self.event.op is not None, "a call has an operation"
         return TIMES_COUNTED.get(self.event.op, 1)
 

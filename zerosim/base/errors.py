@@ -38,11 +38,11 @@ class ConfigError(InputError):
 
 
 class UnplannedError(ConfigError):
-    """An option of a program's system that theory has no plan for."""
+    """An option of a program's system for which theory has no plan."""
 
 
 class UnknownValue(InputError):
-    """A program asked a dry run for something that depends on computed values."""
+    """In a dry run, a program needs a result that depends on computed values."""
 
 
 class TraceError(InputError):
@@ -60,13 +60,13 @@ class ClaimFailed(ZerosimError):
 
 
 class RunError(ZerosimError):
-    """A rank failed, was killed, or stopped answering."""
+    """A rank failed, was killed, or stopped responding."""
 
     exit_code = 3
 
 
 class CollectiveError(RunError):
-    """A collective did not complete on this rank: a peer is gone or silent."""
+    """A collective did not complete on this rank, because a peer is gone or does not respond."""
 
 
 class DiskError(RunError):
@@ -74,7 +74,7 @@ class DiskError(RunError):
 
 
 class OutOfMemory(RunError):
-    """The device's memory, or its limit, has no room for what this rank was to allocate."""
+    """The device's memory, or its limit, has no room for an allocation of this rank."""
 
 
 def cannot_load(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""The language that a person is spoken to in, and where the words for it are.
+"""The language of texts for people, and the files that contain them.
 
 Texts for people are in TOML files beside the code that uses them, in English. A second language is
 a file of the same name in a folder named after the language: `verify/words.toml` and
@@ -59,7 +59,7 @@ def spoken() -> Language:
 
 
 def chosen(given: str | None = None) -> Language:
-    """The language of a name; if there is none, of that in the environment.
+    """The language of a name; without a name, that of the environment.
 
     Raises:
         ConfigError: there is no such language.
@@ -74,7 +74,7 @@ def chosen(given: str | None = None) -> Language:
 
 
 def speak(language: Language) -> None:
-    """Say what this process says from now on in this language."""
+    """Set the language of this process."""
     _usual[0] = language
 
 
@@ -89,7 +89,7 @@ def speaking(language: Language) -> Iterator[None]:
 
 
 def sibling(path: Path, language: Language | None = None) -> Path:
-    """Where a file of words is in a language; that which is spoken if none is named."""
+    """The path of a file of texts in a language, by default the current one."""
     language = spoken() if language is None else language
     return path if language is Language.ENGLISH else path.parent / language / path.name
 
@@ -99,7 +99,7 @@ class Words:
     """The texts of a module, in the language that is current at each call.
 
     Attributes:
-        path: of the English file.
+        path: path of the English file.
     """
 
     path: Path
@@ -111,14 +111,14 @@ class Words:
 
     @property
     def table(self) -> Mapping[str, Any]:
-        """All of them."""
+        """All texts."""
         return _read(sibling(self.path))
 
     def __call__(self, key: str, **values: object) -> str:
         """One text, by its tables and name with dots between, with its braces filled in.
 
         Raises:
-            KeyError: there is no such text, or it has a brace that was not given.
+            KeyError: there is no such text, or a value for one of its braces is missing.
         """
         return fill(str(self._found(key)), values)
 
@@ -134,7 +134,7 @@ class Words:
 
 
 def term(name: str) -> str:
-    """How something is called that a trace names: a phase, a role, an operation, a link.
+    """The display name of something in a trace: a phase, a role, an operation, a link.
 
     Data keep the English name; this one is for display. A name without an entry is returned
     unchanged.
@@ -143,7 +143,7 @@ def term(name: str) -> str:
 
 
 def terms() -> Mapping[str, str]:
-    """All that have an entry, for what draws elsewhere."""
+    """All names with an entry, for pages that draw elsewhere."""
     return _TERMS.table
 
 
@@ -153,21 +153,19 @@ def fill(text: str, fields: Mapping[str, object]) -> str:
 
 
 def begun(text: str) -> str:
-    """A text as a sentence begins: with a capital, if the language has them."""
+    """A text with a capital at its beginning, if the language has capitals."""
     return text if spoken() is Language.CHINESE else f"{text[:1].upper()}{text[1:]}"
 
 
 def listed(items: Sequence[str], last: str = "and") -> str:
-    """Some things in a sentence: "a, b and c"; `last` is how the last is joined: "and", "or",
-    or "and_does" where each is what something does.
-    """
+    """Items in a sentence: "a, b and c"; `last` is "and", "or" or "and_does"."""
     *first, end = items or [""]
     comma = LISTS.table["comma"]
     return typeset(f"{comma.join(first)}{LISTS.table[last]}{end}" if first else end)
 
 
 def joined(sentences: Iterable[str]) -> str:
-    """Sentences one after the other, without those that are empty."""
+    """The nonempty sentences, one after the other."""
     return str(LISTS.table["sentence"]).join(filter(None, sentences))
 
 
@@ -177,12 +175,12 @@ def clauses(items: Iterable[str]) -> str:
 
 
 def enumerated(items: Iterable[str]) -> str:
-    """Some things one beside the other: "a, b, c"."""
+    """Items in a list: "a, b, c"."""
     return typeset(str(LISTS.table["comma"]).join(items))
 
 
 def after_another(items: Iterable[str]) -> str:
-    """Some things in order: "a, then b, then c"."""
+    """Items in order: "a, then b, then c"."""
     return typeset(str(LISTS.table["then"]).join(items))
 
 
@@ -197,7 +195,7 @@ def typeset(text: str) -> str:
 
 
 def in_each_language(say: Callable[_Given, _Said]) -> Callable[_Given, _Said]:
-    """Keep what a function returns, as `functools.cache` does, apart for each language."""
+    """Cache the results of a function like `functools.cache`, separately for each language."""
     kept: Callable[..., _Said] = cache(lambda _, *args, **options: say(*args, **options))
 
     @wraps(say)
@@ -210,11 +208,11 @@ def in_each_language(say: Callable[_Given, _Said]) -> Callable[_Given, _Said]:
 def overlaid(path: Path) -> dict[str, Any]:
     """The contents of a data file, with its texts from the sibling file in the current language.
 
-    The sibling has only what a person reads: numbers and expressions are those of the English file.
-    What has no sibling is said in English.
+    The sibling contains only texts: numbers and expressions come from the English file. A file
+    without a sibling is used in English.
 
     Raises:
-        KeyError: the sibling has what the English file has not.
+        KeyError: the sibling has an entry that the English file lacks.
     """
     plain = dict(_read(path))
     other = sibling(path)

@@ -61,7 +61,7 @@ def format_bytes(value: int | Fraction) -> str:
 
 
 def format_amount(value: float) -> str:
-    """Write a large number of things with three significant digits: `57.2B`, `4M`, `2.81T`."""
+    """Write a large count with three significant digits: `57.2B`, `4M`, `2.81T`."""
     for power, name in ((12, "T"), (9, "B"), (6, "M"), (3, "k")):
         if value >= 0.9995 * 10**power:
             return f"{value / 10**power:.3g}{name}"
@@ -99,7 +99,7 @@ def parse_count(text: str) -> int:
 
 
 def first_of(lines: Sequence[str]) -> str:
-    """The first of several sentences, and how many more there are."""
+    """The first of several sentences, and the number of the others."""
     if len(lines) == 1:
         return lines[0]
     return LISTS("more", first=lines[0], count=len(lines) - 1)
@@ -115,7 +115,7 @@ def parse_bytes(text: str) -> int:
     """Read a number of bytes: `4096`, `1 MB` (10^6) or `1 MiB` (2^20).
 
     Raises:
-        ConfigError: not a number of bytes, or not a whole one; the message lists the units.
+        ConfigError: it is not a whole number of bytes; the message lists the units.
     """
     match = _QUANTITY.fullmatch(text.strip())
     units: dict[str, int] = {"": 1}

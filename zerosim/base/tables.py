@@ -25,7 +25,7 @@ Cell = str | int | float | bool | None
 
 
 class Evidence(StrEnum):
-    """How a number came about."""
+    """The evidence of a number."""
 
     MEASURED = "measured"
     """The kernel or PyTorch's allocator counted it."""
@@ -42,8 +42,8 @@ class Column:
     """A column of a table.
 
     Attributes:
-        name: with its unit, as `sent_bytes`.
-        evidence: how its numbers came about; None for what rows are named by.
+        name: its name with its unit, such as `sent_bytes`.
+        evidence: the evidence of its numbers; None for columns that name the rows.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Table:
 
     Attributes:
         title: title of the table.
-        rows: a cell for each column.
+        rows: the rows, with a cell for each column.
         notes: reasons for missing records, and other remarks for the reader.
     """
 
@@ -69,7 +69,7 @@ class Table:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all columns."""
+        """The names of all columns."""
         return tuple(column.name for column in self.columns)
 
     def __len__(self) -> int:
@@ -90,7 +90,7 @@ class Table:
         return tuple(row[place] for row in self.rows)
 
     def with_times(self, evidence: Evidence) -> Table:
-        """The same, with times (columns in ns) that came about otherwise."""
+        """The same, with other evidence for its times (columns in ns)."""
         columns = (
             replace(one, evidence=evidence) if one.evidence and one.name.endswith("_ns") else one
             for one in self.columns
@@ -195,12 +195,12 @@ class Table:
 
 
 def written_out(text: str) -> str:
-    """A text of a trace for a terminal: it can hold anything, and what would steer is spelled."""
+    """A text of a trace for a terminal, with control characters escaped."""
     return "".join(one if one.isprintable() or one in _KEPT else ascii(one)[1:-1] for one in text)
 
 
 def cell_text(cell: Cell) -> str:
-    """A cell as a person reads it: exact, with thousands separators."""
+    """The text of a cell: exact, with thousands separators."""
     if cell is None:
         return NOT_RECORDED
     if isinstance(cell, bool | str):

@@ -1,4 +1,4 @@
-"""Where bytes lie, and over what they travel.
+"""The tiers in which bytes are kept, and the links over which they move.
 
 A rank keeps bytes in three tiers: on its device, in the memory of its host, on a disk. Bytes move
 between the tiers of one rank over its bus and to its disk, and between ranks within a node or
@@ -15,7 +15,7 @@ from zerosim.base.language import term
 
 
 class Tier(StrEnum):
-    """Where bytes lie."""
+    """A tier, in which bytes are kept."""
 
     DEVICE = "device"
     """The GPU's memory; without a GPU the part of the host's memory that plays its part."""
@@ -24,12 +24,12 @@ class Tier(StrEnum):
 
     @property
     def place(self) -> str:
-        """In a sentence: "on the device"."""
+        """The tier in a sentence: "on the device"."""
         return term(f"on the {self}")
 
 
 class Link(StrEnum):
-    """The kind of link that bytes travel over."""
+    """The kind of link over which bytes move."""
 
     BUS = "bus"
     """Between device and host of one rank."""

@@ -63,7 +63,10 @@ _MACHINE = "This machine"
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
-    help="Train with ZeRO, record every byte that it communicates, check it against the papers.",
+    help=(
+        "Train with ZeRO, record every byte that ranks communicate, and check it against "
+        "the papers."
+    ),
 )
 app.command(rich_help_panel=_RECORD)(run)
 app.command(rich_help_panel=_RECORD, context_settings={"allow_interspersed_args": False})(trace)
@@ -116,12 +119,12 @@ def _options(
     language: Annotated[
         str | None,
         typer.Option(
-            help=f"Language of the output: {', '.join(Language)}; by default that of {VARIABLE}.",
+            help=f"Language of the output: {', '.join(Language)}. The default is {VARIABLE}.",
             metavar="NAME",
         ),
     ] = None,
 ) -> None:
-    """Train with ZeRO, record every byte that it communicates, check it against the papers."""
+    """Train with ZeRO, record every byte, and check it against the papers."""
     speak(chosen(language))
     if context.invoked_subcommand is None:
         typer.echo("\n".join(_first_words()))
@@ -140,7 +143,7 @@ def _first_words() -> Iterator[str]:
 def main() -> None:
     """Run a command; end the process with its exit code.
 
-    0 it worked; 1 a claim is false; 2 the input is unusable; 3 a rank failed; 130 interrupted.
+    0 success; 1 a claim is false; 2 the input is unusable; 3 a rank failed; 130 interrupted.
     """
     own_streams(ASCII_STANDS_IN)
     sys.exit(_run())

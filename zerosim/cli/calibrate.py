@@ -64,38 +64,41 @@ def calibrate(  # noqa: PLR0913 - an option is an argument
     *,
     out: Annotated[Path, typer.Option(help="The machine file to write.")] = Path("machine.toml"),
     check: Annotated[
-        list[Path] | None, typer.Option(help="A run to predict but not to fit; may be repeated.")
+        list[Path] | None,
+        typer.Option(help="A run that is predicted but not fitted; may be repeated."),
     ] = None,
     cores: Annotated[
         float | None, decimal("Ranks of a node that compute at full speed; all by default.")
     ] = None,
     gpu: Annotated[
         str | None,
-        typer.Option(help="Fit what the runs reach of these GPUs, for zerosim plan: h100."),
+        typer.Option(
+            help="Fit the rates that the runs reach on these GPUs, such as h100, for zerosim plan."
+        ),
     ] = None,
     model: OptionalModel = None,
     batch: Annotated[
-        int | None, integer("With --gpu: sequences of a micro-batch, if no trace says it.")
+        int | None, integer("With --gpu: sequences of a micro-batch, if no trace records it.")
     ] = None,
     sequence: Annotated[
         int | None, integer("With --gpu: tokens of a sequence; the model's own by default.")
     ] = None,
-    stage: Annotated[int | None, integer("With --gpu: 0 to 3, if no trace says it.")] = None,
+    stage: Annotated[int | None, integer("With --gpu: 0 to 3, if no trace records it.")] = None,
     tensor_parallel: Annotated[int, integer("With --gpu: ranks that compute a block.")] = 1,
     recompute: Annotated[
-        Recompute, typer.Option(help="With --gpu: what backward computed again.")
+        Recompute, typer.Option(help="With --gpu: activation checkpointing of the runs.")
     ] = Recompute.NONE,
     as_json: AsJson = False,
 ) -> int:
-    """Fit a machine's constants to recorded runs; write them to a file with the residuals."""
+    """Fit a machine's constants to recorded runs, and write them to a file with the residuals."""
     given = GivenRun(model, batch, sequence, stage, tensor_parallel, recompute)
     if cores is not None and (cores <= 0 or gpu is not None):
         wanted = "none with --gpu" if cores > 0 else "more than 0"
         raise ConfigError(f"cores is {cores:g}: expected {wanted}")
     if gpu is None and given != GivenRun():
         raise ConfigError(
-            "model, batch, sequence, stage, tensor-parallel and recompute are what --gpu needs to "
-            "know of a profile: expected --gpu h100 or the like"
+            "model, batch, sequence, stage, tensor-parallel and recompute describe a "
+            "profile for --gpu: expected --gpu, such as --gpu h100"
         )
     with TemporaryDirectory() as unpacked:
         places = [Path(unpacked) / str(number) for number in range(len(folders) + len(check or ()))]
@@ -185,9 +188,9 @@ def _work(run: Run) -> Work:
     model, batch = said.get("model"), said.get("batch")
     if not isinstance(model, str) or not isinstance(batch, int):
         raise ConfigError(
-            f"{run.folder}: it does not say which model and batch it trained, so the work of its "
-            "computations is unknown: give runs of zerosim run, systems or profiles, or for a "
-            "plan --gpu, --model, --batch and --stage"
+            f"{run.folder}: its model and batch are not recorded, so the work of its "
+            "computations is unknown: give runs of zerosim run, systems or profiles, "
+            "or for a plan --gpu, --model, --batch and --stage"
         )
     if config:
         return CountedDry(RunConfig.from_plain(said), EngineConfig.from_plain(config))
@@ -201,7 +204,7 @@ def _work(run: Run) -> Work:
 
 @dataclass(frozen=True, slots=True)
 class GivenRun:
-    """What the command says of the runs, as far as their traces do not."""
+    """Properties of the runs given on the command line, if their traces lack them."""
 
     model: str | None = None
     batch: int | None = None
@@ -211,10 +214,10 @@ class GivenRun:
     recompute: Recompute = Recompute.NONE
 
     def layout(self, run: Run) -> Layout:
-        """How a run divided the training.
+        """The division of the training in a run.
 
         Raises:
-            ConfigError: neither its trace nor the command says all of it.
+            ConfigError: it is not fully given by the trace and the command.
         """
         said, config = run.trace.manifest.run, run.trace.manifest.config
         model, batch = self.model or said.get("model"), self.batch or said.get("batch")
@@ -225,8 +228,8 @@ class GivenRun:
         ]
         if missing:
             raise ConfigError(
-                f"{run.trace.manifest.program or run.folder}: the run does not say what it "
-                f"trained: expected {', '.join(missing)} as well"
+                f"{run.trace.manifest.program or run.folder}: the run does not record "
+                f"its model: expected {', '.join(missing)} as well"
             )
         assert isinstance(model, str)
         assert isinstance(batch, int)

@@ -46,13 +46,14 @@ def compare_traces(
     ],
     *,
     is_brief: Annotated[
-        bool, typer.Option("--brief", help="The sentence, and a bar of memory for each.")
+        bool,
+        typer.Option("--brief", help="Print only the summary and a bar of memory for each trace."),
     ] = False,
     as_json: AsJson = False,
 ) -> int:
     """Compare traces: traffic, memory and time, by phase and unit.
 
-    Of a trace that ends early, and of those beside it, what all of them finished.
+    If a trace ends early, the comparison covers the iterations that all traces finished.
     """
     first, *others = map(open_run, folders)
     found = first.compare(*others)

@@ -1,4 +1,4 @@
-"""A command's options that fill in `EngineConfig` and `RunConfig`, as these declare them."""
+"""The options of a command that are declared in `EngineConfig` and `RunConfig`."""
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ def run_values(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def say_what_is_taken(run: RunConfig) -> None:
-    """Of a model's file say in one line, on standard error, what of it is trained.
+    """Print on standard error, in one line, which parts of a model's file are trained.
 
     Raises:
-        ConfigError: it cannot be read, or says a model that nothing here is built like.
+        ConfigError: it cannot be read, or describes a model that cannot be trained here.
     """
     if isinstance(run.model, ModelFile):
         typer.echo(f"zerosim: {taken_words(run.model, run.shape)}", err=True)

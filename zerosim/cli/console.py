@@ -1,4 +1,4 @@
-"""How results reach a terminal, a pipe or a file: never cut, NO_COLOR honoured."""
+"""The output of results to a terminal, a pipe or a file: never cut, and NO_COLOR is honoured."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def make_table(*columns: str, left: int = 1, title: str | None = None) -> Table:
 
 
 def print_table(console: Console, table: Table) -> None:
-    """Print a table with complete numbers: a narrow terminal breaks the line.
+    """Print a table with complete numbers; in a narrow terminal, lines wrap.
 
     A column that may wrap does so first.
     """
@@ -122,7 +122,7 @@ def print_rows(console: Console, table: Table, rows: Iterable[Sequence[str]]) ->
 
 
 def print_lines(console: Console, lines: Iterable[str]) -> None:
-    """Print any number of lines, each as soon as it is known: an error may follow."""
+    """Print any number of lines, each as soon as it is known, because an error may follow."""
     for line in lines:
         console.out(line if line.isprintable() else written_out(line), highlight=False)
 

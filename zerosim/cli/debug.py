@@ -1,4 +1,4 @@
-"""`zerosim debug`: hold running ranks, and let them go step by step."""
+"""`zerosim debug`: stop the ranks of a run, and step through it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def debug(
         list[str] | None,
         typer.Argument(
             metavar="[RUN OPTIONS | -- COMMAND]",
-            help="Options of zerosim run, as --stage 3 --ranks 4; or a command after --.",
+            help="Options of zerosim run, such as --stage 3 --ranks 4, or a command after --.",
         ),
     ] = None,
     *,
@@ -50,22 +50,25 @@ def debug(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Stop a run that was started with --debuggable and traces to this folder; "
-            "detaching resumes it.",
+            help=(
+                "Stop a run that was started with --debuggable and writes its trace to "
+                "this folder; detaching resumes it."
+            ),
         ),
     ] = None,
     host: Annotated[
         str,
         typer.Option(
             metavar="ADDRESS",
-            help="With --attach: address of this machine to which ranks of other hosts connect; "
-            "none by default.",
+            help=(
+                "With --attach: address of this machine for ranks of other hosts; none by default."
+            ),
         ),
     ] = "",
 ) -> int:
-    """Pause the ranks of a run before each event and step through them; returns its exit code.
+    """Step through a run whose ranks pause before each event; exit with its exit code.
 
-    Commands are read from the terminal, or from a pipe; help lists them.
+    Commands are read from the terminal or from a pipe; the command help lists them.
     """
     if attach is not None:
         _require_nothing_to_start(words or [], out, overwrite=overwrite)
@@ -114,8 +117,8 @@ def _require_nothing_to_start(words: list[str], out: Path | None, *, overwrite: 
     said = [*words, *(["--out"] if out else []), *(["--overwrite"] if overwrite else [])]
     if said:
         raise ConfigError(
-            f"{' '.join(said)} with --attach: that run has been started already: expected --attach "
-            "FOLDER alone"
+            f"{' '.join(said)} with --attach: that run is already started: expected "
+            "--attach FOLDER alone"
         )
 
 

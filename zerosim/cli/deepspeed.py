@@ -52,7 +52,7 @@ def _decided(settings: Settings, name: str) -> object:
 
 
 def read_file(path: Path, num_ranks: int, context: typer.Context) -> DeepSpeedFile:
-    """Read the file; take settings that it lacks from the options.
+    """Read the file; the options supply settings that it lacks.
 
     Raises:
         ConfigError: the file is not supported, or contradicts an option.
@@ -96,7 +96,7 @@ def explain_file(
 
     Args:
         run: the run with the model.
-        num_ranks: that are data parallel.
+        num_ranks: number of data-parallel ranks.
 
     Raises:
         ConfigError: there is no file.

@@ -23,7 +23,7 @@ def diagnose(
     paths: Annotated[
         list[Path],
         typer.Argument(
-            help="A trace's folder, also of a running program; or Flight Recorder dumps."
+            help="A trace's folder, even of a running program, or Flight Recorder dumps."
         ),
     ],
     *,

@@ -23,7 +23,7 @@ _NEEDED_DISK_BYTES = 10**9
 
 @dataclass(frozen=True, slots=True)
 class HealthCheck:
-    """One thing that was looked at.
+    """One check of the machine.
 
     Attributes:
         is_needed: False if zerosim runs without it and only measures less.

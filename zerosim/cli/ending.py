@@ -1,4 +1,4 @@
-"""The message of a command whose ranks ended badly."""
+"""The message of a command whose ranks failed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def diagnosis_of(folder: Path) -> Diagnosis | None:
 
 
 def lines_about(folder: Path) -> list[str]:
-    """One or two lines of a run that ended badly; none if nothing is known."""
+    """One or two lines about a failed run; none if nothing is known."""
     found = diagnosis_of(folder)
     if found is None or not found.findings:
         return []

@@ -47,7 +47,7 @@ _TOOLS = {
     ],
     "hta": _tool("Write a run for HTA and TraceLens into this folder, a profile for each rank."),
     "graphml": _tool("Write an iteration's event graph for Gephi, yEd and networkx."),
-    "csv": _tool("Write events as CSV, one line each, of all iterations or of --iteration."),
+    "csv": _tool("Write the events of all iterations, or of --iteration, as CSV, one line each."),
     "parquet": _tool("Write the same events as Parquet (needs pyarrow)."),
 }
 _SLIDES = "slides"
@@ -68,7 +68,8 @@ class Page(StrEnum):
 @partial(with_pictures, more=_TOOLS)
 def export(
     folders: Annotated[
-        list[Path] | None, typer.Argument(help="A trace's folder; several make a Compare page.")
+        list[Path] | None,
+        typer.Argument(help="A trace's folder; several folders give a Compare page."),
     ] = None,
     *,
     html: Annotated[
@@ -76,21 +77,23 @@ def export(
     ] = None,
     page: Annotated[
         str | None,
-        typer.Option(help="Which page: replay or verify; compare of several traces; slides."),
+        typer.Option(help="Page to write: replay, verify, compare (several traces) or slides."),
     ] = None,
     lesson: Annotated[
         int | None,
-        integer("Write this lesson, with replays and answers, or its slides; it takes no trace."),
+        integer("Write this lesson with replays and answers, or its slides; needs no trace."),
     ] = None,
     site: Annotated[
         Path | None,
         typer.Option(
-            help="Write the documentation, all lessons, puzzles and replays into this folder, as a "
-            "web site; it takes no trace."
+            help=(
+                "Write the documentation, all lessons, puzzles and replays into this "
+                "folder as a web site; needs no trace."
+            )
         ),
     ] = None,
     iteration: Annotated[
-        int | None, integer("Which iteration to export; the last complete one by default.")
+        int | None, integer("Iteration to export; the last complete one by default.")
     ] = None,
     overwrite: ReplaceFile = False,
     **options: Any,
@@ -242,7 +245,8 @@ def _export_site(folder: Path, *, overwrite: bool) -> int:
             raise ConfigError(f"site is {folder}: it already exists; try --overwrite")
         if not is_site(folder):
             raise ConfigError(
-                f"site is {folder}: it holds other files than a site; give another folder"
+                f"site is {folder}: it contains files that are not part of a site; "
+                "give another folder"
             )
     count, num_bytes = site_in(folder)
     typer.echo(f"wrote {folder}: {count} files, {format_bytes(num_bytes)}")
@@ -287,7 +291,7 @@ def _page_of(name: str | None, folders: Sequence[Path], files: Collection[str]) 
         raise ConfigError(f"page is {found}: it needs {needs}, {count} given")
     if found != Page.REPLAY and {*files} != {"html"}:
         raise ConfigError(
-            f"page is {found}: pictures and files of other tools are of one run; give them in a "
-            "command alone"
+            f"page is {found}: pictures and files for other tools are of one run; "
+            "give them in a separate command"
         )
     return Page(found)

@@ -63,9 +63,9 @@ def fit(  # noqa: PLR0913 - an option is an argument
     context: typer.Context,
     *,
     every: Annotated[
-        bool, typer.Option("--all", help=f"Try in turn: {'; '.join(COMPARED)}.")
+        bool, typer.Option("--all", help=f"Try each of these: {'; '.join(COMPARED)}.")
     ] = False,
-    stage: Annotated[int, integer("0 data parallel; 1, 2 or 3 ZeRO.")] = 3,
+    stage: Annotated[int, integer("0 for data parallelism; 1, 2 or 3 for ZeRO.")] = 3,
     ranks: Annotated[int, integer("Processes.")] = 4,
     model: Model = "gpt-tiny",
     steps: Annotated[

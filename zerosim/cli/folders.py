@@ -1,8 +1,8 @@
-"""The folders that runs are recorded in: the files in them, and one run at a time.
+"""The folders of recorded runs: their files, and a lock for one run at a time.
 
-A run locks its folder from before its first file until its verdict is printed, with a lock of this
-host's kernel: it is released with the process, however that ends. Nodes on other machines, which
-may share the folder, each have their own kernel.
+A run locks its folder before it writes the first file, and until its verdict is printed. The lock
+belongs to this host's kernel, which releases it when the process ends, in whatever way. Nodes on
+other machines that share the folder have their own kernels, so the lock does not affect them.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def _attempts(folder: Path) -> list[Path]:
 
 
 def require_free(folder: Path, *, overwrite: bool) -> None:
-    """See that a folder holds nothing, or a trace that may go.
+    """Check that a folder is empty, or contains a trace that may be replaced.
 
     Raises:
-        EnvironmentFault: it holds a trace, or other files.
+        EnvironmentFault: it contains a trace that must be kept, or other files.
     """
     try:
         held = trace_files(folder)

@@ -17,12 +17,12 @@ def graph(
     folder: TraceFolder,
     *,
     iteration: Annotated[
-        int | None, integer("Which iteration to analyse; the last complete one by default.")
+        int | None, integer("Iteration to analyse; the last complete one by default.")
     ] = None,
     rank: Annotated[
         int | None, integer("List this rank's events as well, each with its slack.")
     ] = None,
-    top: Annotated[int, integer("How many steps of the critical path to list.")] = 10,
+    top: Annotated[int, integer("Number of steps of the critical path to list.")] = 10,
     graphml: Annotated[
         Path | None, typer.Option(help="Write the iteration's graph to this GraphML file.")
     ] = None,

@@ -18,18 +18,17 @@ _SAID_BY_CODES = (Wrong.DIED, Wrong.FAILED)
 
 
 class InterruptedRun(RunError):
-    """Ctrl-C."""
+    """The user interrupted a run with Ctrl-C."""
 
     exit_code = 130
 
 
 def launch_job(job: Job, held: ExitStack, port: int = 0, *, overwrite: bool = False) -> None:
-    """Do a job on ranks of this host.
+    """Run a job on ranks of this host.
 
     Args:
-        held: keeps other runs out of the job's folders until it is closed, after the recording has
-            been read.
-        port: the rendezvous port on loopback; 0 for memory, without a port.
+        held: locks the job's folders until it is closed, after the recording has been read.
+        port: the rendezvous port on loopback; 0 for a rendezvous in memory, without a port.
         overwrite: whether traces in the folders may be replaced.
 
     Raises:

@@ -34,8 +34,7 @@ def print_report(
 
     Args:
         received: show bytes received instead of sent.
-        is_whole: also print the derivation from the law to the wire and the claims that hold, which
-            a run as predicted does not need.
+        is_whole: also print the derivation from the law to the wire, and the claims that hold.
     """
     print_title(console, report)
     wires = _wire_columns(report, console, received=received) if report.wire_by_call else []
@@ -260,8 +259,8 @@ def print_summary(console: Console, rows: Sequence[tuple[Report, str, str]]) -> 
     """One line per run: its law, its traffic, its memory, its loss.
 
     Args:
-        rows: reports; of their runs the losses, and the memory that a rank needs for model states
-            by theory, in words.
+        rows: the reports, with the losses of their runs and, in words, the memory of a rank for
+            model states by theory.
     """
     columns = counter_columns([report for report, *_ in rows])
     in_psi = f"trace in {PSI}"

@@ -132,7 +132,7 @@ def counter_columns(reports: Sequence[Report]) -> list[str]:
 
 
 def counter_cells(report: Report, columns: Sequence[str]) -> list[str]:
-    """Their counts: copies of rank 0 in the step, interfaces of node 0 in the run."""
+    """The counts of copies on rank 0 in the step, and of interfaces of node 0 in the run."""
     by_name = {said(f"places.{link}"): link for link in counters(report)}
     found = []
     for name in columns:

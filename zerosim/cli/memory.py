@@ -35,11 +35,16 @@ def memory(
     *,
     rank: Annotated[
         int | None,
-        integer("Rank whose peak to explain and draw; by default all, with the highest drawn."),
+        integer(
+            "Rank whose peak to explain and draw; by default, all are explained and "
+            "the highest is drawn."
+        ),
     ] = None,
     iteration: Annotated[
         int | None,
-        integer("Iteration to show; by default the last complete one, with the peaks of all."),
+        integer(
+            "Iteration to show; by default, the last complete one with the peaks of all iterations."
+        ),
     ] = None,
     verbose: Verbose = False,
     as_json: AsJson = False,

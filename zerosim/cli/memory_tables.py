@@ -20,7 +20,7 @@ from zerosim.verify.memory_report import TierReport
 
 
 def counted(report: MemoryReport) -> str:
-    """The source of sizes: a run without memory has no measurement."""
+    """The word for the source of sizes: "dry run" or "measured"."""
     return said("memory.dry" if report.is_dry else "memory.measured")
 
 

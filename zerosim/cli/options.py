@@ -47,7 +47,7 @@ def some_of(only: str | None, known: Sequence[str]) -> list[str]:
     """Parse `--only`: names separated by commas, each once; all of them by default.
 
     Raises:
-        ConfigError: a name that is not known.
+        ConfigError: a name is not known.
     """
     names = list(known) if only is None else [part.strip() for part in only.split(",")]
     for name in names:
@@ -72,11 +72,11 @@ Model = Annotated[str, _MODEL]
 OptionalModel = Annotated[str | None, _MODEL]
 Steps = Annotated[int, integer("Optimizer steps.")]
 Batch = Annotated[int, integer("Sequences in a micro-batch of one rank.")]
-Seed = Annotated[int, integer("Of weights and data.")]
+Seed = Annotated[int, integer("Random seed of weights and data.")]
 TracesFolder = Annotated[Path | None, typer.Option(help="Folder for the traces.")]
 AsPage = Annotated[bool, typer.Option("--markdown", help="Print Markdown, as in docs/.")]
 OpenBrowser = Annotated[bool, typer.Option("--open", help="Open a browser, if there is one.")]
-Timeout = Annotated[float, decimal("Seconds to wait for a silent rank before giving up.")]
+Timeout = Annotated[float, decimal("Seconds to wait for a rank that does not respond.")]
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace traces that are already in the folder.")
 ]
@@ -94,7 +94,8 @@ Faults = Annotated[
 CheckReplicas = Annotated[
     int | None,
     integer(
-        "Write checksums every N iterations; diagnose finds the first one in which replicas differ."
+        "Write checksums every N iterations; diagnose finds the first iteration in "
+        "which replicas differ."
     ),
 ]
 
@@ -110,24 +111,24 @@ def faults_of(texts: Sequence[str] | None) -> tuple[Fault, ...]:
     """Read every `--fault`.
 
     Raises:
-        ConfigError: one is none.
+        ConfigError: one of them is not a fault.
     """
     return read_faults(texts or ())
 
 
 def require_no_file(files: Iterable[tuple[str, Path]], *, overwrite: bool) -> None:
-    """Let nothing be replaced, unless it is wanted.
+    """Refuse to replace existing files, unless requested.
 
     Args:
         files: the files, with their options.
 
     Raises:
-        EnvironmentFault: one exists.
+        EnvironmentFault: one of the files exists.
     """
     for option, file in () if overwrite else files:
         if os.path.lexists(file):
             raise EnvironmentFault(
-                f"{file} is already there: give another --{option}, or --overwrite"
+                f"{file} already exists: give another --{option}, or --overwrite"
             )
 
 
@@ -135,7 +136,7 @@ def open_run(folder: Path) -> Run:
     """Load a run whose trace may be incomplete.
 
     Raises:
-        TraceError: there is none here; the message names those in subfolders, if any.
+        TraceError: there is no trace here; the message names those in subfolders, if any.
     """
     try:
         return load(folder)
@@ -144,6 +145,6 @@ def open_run(folder: Path) -> Run:
         if below and not (folder / MANIFEST_NAME).exists():
             names = ", ".join(path.name for path in below)
             raise TraceError(
-                f"{folder} is not a trace but holds some ({names}): try {below[-1]}"
+                f"{folder} is not a trace, but contains some ({names}): try {below[-1]}"
             ) from None
         raise error from None

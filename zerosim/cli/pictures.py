@@ -39,30 +39,32 @@ def _text(words: str) -> Any:
 
 
 _FILES = {
-    "png": _file("A moment, in pixels."),
-    "svg": _file("A moment, in shapes and texts."),
-    "pdf": _file("Some beats, a page for each."),
-    "gif": _file("Some beats as they play."),
-    "webm": _file("Some beats as they play; it takes as long to make."),
+    "png": _file("Write a moment as a PNG."),
+    "svg": _file("Write a moment as an SVG."),
+    "pdf": _file("Write beats as a PDF, one page for each."),
+    "gif": _file("Write beats as an animated GIF."),
+    "webm": _file("Write beats as a WebM film; this takes as long as the film."),
 }
 _OF_MOMENTS = ("png", "svg")
 _OPTIONS = {
     "at": _text(
-        'The moment: beat:17, tour:3, the link to it, or words as in "backward reduce blocks.1".'
+        'The moment: beat:17, tour:3, its link, or words such as "backward reduce blocks.1".'
     ),
-    "beats": _text("The beats, as in 4-9; all of them by default."),
+    "beats": _text("The beats, such as 4-9; all by default."),
     "tour": Annotated[
         bool,
-        typer.Option("--tour", help="The stops of the tour, not beats.", rich_help_panel=_PANEL),
+        typer.Option(
+            "--tour", help="Show the stops of the tour instead of beats.", rich_help_panel=_PANEL
+        ),
     ],
     "figure": _text(f"{', '.join(Figure)}; the stage by default."),
     "theme": _text(f"{' or '.join(THEMES)}; light by default."),
     "present": Annotated[
         bool,
-        typer.Option("--present", help="With large text, for a projector.", rich_help_panel=_PANEL),
+        typer.Option("--present", help="Use large text, for a projector.", rich_help_panel=_PANEL),
     ],
     "rank": Annotated[int | None, integer("The selected rank.", _PANEL)],
-    "size": _text("WIDTHxHEIGHT, as of a window; a PNG is twice as fine."),
+    "size": _text("WIDTHxHEIGHT of the window; a PNG has twice the resolution."),
     "speed": Annotated[
         float, decimal(f"Of a film: {', '.join(f'{one:g}' for one in _SPEEDS)}.", _PANEL)
     ],
@@ -109,7 +111,7 @@ class PictureFile:
 
 
 def draw(replay: Replay, options: Mapping[str, Any]) -> dict[Path, PictureFile]:
-    """Everything requested.
+    """Draw all requested pictures.
 
     Raises:
         ConfigError: an option has no effect here.

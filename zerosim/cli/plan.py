@@ -53,7 +53,7 @@ _RECOMPUTES = (Recompute.NONE, Recompute.OPERATORS, Recompute.FULL)
 
 
 def in_english(command: C) -> C:
-    """Let a command say all in English: what it prints has names that its data have."""
+    """Make a command print in English only, because its output contains names of its data."""
 
     @wraps(command)
     def said(*args: Any, **options: Any) -> int:
@@ -78,8 +78,8 @@ def plan(  # noqa: PLR0913 - as many things can be asked
         int | None, integer("Tokens of a sequence; the model's own by default.")
     ] = None,
     stage: Annotated[int | None, integer("Only stage 0, 1, 2 or 3.")] = None,
-    tensor_parallel: Annotated[int | None, integer("So many alone.")] = None,
-    pipeline_parallel: Annotated[int | None, integer("So many alone.")] = None,
+    tensor_parallel: Annotated[int | None, integer("Only this number of ranks.")] = None,
+    pipeline_parallel: Annotated[int | None, integer("Only this number of ranks.")] = None,
     batch: Annotated[int | None, integer("Only this micro-batch, in sequences.")] = None,
     recompute: Annotated[
         str | None, typer.Option(help=f"Only this recomputation: {', '.join(_RECOMPUTES)}.")
@@ -93,7 +93,7 @@ def plan(  # noqa: PLR0913 - as many things can be asked
         int | None, integer("Only this number of chunks per stage (interleaved schedule).")
     ] = None,
     float8: Annotated[
-        bool, typer.Option("--float8", help="Matrix products of the blocks in 8 bits.")
+        bool, typer.Option("--float8", help="Compute matrix products of the blocks in 8 bits.")
     ] = False,
     ideal: Annotated[
         bool,
@@ -124,7 +124,9 @@ def plan(  # noqa: PLR0913 - as many things can be asked
     ] = RESTART_S,
     ds_config: Annotated[
         Path | None,
-        typer.Option(help="Predict this DeepSpeed configuration beside the best layout."),
+        typer.Option(
+            help="Predict this DeepSpeed configuration, and compare it with the best layout."
+        ),
     ] = None,
     margin: Annotated[
         float,
@@ -132,7 +134,7 @@ def plan(  # noqa: PLR0913 - as many things can be asked
             "Share of GPU memory to leave free for allocations that no law counts; an assumption."
         ),
     ] = 0.05,
-    top: Annotated[int, integer("Rows of the fastest layouts.")] = 5,
+    top: Annotated[int, integer("Number of layouts to list.")] = 5,
     write: Annotated[
         Path | None,
         typer.Option(

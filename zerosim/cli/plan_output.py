@@ -28,7 +28,7 @@ from zerosim.theory.saved import Recompute
 
 
 def print_plan(found: LayoutSearch, given: PredictedLayout | None, top: int) -> None:
-    """The fastest layouts, and all that is predicted of the best."""
+    """The fastest layouts, and all predictions for the best one."""
     console, question, best = make_console(), found.question, found.best
     console.print(Text(f"Predicted: {title_of(best)}", style="bold"))
     console.print(Text(_what(question, found), style="dim"))
@@ -111,7 +111,7 @@ def print_training(training: Training) -> None:
 
 
 def training_to_plain(training: Training | None) -> dict[str, Any] | None:
-    """The same as JSON has it."""
+    """The same as JSON values."""
     if training is None:
         return None
     gpus, failures = training.gpus, training.failures

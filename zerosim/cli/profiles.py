@@ -1,4 +1,4 @@
-"""`zerosim profiles`: the same training through every implementation that is here, one table."""
+"""`zerosim profiles`: the same training with every installed implementation, in one table."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def profiles(  # noqa: PLR0913 - an option is an argument
     batch: Batch = 4,
     seed: Seed = 0,
     only: Annotated[
-        str | None, typer.Option(help=f"A selection, with commas: {', '.join(_NAMES)}.")
+        str | None, typer.Option(help=f"Only these, separated by commas: {', '.join(_NAMES)}.")
     ] = None,
     timeout: Timeout = 60,
     out: TracesFolder = None,
@@ -60,7 +60,7 @@ def profiles(  # noqa: PLR0913 - an option is an argument
     markdown: AsPage = False,
     as_json: AsJson = False,
 ) -> int:
-    """Train one model with every installed framework, in fp32, and compare their traffic."""
+    """Train one model in fp32 with every installed framework, and compare their traffic."""
     run = RunConfig(
         model=model,  # type: ignore[arg-type]
         ranks=ranks,

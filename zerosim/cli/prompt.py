@@ -56,17 +56,17 @@ class Prompt:
     """Reads and runs commands, until no rank is left to control.
 
     Attributes:
-        ending: why none is left; None while there are some.
+        ending: why no rank is left; None while there are some.
     """
 
     def __init__(
         self, controller: Controller, end: Callable[[], None], *, attaches: bool = False
     ) -> None:
-        """Begin.
+        """Create a prompt.
 
         Args:
             end: ends the program, or releases it.
-            attaches: the program was running before.
+            attaches: whether the program was already running.
         """
         self._before = "their next iteration" if attaches else "the first event"
         self._controller = controller
@@ -90,7 +90,7 @@ class Prompt:
         return self.ending is None
 
     def serve(self, *, lets_go: bool) -> None:
-        """Until the program is over, or no longer debugged; in the main thread.
+        """Run in the main thread until the program ends, or is no longer debugged.
 
         Args:
             lets_go: whether to release the ranks after the last command; else pages may still

@@ -29,7 +29,9 @@ WRONG = 1
 
 
 def puzzle(
-    name: Annotated[str | None, typer.Argument(help="A puzzle; all are listed without it.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="Name of a puzzle; without it, all are listed.")
+    ] = None,
     *,
     check: Annotated[
         Path | None, typer.Option(help="Run this program on several ranks and check it.")
@@ -37,7 +39,7 @@ def puzzle(
     hint: Annotated[int | None, integer("Print this many hints.")] = None,
     grade: Annotated[
         Path | None,
-        typer.Option(help="Check every .py file of a folder and its subfolders, of any puzzle."),
+        typer.Option(help="Check every .py file of a folder and its subfolders, for any puzzle."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the traces.")] = None,
     as_json: AsJson = False,
@@ -46,7 +48,7 @@ def puzzle(
     from zerosim.puzzles import find_puzzle
 
     if [check, hint, grade].count(None) < 2:
-        raise ConfigError("--check, --hint and --grade are three things: give one of them")
+        raise ConfigError("--check, --hint and --grade exclude each other: give one of them")
     if grade is not None:
         if name is not None:
             raise ConfigError(

@@ -1,4 +1,4 @@
-"""`zerosim run`: train for real on several ranks, trace it, and prove it."""
+"""`zerosim run`: train on several ranks, trace the run and verify it."""
 
 from __future__ import annotations
 
@@ -82,8 +82,9 @@ def run(  # noqa: PLR0913 - an option is an argument
         bool,
         typer.Option(
             "--explain",
-            help="Explain each key of the DeepSpeed configuration, and its traffic, without "
-            "training.",
+            help=(
+                "Explain each key of the DeepSpeed configuration and the traffic, without training."
+            ),
         ),
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for the trace.")] = None,
@@ -92,13 +93,13 @@ def run(  # noqa: PLR0913 - an option is an argument
     open_browser: Annotated[
         bool,
         typer.Option(
-            "--open", help="Afterwards open the replay in a browser, and serve it until Ctrl-C."
+            "--open", help="After the run, open the replay in a browser and serve it until Ctrl-C."
         ),
     ] = False,
     as_json: AsJson = False,
     **options: Any,
 ) -> int:
-    """Train on several ranks, record every collective, check the bytes; exit 1 if a claim fails."""
+    """Train on several ranks, and record and check every collective; exit 1 if a claim fails."""
     joined = joined_ranks()
     if joined is not None and ranks not in (None, joined):
         raise ConfigError(f"ranks is {ranks}: this launcher started {joined}; leave --ranks out")

@@ -34,18 +34,18 @@ def serve(
     ] = None,
     *,
     host: Annotated[
-        str, typer.Option(help="Address to serve on; this machine only by default.")
+        str, typer.Option(help="Address to serve on; by default, this machine alone can connect.")
     ] = "127.0.0.1",
     port: Annotated[int, integer("Port to serve on; 0 for any free port.")] = 8050,
     open_browser: OpenBrowser = False,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Begin with page Compare, not with a replay.")
+        bool, typer.Option("--compare", help="Begin with the page Compare instead of a replay.")
     ] = False,
     perfetto: Annotated[
         str,
         typer.Option(
             metavar="ADDRESS",
-            help="Show a button that opens runs in this Perfetto, as https://ui.perfetto.dev.",
+            help="Show a button that opens runs in this Perfetto, such as https://ui.perfetto.dev.",
         ),
     ] = "",
 ) -> int:
@@ -62,7 +62,7 @@ def replay(
         int | None, integer("Iteration to replay; the last complete one by default.")
     ] = None,
     at: Annotated[
-        str, typer.Option(help='Start here: step:12, or "backward reduce blocks.1".')
+        str, typer.Option(help='Moment to start at: step:12, or "backward reduce blocks.1".')
     ] = "",
     port: Annotated[int, integer("Port to serve on; any free one by default.")] = 0,
     open_browser: Annotated[
@@ -99,7 +99,7 @@ def file_of_lesson(number: int, *, as_slides: bool) -> str:
 
 
 def file_of_page(page: str, folders: Sequence[Path], iteration: int | None) -> str:
-    """A page of the server as one file that needs none.
+    """A page of the server as one file that needs no server.
 
     Args:
         page: verify or compare.
@@ -117,7 +117,7 @@ def file_of_page(page: str, folders: Sequence[Path], iteration: int | None) -> s
 
 
 def site_in(folder: Path) -> tuple[int, int]:
-    """Write the course and the documentation as a site; how many files and bytes it has.
+    """Write the course and the documentation as a site; return its number of files and bytes.
 
     Raises:
         EnvironmentFault: the pages or the documentation are not installed.
@@ -137,9 +137,9 @@ class FirstPage(NamedTuple):
     """The page that a browser shows first.
 
     Attributes:
-        path: of the page; "" for the newest trace.
-        iteration: of that trace; None for the last complete one.
-        step: of that iteration, from 0; None for its beginning.
+        path: path of the page; "" for the newest trace.
+        iteration: iteration of that trace; None for the last complete one.
+        step: step of that iteration, from 0; None for its beginning.
     """
 
     path: str = ""
@@ -186,7 +186,7 @@ def served_beside(steering: Steering, folder: Path) -> Iterator[str]:
     """Serve the page of paused ranks from another thread.
 
     Args:
-        folder: of the trace that is being recorded.
+        folder: folder of the trace that is being recorded.
 
     Yields:
         The page's address, with its key.

@@ -1,4 +1,4 @@
-"""`zerosim show`: the collectives of a trace in order, also of an incomplete one."""
+"""`zerosim show`: the events of a trace in order, even of an incomplete one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def show(  # noqa: PLR0913 - an option is an argument
     ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """List what a trace recorded; a trace that was cut short is shown up to its end."""
+    """List the events of a trace; an incomplete trace is shown up to its end."""
     if tour:
         if (rank, phase, unit, hops, raw) != (None, None, None, False, False):
             raise ConfigError("--tour covers all ranks: it combines with --iteration only")

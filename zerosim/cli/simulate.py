@@ -1,4 +1,4 @@
-"""`zerosim simulate`: the same training dry, at any size, and when it would happen on a machine."""
+"""`zerosim simulate`: a dry training of any size, with predicted times for a machine."""
 
 from __future__ import annotations
 
@@ -36,14 +36,17 @@ DRY = tuple(one.value for one in Implementation if not one.name.startswith("DEEP
 _SYSTEM = Annotated[
     str | None,
     typer.Option(
-        help=f"Framework to simulate instead of the engine; several with commas: {', '.join(DRY)}."
+        help=(
+            "Framework to simulate instead of the engine; separate several by commas: "
+            f"{', '.join(DRY)}."
+        )
     ),
 ]
 _MACHINE = Annotated[str, typer.Option(help="Machine of the ranks: a name, or a file (.toml).")]
 
 _ENOUGH = 3
 """DDP makes its buckets anew in the second step."""
-_STEPS = Annotated[int, integer("Optimizer steps; all from the third on are alike.")]
+_STEPS = Annotated[int, integer("Optimizer steps; from the third on they are equal.")]
 
 
 @with_options(
@@ -73,7 +76,7 @@ def simulate(
     as_json: AsJson = False,
     **options: Any,
 ) -> int:
-    """Train dry: the same calls, bytes and memory, without tensors; times are predicted."""
+    """Simulate a training: the same calls and bytes without tensors; times are predicted."""
     run = RunConfig(**run_values(options) | {"ranks": ranks})
     machine = Path(options["machine"])
     name = Path(script_name(command)).stem if command else called(run.model)

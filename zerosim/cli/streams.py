@@ -1,4 +1,4 @@
-"""Standard output and standard error, as commands write to them.
+"""Standard output and standard error of commands.
 
 A closed reader is not a failure: the exit code is still the verdict. A failed write to standard
 output, as on a full disk, is one: it is reported once, and further output is dropped. If standard
@@ -69,7 +69,7 @@ class _Written(io.RawIOBase):
 
 
 def own_streams(errors: str) -> None:
-    """Have standard output and error written as commands do.
+    """Set up standard output and standard error for a command.
 
     Args:
         errors: name of the handler for characters that the encoding lacks.

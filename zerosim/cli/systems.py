@@ -1,4 +1,4 @@
-"""`zerosim systems`: the same training through every system of the family, one table."""
+"""`zerosim systems`: the same training with every system of the family, in one table."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def systems(  # noqa: PLR0913 - an option is an argument
     batch: Batch = 4,
     seed: Seed = 0,
     only: Annotated[
-        str | None, typer.Option(help=f"A selection, with commas: {', '.join(_NAMES)}.")
+        str | None, typer.Option(help=f"Only these, separated by commas: {', '.join(_NAMES)}.")
     ] = None,
     timeout: Timeout = 60,
     out: TracesFolder = None,
@@ -72,7 +72,7 @@ def systems(  # noqa: PLR0913 - an option is an argument
     markdown: AsPage = False,
     as_json: AsJson = False,
 ) -> int:
-    """Train one model with every system of the ZeRO family, in bf16, and compare what they do."""
+    """Train one model in bf16 with every system of the ZeRO family, and compare them."""
     run = RunConfig(
         model=model,  # type: ignore[arg-type]
         ranks=ranks,

@@ -53,14 +53,14 @@ def table(
     name: Annotated[
         str,
         typer.Argument(
-            help=f"paper: Table 1 of ZeRO, and K; model: what --model is; {', '.join(FIGURES)}."
+            help=f"paper: Table 1 of ZeRO, and K; model: sizes of --model; {', '.join(FIGURES)}."
         ),
     ],
     *,
     model: OptionalModel = None,
     as_json: AsJson = False,
 ) -> int:
-    """Print a paper's table or figure beside the prediction; exit 1 if a law disagrees."""
+    """Print a paper's table or figure beside the prediction; exit 1 if the law differs."""
     if name not in _NAMED:
         raise ConfigError(f"unknown table {name!r}: expected one of {', '.join(_NAMED)}")
     if (name == MODEL) != (model is not None):
@@ -166,7 +166,7 @@ def _stage_name(stage: int) -> str:
 
 
 def exact_decimal(value: Fraction) -> str:
-    """A number in whole: `30.087890625`. Its denominator holds no primes but 2 and 5."""
+    """An exact decimal number: `30.087890625`; its denominator divides a power of 10."""
     number = Decimal(value.numerator) / Decimal(value.denominator)
     assert Fraction(number) == value, f"{value} has no end"
     whole, _, rest = f"{number:,f}".partition(".")

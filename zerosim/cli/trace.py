@@ -1,4 +1,4 @@
-"""`zerosim trace -- COMMAND`: trace a program as it is."""
+"""`zerosim trace -- COMMAND`: trace an unchanged program."""
 
 from __future__ import annotations
 
@@ -62,15 +62,17 @@ def trace(
         bool,
         typer.Option(
             "--light",
-            help="For jobs of days: collectives and bytes alone, of some iterations, in files that "
-            "do not grow.",
+            help=(
+                "For long jobs: record only collectives and bytes of some iterations, in "
+                "files of limited size."
+            ),
         ),
     ] = False,
     every: Annotated[int | None, _of_light("every")] = None,
     keep: Annotated[int | None, _of_light("keep")] = None,
     **options: Any,
 ) -> int:
-    """Run a program unchanged and record the bytes of its ranks; returns its exit code."""
+    """Run a program unchanged and record the bytes of its ranks; exit with its exit code."""
     if not command:
         raise ConfigError(
             "no command: expected one after --, as in "
@@ -128,13 +130,15 @@ def _require_able(faults: Sequence[Fault], *, memory: bool, is_light: bool) -> N
     for one in faults:
         if one.kind is FaultKind.SLOW_LINK:
             raise ConfigError(
-                f"fault {one}: the backend sends a program's messages, out of zerosim's reach; "
-                "zerosim run sends its own: try it there"
+                f"fault {one}: the backend sends a program's messages, which zerosim "
+                "cannot change; try zerosim run, which sends its own"
             )
         if one.kind is FaultKind.FLIP_PARAMETER and (is_light or not memory):
             raise ConfigError(f"fault {one}: it needs the live tensors: expected --memory")
         if one.kind in (FaultKind.SLOW, FaultKind.DIE_WRITING) and is_light:
-            raise ConfigError(f"fault {one}: a light trace has no such moment: leave --light out")
+            raise ConfigError(
+                f"fault {one}: a light trace does not record such tensors: leave --light out"
+            )
 
 
 def _light(*, is_light: bool, **given: int | None) -> Light | None:

@@ -1,4 +1,4 @@
-"""`zerosim whatif`: a recorded run at the times that it would have if something were different."""
+"""`zerosim whatif`: the predicted times of a recorded run under other conditions."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def whatif(  # noqa: PLR0913 - as many things can be different
         ),
     ] = None,
     slow: Annotated[
-        str, typer.Option(help="Slow ranks down: RANK=FACTOR, several with commas.")
+        str, typer.Option(help="Slow ranks down: RANK=FACTOR, separated by commas.")
     ] = "",
     jitter: Annotated[
         float, decimal("Vary computation times: standard deviation of the factor's logarithm.")
@@ -69,7 +69,7 @@ def whatif(  # noqa: PLR0913 - as many things can be different
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Predict how a recorded run would go if something were different."""
+    """Predict the time of a recorded run under other conditions."""
     changes = Changes(
         compute=compute,
         batch=batch,

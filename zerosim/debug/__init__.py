@@ -2,9 +2,9 @@
 
     link        the connection to one rank, and the socket at which ranks connect
     steps       equal actions of ranks: matching of paused threads, and the next beat
-    goals       where a step ends
-    ranks       all ranks together: which are paused, and that nothing else happens
-    waiting     the ranks that a rank waits for, and since when
+    goals       the ends of a step
+    ranks       all ranks together: which are paused, and whether the others wait
+    waiting     the ranks for which a rank waits, and since when
     gathering   pausing running ranks
     outcomes    how a step ends
     controller  steps, breakpoints, watches
@@ -15,7 +15,7 @@
     commands    the user's commands, and `replies` their output
     steering    one page controls, several watch
 
-It talks to `zerosim.trace.keeper` in each rank.
+It communicates with `zerosim.trace.keeper` in each rank.
 """
 
 from zerosim.debug.commands import Commands

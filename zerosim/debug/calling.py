@@ -1,4 +1,4 @@
-"""Calling running ranks, to hold them: the other side of `zerosim.trace.attached`."""
+"""Summons running ranks to stop them: the other side of `zerosim.trace.attached`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def called(folder: Path, host: str = "") -> Iterator[Door]:
 
     Args:
         folder: the folder in which the run is being recorded.
-        host: an address of this machine for ranks of others; "" for none.
+        host: an address of this machine for ranks of other hosts; "" for none.
 
     Raises:
         EnvironmentFault: there is no such run, or it cannot be reached from here.

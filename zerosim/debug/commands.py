@@ -41,7 +41,7 @@ class Commands:
     def __init__(
         self, controller: Controller, more: Mapping[str, Callable[[str], Reply]] | None = None
     ) -> None:
-        """Begin.
+        """Create the commands.
 
         Args:
             more: further commands of the reader, by name; each takes its argument text.
@@ -65,10 +65,10 @@ class Commands:
         self.names = tuple(self._does)
 
     def named(self, word: str) -> str:
-        """The command that a word means: it, or the one that begins with it.
+        """The command with this name or this beginning.
 
         Raises:
-            ConfigError: none or several do.
+            ConfigError: there is none, or several.
         """
         if word in self._does:
             return word
@@ -82,7 +82,7 @@ class Commands:
         )
 
     def do(self, line: str) -> Reply:
-        """Run it; a command that steps returns when the ranks are paused again.
+        """Run a command; one that steps returns when the ranks are paused again.
 
         Raises:
             ConfigError: there is no such command, or its arguments are wrong.
@@ -91,14 +91,14 @@ class Commands:
         return self._does[self.named(name)](rest.strip())
 
     def moves(self, line: str) -> bool:
-        """Whether the ranks continue with it."""
+        """Whether the command lets ranks continue."""
         name, _, rest = line.strip().partition(" ")
         command = self.named(name)
         is_step = command in STEPS or command in ("only", "continue")
         return is_step or (command == "check" and rest.strip() == _CHECK_SUM)
 
     def only_asks(self, line: str) -> bool:
-        """Whether it leaves everything unchanged."""
+        """Whether the command changes nothing."""
         return self.named(line.strip().partition(" ")[0]) in _QUESTIONS and not self.moves(line)
 
     def stops(self) -> dict[str, str]:
@@ -258,7 +258,7 @@ def _role_and_unit(rest: str) -> tuple[Role, str]:
 
 
 def condition_of(text: str) -> str:
-    """A breakpoint as it is typed, as an expression: fields with = and <, then `if` and one."""
+    """A typed breakpoint as an expression: fields with = and <, then `if` and an expression."""
     fields, _, expression = text.partition("if ") if " if " in f" {text}" else (text, "", "")
     parts = []
     for word in fields.split():

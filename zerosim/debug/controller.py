@@ -1,8 +1,8 @@
 """The controller: steps of all ranks or of one, breakpoints, and queries to the ranks.
 
-All ranks together go step by step: a step is released when all ranks that take part are paused
-before it, and the next one when they are paused again. At each stop nothing is in flight except
-what a rank alone was released into, and the tensors of the ranks are a consistent cut.
+All ranks advance together: a step is released when all of its ranks are paused before it, and the
+next one when they are paused again. At each stop nothing is in flight, except for a rank that was
+released alone, and the tensors of the ranks are a consistent cut.
 """
 
 from __future__ import annotations
@@ -35,16 +35,17 @@ class Controller(Ranks):
     Attributes:
         history: the steps of this iteration.
         breakpoints: by number.
-        watches_replicas: running ranks stop if tensors that must be equal on all of them are not,
-            checked when each forward begins.
-        longest_s: they stop if a collective takes longer; None for no limit.
+        watches_replicas: whether running ranks stop if replicas differ, checked when each
+            forward begins.
+        longest_s: running ranks stop if a collective takes longer; None for no limit.
     """
 
     def __init__(self, door: Door, *, attaches: bool = False) -> None:
-        """Begin without ranks.
+        """Create a controller without ranks.
 
         Args:
-            attaches: the ranks were running before; they are to pause at the start of an iteration.
+            attaches: whether the ranks were already running; they then pause at the start of an
+                iteration.
         """
         super().__init__(door)
         self._attaches = attaches
@@ -59,7 +60,7 @@ class Controller(Ranks):
         self._has_told = False
 
     def program_ended(self, how: str) -> None:
-        """The program is over, however it ended."""
+        """The program has ended, for whatever reason."""
         with self.door.changed:
             self.over = how or "ended"
             self.door.changed.notify_all()
@@ -99,7 +100,7 @@ class Controller(Ranks):
         return self._told(self._begin)
 
     def step(self, goal: Goal, only: int | None = None) -> StepEnd:
-        """Let the ranks go on to a goal, or to a breakpoint before.
+        """Let the ranks run to a goal, or to a breakpoint before it.
 
         Args:
             only: this rank alone; None for all.
@@ -210,17 +211,17 @@ class Controller(Ranks):
         return problem or StepEnd(Why.BREAKPOINT if slow else Why.PAUSED, slow)
 
     def compare_replicas(self) -> list[Compared]:
-        """Tensors that must be equal on all ranks, with each rank's checksum."""
+        """The replicas of all ranks, with each rank's checksum."""
         answers = self.ask("tensors")
         folder = self.history.folder
         return [] if folder is None else compare(folder, answers)
 
     def check_sum(self) -> Summed:
-        """Let the ranks go to the next phase, and hold a reduced gradient against the sum.
+        """Let the ranks run to the next phase, and compare a reduced gradient with the sum.
 
         Raises:
-            ConfigError: they are not paused before a reduction of one unit's gradients with all
-                local ones present; or they did not get there.
+            ConfigError: they are not paused before the reduction of a unit's gradients with all
+                local gradients present, or did not reach the next phase.
         """
         following = next(iter(self.steps()), None)
         stand = None if following is None else following.stand
@@ -255,7 +256,7 @@ class Controller(Ranks):
         return found
 
     def why_waiting(self, rank: int) -> str:
-        """The ranks that a rank waits for, according to its calls."""
+        """The ranks for which a rank waits, according to its calls."""
         return why_waiting(self, rank)
 
     # internals

@@ -1,4 +1,4 @@
-"""Stopping ranks that were running: all of them as the same iteration begins.
+"""Stops running ranks, all of them at the beginning of the same iteration.
 
 Each stops at its own next forward. A rank that others are waiting for, because they are an
 iteration ahead, continues to the next one. There, earlier calls have ended, and all per-iteration
@@ -22,7 +22,7 @@ def gather(ranks: Ranks, is_interrupted: Callable[[], bool]) -> StepEnd:
     """Wait until all ranks are paused at the start of the same iteration; they run until then.
 
     Args:
-        is_interrupted: they are to stop at their next events instead, wherever these are.
+        is_interrupted: whether they stop at their next events instead, wherever these are.
     """
     while True:
         problem = ranks.settle(ranks.here, is_interrupted)

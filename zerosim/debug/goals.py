@@ -11,7 +11,7 @@ from zerosim.schema.stands import Stand
 
 
 class Goal(StrEnum):
-    """How far the ranks go."""
+    """The goal of a step."""
 
     INTO = "into"
     """To the next event: a hop, a message, a computation."""

@@ -33,7 +33,7 @@ _NONCE_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class HeldThread:
-    """A thread of a rank at the closed gate.
+    """A thread of a rank that is paused at its gate.
 
     Attributes:
         number: its id, for releasing it.
@@ -59,7 +59,7 @@ class RankConnection:
     Attributes:
         standing: paused threads by number.
         threads: threads that have paused before.
-        is_here: it has not left; left_in_order: its trace had ended when it did.
+        is_here: whether it is connected; left_in_order: whether its trace had ended when it left.
     """
 
     rank: int
@@ -75,7 +75,7 @@ class RankConnection:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether it connected over a network: it records on another host."""
+        """Whether it connected over a network, and so records on another host."""
         return self.connection.family != socket.AF_UNIX
 
 
@@ -86,14 +86,15 @@ class Door:
         path: path of the socket.
         changed: notified at every message of a rank.
         links: by rank.
-        lets_all_go: ranks that connect from now on are not paused.
+        lets_all_go: whether ranks that connect from now on are not paused.
     """
 
     def __init__(self, token: str = "") -> None:
         """Listen for ranks of this machine.
 
         Args:
-            token: required of each rank; "" for the ranks that a program was started with.
+            token: the token that each rank must have; "" for ranks that were started under the
+                debugger.
         """
         self._token = token
         self.nonce = secrets.token_urlsafe(_NONCE_BYTES)
@@ -124,7 +125,7 @@ class Door:
         """Also listen for ranks of other machines.
 
         Args:
-            host: an address of this machine that they reach.
+            host: an address of this machine that they can reach.
 
         Returns:
             Host and port.
@@ -143,7 +144,7 @@ class Door:
         return f"{host}:{self._elsewhere.getsockname()[1]}"
 
     def close(self) -> None:
-        """Release all ranks, whose gates open, and the socket."""
+        """Open the gates of all ranks, and close the socket."""
         for listening in (self._listening, self._elsewhere):
             if listening is not None:
                 with suppress(OSError):  # else a waiter for a rank waits forever
@@ -162,7 +163,7 @@ class Door:
             link.connection.sendall(json.dumps({"say": say, **more}).encode() + b"\n")
 
     def let_through(self, chosen: list[HeldThread]) -> None:
-        """Let threads go on."""
+        """Let threads continue."""
         for link in list(self.links.values()):
             numbers = [one.number for one in chosen if one.rank == link.rank]
             if numbers:

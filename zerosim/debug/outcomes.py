@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Why(StrEnum):
-    """Why the ranks stopped, or none of them continues."""
+    """Why the ranks stopped."""
 
     REACHED = "reached"
     """They reached their goal."""
@@ -30,7 +30,7 @@ class StepEnd:
     """The end of a step.
 
     Attributes:
-        said: a message besides the positions of the ranks.
+        said: a message in addition to the positions of the ranks.
     """
 
     why: Why
@@ -50,7 +50,7 @@ class Breakpoint:
     text: str
 
     def to_plain(self) -> dict[str, object]:
-        """As a rank reads it."""
+        """The breakpoint in the form that a rank reads."""
         return {"number": self.number, "text": self.text}
 
 

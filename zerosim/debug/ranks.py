@@ -1,7 +1,7 @@
-"""The paused ranks together: connected ranks, paused threads, and that nothing else happens.
+"""All ranks together: connected ranks, paused threads, and whether the others wait.
 
-A thread that is not paused waits for something, or computes: the kernel tells which
-(`SocketKeeper`), twice in a row on all ranks.
+A thread that is not paused either waits or computes. The kernel's data of two consecutive queries
+on all ranks show which (`SocketKeeper`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Ranks:
     """All ranks of a program, as far as they have connected.
 
     Attributes:
-        is_attached: their gates are closed.
+        is_attached: whether their gates are closed.
         over: how the program ended; "" if it did not.
     """
 
@@ -35,12 +35,12 @@ class Ranks:
 
     @property
     def links(self) -> list[RankConnection]:
-        """The ranks that are here, in their order."""
+        """The connected ranks, in their order."""
         return [link for _, link in sorted(self.door.links.items()) if link.is_here]
 
     @property
     def here(self) -> tuple[int, ...]:
-        """Their numbers."""
+        """The numbers of the connected ranks."""
         return tuple(link.rank for link in self.links)
 
     @property
@@ -63,7 +63,7 @@ class Ranks:
         return 0 < self.num_ranks == len(self.door.links)
 
     def wait(self, seconds: float = WAIT_S) -> None:
-        """Wait until a rank sends a message, or for so long."""
+        """Wait until a rank sends a message, or until a timeout."""
         with self.door.changed:
             self.door.changed.wait(seconds)
 
@@ -80,7 +80,7 @@ class Ranks:
         return answers
 
     def let_run(self, links: Iterable[RankConnection], breakpoints: list[dict[str, Any]]) -> None:
-        """Let ranks go at their own pace until a breakpoint."""
+        """Let ranks run until a breakpoint."""
         chosen = list(links)
         with self.door.changed:
             for link in chosen:
@@ -89,7 +89,7 @@ class Ranks:
             self.door.tell(link, "run", breakpoints=breakpoints)
 
     def stop(self) -> None:
-        """Have ranks that run stop at their next events."""
+        """Make running ranks stop at their next events."""
         for link in self.links:
             self.door.tell(link, "stop")
 
@@ -102,7 +102,7 @@ class Ranks:
 
     @property
     def lost(self) -> tuple[int, ...]:
-        """The ranks that are gone and did not end in order."""
+        """The ranks that have left and did not end properly."""
         links = list(self.door.links.values())
         gone = (link for link in links if not link.is_here and not link.left_in_order)
         return tuple(sorted(link.rank for link in gone))
@@ -133,9 +133,7 @@ class Ranks:
     def settle(
         self, ranks: Sequence[int], is_interrupted: Callable[[], bool] = lambda: False
     ) -> StepEnd | None:
-        """Wait until these ranks are paused, or wait for something; returns why that is
-        impossible.
-        """
+        """Wait until these ranks are paused or waiting; returns why that is impossible."""
         quiet_since: float | None = None
         moves: dict[int, int] = {}
         while True:
@@ -158,7 +156,7 @@ class Ranks:
             moves = moved
 
     def front(self) -> HeldThread | None:
-        """Ranks that are paused where no other rank has been."""
+        """Ranks that are paused at a position that no other rank has reached."""
         standing = self.standing()
         for one in standing:
             others = tuple(rank for rank in self.here if rank != one.rank)
@@ -178,7 +176,7 @@ class Ranks:
         return any(self.is_same(one, other) for one in self.standing() if one.rank == rank)
 
     def align(self, front: HeldThread) -> StepEnd | None:
-        """Bring ranks that are behind to the position of one; those ahead stay."""
+        """Let ranks that are behind run to the position of one rank; those ahead stay."""
         plain = front.stand.to_plain()
         while True:
             problem = self.settle(self.here)

@@ -1,7 +1,7 @@
 """Tensors that must be equal on all ranks, compared by checksum.
 
-A unit that each rank keeps whole is a replica; a shard is not. The manifest of an engine decides
-which it is, and for a program its strategies.
+A unit that each rank keeps whole is a replica; a shard is not. An engine's manifest or a program's
+strategies show which it is.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _COMPARED = tuple(role for role in (*MODEL_STATES, Role.GATHERED) if role is not
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One thing that all ranks have whole.
+    """One replica: tensors that all ranks have whole.
 
     Attributes:
         checksums: by rank.
@@ -77,7 +77,7 @@ def _whole(folder: Path) -> dict[str, int] | None:
 
 
 def said_of_replicas(differ: Sequence[Compared]) -> str:
-    """The first that differs, in a line."""
+    """The first replica that differs, in one line."""
     one = differ[0]
     ranks, what = ", ".join(map(str, one.differ)), one.unit or "the model"
     more = f", and {len(differ) - 1} more" if len(differ) > 1 else ""

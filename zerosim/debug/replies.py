@@ -12,7 +12,7 @@ _FIRST_SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class ReplyTable:
-    """Cells as they are shown; every row is as long as the heads."""
+    """The displayed cells; every row is as long as the headings."""
 
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]

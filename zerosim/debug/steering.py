@@ -26,10 +26,10 @@ class NotAllowedError(InputError):
 
 
 class Steering:
-    """The view of the watching pages, and the actions of the controlling one.
+    """The view of watching pages, and the actions of the controlling page.
 
     Attributes:
-        key: permits watching.
+        key: the key that permits watching.
     """
 
     def __init__(self, controller: Controller) -> None:

@@ -40,12 +40,12 @@ class LiveStep:
 
     @property
     def stand(self) -> Stand:
-        """That of the lowest rank."""
+        """The paused thread of the lowest rank."""
         return self.standing[0].stand
 
     @property
     def arrival(self) -> int:
-        """The arrival of the last of them."""
+        """The arrival of the last rank."""
         return max(one.arrival for one in self.standing)
 
 
@@ -71,7 +71,7 @@ def steps_of(standing: Iterable[HeldThread], here: Sequence[int]) -> list[LiveSt
     """The next steps of ranks: those with all ranks present first, in order.
 
     Args:
-        here: ranks that have not left.
+        here: the connected ranks.
     """
     found: dict[Key, list[HeldThread]] = defaultdict(list)
     for one in sorted(standing, key=lambda one: (one.rank, one.arrival)):
@@ -94,7 +94,7 @@ def _turn(step: LiveStep) -> tuple[object, ...]:
 
 @dataclass(slots=True)
 class History:
-    """The steps of the iteration that the ranks are in, as far as they went.
+    """The steps so far of the current iteration of the ranks.
 
     Attributes:
         steps: in order of their release.
@@ -108,7 +108,7 @@ class History:
     _buckets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def add(self, step: LiveStep) -> None:
-        """It was let through."""
+        """Record that a step was released."""
         if _begins_iteration(step.stand) and step.stand.iteration != self.iteration:
             self.iteration, self.steps = step.stand.iteration, []
             self._numbers.clear()
@@ -116,11 +116,11 @@ class History:
 
     @property
     def has_begun(self) -> bool:
-        """Whether an event of the iteration has begun: until then there is nothing to replay."""
+        """Whether an event of the iteration has begun, so that there is something to replay."""
         return any(step.kind is not Kind.MARK for step in self.steps)
 
     def beats(self, following: LiveStep | None = None) -> tuple[Beat, ...]:
-        """The beats so far, and with a step that would follow."""
+        """The beats so far, and those with a further step."""
         steps = list(self.steps)
         if following is not None:
             if _begins_iteration(following.stand) and following.stand.iteration != self.iteration:

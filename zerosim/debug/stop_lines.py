@@ -11,7 +11,7 @@ from zerosim.schema.stands import Stand
 
 
 def lines_of(controller: Controller, outcome: StepEnd) -> list[str]:
-    """Why the ranks stopped, and where each of them is."""
+    """Why the ranks stopped, and the position of each."""
     found = []
     if outcome.said:
         is_hit = outcome.why is Why.BREAKPOINT

@@ -21,9 +21,9 @@ class Summed:
     """The deviation of the reduced gradient from the sum of the ranks' own.
 
     Attributes:
-        elements: that each rank had of it.
-        largest: difference to the sum; greatest: magnitude in the sum.
-        is_mean: it was divided by the number of ranks.
+        elements: number of its elements on each rank.
+        largest: the largest difference from the sum; greatest: the largest magnitude in the sum.
+        is_mean: whether it was divided by the number of ranks.
     """
 
     unit: str
@@ -42,8 +42,8 @@ def compare_sums(unit: str, before: Values, after: Values) -> Summed:
     """Compare each rank's result with the sum of all inputs.
 
     Args:
-        before: values of all ranks, equally many elements.
-        after: equally many, or the rank's own part, in the order of ranks.
+        before: values of all ranks, with equally many elements.
+        after: as many elements, or the rank's own part, in the order of ranks.
     """
     ranks = sorted(before)
     total = [sum(column) for column in zip(*(before[rank] for rank in ranks), strict=True)]

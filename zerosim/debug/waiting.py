@@ -1,4 +1,4 @@
-"""The ranks that ranks wait for, and since when: derived from the calls that have begun on each."""
+"""The ranks for which ranks wait, and since when, derived from the calls in progress on each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def taking_longer(ranks: Ranks, longest_s: float | None) -> str:
 
 
 def why_waiting(ranks: Ranks, rank: int) -> str:
-    """The ranks that a rank waits for, according to its calls."""
+    """The ranks for which a rank waits, according to its calls."""
     own = ranks.ask("where", (rank,)).get(rank, {})
     calls = [one for one in own.get("in_flight", ()) if one["kind"] == "collective"]
     if not calls:

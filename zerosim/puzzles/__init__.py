@@ -1,7 +1,7 @@
-"""Puzzles: a student writes a short function, it runs on real ranks, the trace judges it.
+"""Puzzles: a student writes a short function, real ranks run it, and its trace is checked.
 
     puzzle     the declaration of a puzzle: task, promise, hints; read from lessons/puzzles
-    promised   the promise of a puzzle, in numbers; sizes writes down the needed sizes
+    promised   the promise of a puzzle, in numbers; sizes writes the needed sizes to a file
     bounds     formulas of a promise, over theory
     wording    the text about a program
     toy        a small model of layers that puzzles train, exact in any order of additions
@@ -20,8 +20,8 @@
     grading    a folder of submissions
 
 The trace is judged, as for any program: by `record`, `analysis`, `diagnosis` and `theory`.
-Names of this module need no torch, nor do `promised`, `puzzle` and `wording`: pages show puzzles
-with them.
+The names of this module, `promised`, `puzzle` and `wording` work without torch, because pages show
+puzzles with them.
 """
 
 from zerosim.puzzles.puzzle import Puzzle, find_puzzle, puzzle_of, puzzles

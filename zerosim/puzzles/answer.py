@@ -47,7 +47,7 @@ class Answer:
     problem: str = ""
 
     def difference(self, *, exact: bool) -> Difference | None:
-        """The first result that is not right; None if all are."""
+        """The first wrong result; None if all are right."""
         for name, right in self.expected.items():
             found = self.found.get(name)
             given = _difference(

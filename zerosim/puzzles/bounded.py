@@ -1,7 +1,6 @@
 """The cost of a program, compared with its puzzle's bounds.
 
-Each check reports its score, then the first step beyond the bound. A formula that a puzzle leaves
-empty bounds nothing.
+Each check reports its score, then the first step beyond the bound. An empty formula sets no bound.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ def _sent(seen: RunEvidence, formula: str, *, is_crossing: bool) -> Iterator[Fai
 
 
 def rounds(seen: RunEvidence) -> Iterator[FailedCheck | Score]:
-    """Messages follow one another no oftener than the bound."""
+    """The number of consecutive rounds of messages is within the bound."""
     if not seen.promise.rounds or seen.trace is None:
         return
     most = seen.value_of(seen.promise.rounds)
@@ -133,7 +132,7 @@ def held(seen: RunEvidence) -> Iterator[FailedCheck | Score]:
 
 
 def turns(seen: RunEvidence) -> Iterator[FailedCheck | Score]:
-    """Computations wait for one another no longer than the bound."""
+    """The number of turns of dependent computations is within the bound."""
     if not seen.promise.turns or seen.trace is None:
         return
     most = seen.value_of(seen.promise.turns)

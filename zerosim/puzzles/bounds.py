@@ -3,8 +3,8 @@
 ring("reduce-scatter", elements, 4)    maximum bytes that a rank of a ring sends
 ring("all-gather", elements, 4, node)  the same for a ring of fewer ranks
 shard(elements)                        elements that a rank keeps, including padding
-turns(micros)                          of a pipeline, including its bubble: a forward or a backward
-                                       of a micro-batch on a stage is one turn
+turns(micros)                          turns of a pipeline, including its bubble: a forward or a
+                                       backward of a micro-batch on a stage is one turn
 log2(ranks)                            rounded up
 rank                                   the rank of the bound, if it depends on the rank
 """

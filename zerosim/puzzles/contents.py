@@ -1,4 +1,4 @@
-"""Whether a program's calls are allowed, its messages are those expected, its results right."""
+"""Checks of a program's calls, of its messages, and of its results."""
 
 from __future__ import annotations
 

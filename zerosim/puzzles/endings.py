@@ -90,7 +90,7 @@ def _stuck(seen: RunEvidence, sentence: str) -> str:
 
 
 def come_to_an_end(seen: RunEvidence) -> Iterator[FailedCheck]:
-    """No error, no rank that waits for ever."""
+    """No rank fails, and no rank waits for ever."""
     failed = seen.failed
     if failed or not seen.is_over:
         yield from _disagree(seen)

@@ -78,7 +78,7 @@ class RunEvidence:
         return event.iteration == self.puzzle.iteration and is_inside
 
     def crosses(self, event: Event) -> bool:
-        """Whether the ranks of a call are on several nodes, of `node` ranks each."""
+        """Whether the ranks of a call are on several nodes of `node` ranks each."""
         assert self.trace is not None, "an event is of a trace"
         group = self.trace.ranks[event.rank].groups.get(event.group)
         if group is None or event.op in MESSAGES:

@@ -1,7 +1,7 @@
-"""A folder of submissions: a file each, or a folder each, as learning platforms export them.
+"""A folder of submissions as learning platforms export them: one file, or one folder, for each.
 
-Each is judged as a copy in a folder of its own, on ranks of its own: a program's effects on its
-ranks, its output and its files do not affect the next one.
+Each submission is copied to a separate folder and runs on separate ranks, so that its output, its
+files and its effects on the ranks do not affect the next one.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Grade:
     """The result of a file.
 
     Attributes:
-        problem: why it could not be judged; "" if it was.
-        verdict: None if it could not.
+        problem: why it could not be checked; "" if it was.
+        verdict: the verdict; None if it could not be checked.
     """
 
     file: Path
@@ -39,10 +39,10 @@ class Grade:
 
 
 def grade(folder: Path, traces: Path, limits: Limits | None = None) -> Iterator[Grade]:
-    """Judge each Python file of a folder and of the folders in it, each on ranks of its own.
+    """Check each Python file of a folder and its subfolders, each on separate ranks.
 
     Args:
-        traces: a new folder; in it one for each, with the copy that was judged and its trace.
+        traces: a new folder, with a subfolder for each file, for the checked copy and its trace.
 
     Raises:
         ConfigError: there is no such folder, or it has no Python file.

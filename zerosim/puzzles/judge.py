@@ -1,7 +1,7 @@
 """Compares a promise with the trace of a program's run.
 
-The checks are in the order of causes: a program that hangs has no values, wrong values come from a
-wrong message. The first that fails is the reason.
+The checks are in the order of causes: a program that hangs has no results, and a wrong message
+causes wrong results. The first that fails is the reason.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ _CHECKS = (
 
 
 def judge(submission: Submission, limits: Limits | None = None) -> PuzzleVerdict:
-    """Run a program and judge it; errors are those of `run_submissions`."""
+    """Run and check a program; errors are those of `run_submissions`."""
     return next(judge_all([submission], limits))
 
 
 def judge_all(
     submissions: Sequence[Submission], limits: Limits | None = None
 ) -> Iterator[PuzzleVerdict]:
-    """The same for several programs, one after another on the same ranks while these live."""
+    """The same for several programs, one after another on the same ranks as long as these live."""
     for ran in run_submissions(submissions, limits):
         yield _verdict(ran)
 

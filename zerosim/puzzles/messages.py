@@ -1,7 +1,7 @@
 """The messages between ranks: the contents of each, and the number of rounds.
 
-A round is a message from every rank to one other: a rank sends one message after the other and
-receives one after the other, both at once. A received message can be forwarded in the next round.
+In a round, every rank sends at most one message and receives at most one, both at the same time. A
+received message can be forwarded in the next round.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PART = re.compile(r"(piece \d+) of ranks (\d+(?:, \d+)*)")
 
 @dataclass(frozen=True, slots=True)
 class MatchedMessage:
-    """One message; None for an end that never called."""
+    """One message; an end that never called is None."""
 
     send: Event | None
     receive: Event | None
@@ -41,7 +41,7 @@ def messages(trace: Trace) -> list[MatchedMessage]:
 
 
 def calls_of(rank: RankTrace) -> Iterator[Event]:
-    """Its calls in order."""
+    """The calls of a message, in order."""
     for _, event in rank.events.of_kind(Kind.COLLECTIVE):
         if event.op is not None:
             yield event
@@ -162,9 +162,9 @@ def _steps(rank: RankTrace) -> Iterator[tuple[bool, int]]:
 
 
 def overlapping(rank: RankTrace, iteration: int) -> int:
-    """Number of an iteration's calls that a rank awaited only after it began further computation.
+    """Number of an iteration's calls that overlap a computation of the rank.
 
-    A result is looked at when it was waited for, over before or not.
+    A call lasts until the rank waits for it, even if it ended before.
     """
     awaited = {one.event: one.time_ns for one in rank.checksums if one.held is Held.RESULT}
     begins = [

@@ -75,7 +75,7 @@ def sums_of(
 
 
 def some_of(ranks: int) -> list[tuple[int, ...]]:
-    """Each set of ranks, but the empty one."""
+    """Each nonempty set of ranks."""
     return [some for count in range(1, ranks + 1) for some in combinations(range(ranks), count)]
 
 

@@ -1,6 +1,7 @@
 """The promise of a puzzle, in numbers, before any program exists.
 
-The bounds are the judge's own: formulas of `puzzle.toml` over theory, with the case's own sizes. A
+The bounds are those of the check: formulas of `puzzle.toml` over theory, with the sizes of the
+case. A
 case needs PyTorch; the sizes of each are stored in `sizes.json` by
 
     python -m zerosim.puzzles.sizes
@@ -36,7 +37,7 @@ class Bound:
     Attributes:
         check: the check.
         what: the quantity: bytes sent, bytes held, rounds ...
-        low, high: equal, unless it differs between ranks.
+        low, high: the range over the ranks; equal if all ranks have the same bound.
         formula: the formula in `puzzle.toml`.
     """
 

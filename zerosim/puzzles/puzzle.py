@@ -31,7 +31,7 @@ class Promise:
     """The properties of a correct program besides its values; a formula is one of `bounds`.
 
     Attributes:
-        exact: results are equal bit by bit.
+        exact: whether results must be equal bit by bit.
         calls: the allowed operations; empty for all.
         contents: each message has the contents that `case.py` names.
         sent: maximum bytes that a rank sends in an iteration; "" for no bound.
@@ -116,7 +116,7 @@ class Puzzle:
 
     @property
     def hints(self) -> tuple[str, ...]:
-        """One after another."""
+        """The hints, in order."""
         return tuple(self._told["hints"])
 
     @property
@@ -156,7 +156,7 @@ class Puzzle:
 
 @cache
 def puzzles() -> tuple[Puzzle, ...]:
-    """All of them, in order."""
+    """All puzzles, in order."""
     found = [_read(path) for path in FOLDER.glob(f"*/{DECLARED}")]
     return tuple(sorted(found, key=lambda one: one.number))
 
@@ -165,7 +165,7 @@ def find_puzzle(name: str) -> Puzzle:
     """A puzzle by its name or its number.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is no such puzzle.
     """
     wanted = name.removesuffix(".py").replace("_", "-")
     for one in puzzles():
@@ -181,7 +181,7 @@ def puzzle_of(text: str, name: str) -> Puzzle:
 
     Args:
         text: the program.
-        name: of its file, for messages.
+        name: name of its file, for messages.
 
     Raises:
         ConfigError: it is not Python, or defines no function of a puzzle.

@@ -1,6 +1,6 @@
 """The work of each rank of a puzzle: load the program, run it under the tracer, compare.
 
-Several programs may follow one another, each in a process group and a trace of its own.
+Several programs may follow one another, each with a separate process group and trace.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Limits:
     """Limits of a program on each rank.
 
     Attributes:
-        wall_s: on a busy machine; the effective limit is CPU time.
+        wall_s: limit of wall time for a busy machine; the effective limit is CPU time.
         prints: whether its output is shown, on stderr.
     """
 
@@ -62,7 +62,7 @@ class Task:
         file: the program.
         folder: folder of its trace.
         case: the file of the puzzle's case.
-        exact: its results must be bitwise equal.
+        exact: whether its results must be bitwise equal.
         counts_held: whether its tensors are counted at its calls.
         language: language of the texts.
     """
@@ -82,7 +82,7 @@ class RankSaid:
     Attributes:
         error: the exception, in one line; "" if there was none.
         line: the program's line that raised it; 0 if it was elsewhere.
-        is_loaded: the program could be imported.
+        is_loaded: whether the program could be imported.
         difference, found, expected: the difference in its results.
         sizes, contents: those of its answer; contents as checksums.
         held_bytes: bytes of its tensors at each of its calls; empty if not requested.
@@ -108,7 +108,7 @@ def work_through(tasks: Sequence[Task], limits: Limits, group: str) -> None:
     """Run programs one after another as one of the ranks.
 
     Args:
-        group: a folder of these ranks alone.
+        group: a folder for these ranks only.
     """
     ranks, rank = joined(), dist.get_rank()
     torch.set_num_threads(1)

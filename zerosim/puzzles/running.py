@@ -1,7 +1,7 @@
 """Starting the ranks of a puzzle, within limits.
 
-Programs that end run one after another on the same ranks; after one that does not, the ranks begin
-anew. One that cannot be run is not.
+Programs run one after another on the same ranks. After a program that does not end, new ranks are
+started. A program that cannot run is skipped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Submission:
 
     Attributes:
         file: the program.
-        folder: for its trace; a new one.
+        folder: a new folder for its trace.
     """
 
     puzzle: Puzzle
@@ -40,7 +40,7 @@ class Ran:
     """The outcome of a program.
 
     Attributes:
-        said: of each rank; None for one without an outcome.
+        said: the outcome of each rank; None for a rank without one.
         codes: exit codes of ranks that ended early; negative for a signal.
     """
 
@@ -52,7 +52,7 @@ class Ran:
 def run_submissions(
     submissions: Sequence[Submission], limits: Limits | None = None
 ) -> Iterator[Ran]:
-    """Run programs one after another, those with as many ranks on the same as long as these live.
+    """Run programs one after another, those with equally many ranks on the same ranks.
 
     Raises:
         EnvironmentFault: ranks cannot be started.

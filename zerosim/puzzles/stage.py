@@ -20,7 +20,7 @@ class Stage:
 
     Attributes:
         shape: shape of messages between stages, forward and backward.
-        kept: micro-batches with a forward and without a backward so far.
+        kept: micro-batches whose forward has run and whose backward has not.
     """
 
     def __init__(self, number: int, stages: int, iteration: int = 0) -> None:
@@ -36,7 +36,7 @@ class Stage:
 
     @property
     def kept(self) -> tuple[int, ...]:
-        """See the class."""
+        """Create a stage; see the class."""
         return tuple(self._inputs)
 
     def forward(self, micro: int, x: torch.Tensor | None) -> torch.Tensor:
@@ -58,7 +58,8 @@ class Stage:
         inputs.
 
         Args:
-            output_gradient: from the next stage; None on the last, which has its own.
+            output_gradient: gradient from the next stage; None on the last stage, which
+                computes its own.
 
         Raises:
             ValueError: there was no forward of this micro-batch.

@@ -1,6 +1,6 @@
-"""Deadlocked ranks are ended at once, not after a timeout.
+"""Ends deadlocked ranks at once, without waiting for a timeout.
 
-A thread of each rank checks its process as the kernel shows it. A rank is blocked if its main
+A thread of each rank checks the kernel's data about its process. A rank is blocked if its main
 thread has slept without interruption and no other thread was about to run: bytes in flight would
 wake one. If all ranks are blocked, or have finished, nothing ever wakes them. On a busy machine,
 threads that wait for a processor are runnable, so load alone ends nothing.
@@ -25,10 +25,10 @@ class StandstillWatch:
     """Checks this rank, and the reports of the others."""
 
     def __init__(self, folder: Path, rank: int, num_ranks: int) -> None:
-        """Begin to look; the calling thread is the one that computes.
+        """Begin to observe; the calling thread is the one that computes.
 
         Args:
-            folder: folder of this group of ranks alone, with each rank's state.
+            folder: a folder for this group of ranks only, with each rank's state.
         """
         self._folder, self._rank, self._num_ranks = folder, rank, num_ranks
         self._main = threading.get_native_id()
@@ -41,28 +41,28 @@ class StandstillWatch:
         threading.Thread(target=self._look, name="standstill", daemon=True).start()
 
     def begins(self, program: int) -> None:
-        """This rank runs a program now."""
+        """This rank begins a program."""
         with self._lock:
             self._program, self._is_done = program, False
             self._say(_RUNS)
 
     def finished(self) -> None:
-        """It has returned from it, or failed."""
+        """The program has returned, or failed."""
         with self._lock:
             self._is_done = True
             self._say(_DONE)
 
     def end(self) -> None:
-        """Look no more."""
+        """Stop observing."""
         self._ended.set()
 
     def failed(self) -> None:
-        """Its program has failed: because of the others' end, if they have given up."""
+        """The program has failed; if the other ranks have given up, because of their end."""
         if any(one.endswith(_STUCK) for one in self._others()):
             self.give_up()
 
     def give_up(self) -> None:
-        """End this rank; the others hear why."""
+        """End this rank, and report the reason to the others."""
         with self._lock:
             self._say(_STUCK)
         os._exit(STOOD_STILL)

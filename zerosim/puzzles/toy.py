@@ -29,14 +29,14 @@ class Toy:
     Attributes:
         layers: number of layers, of `elements` parameters each.
         elements: elements of one layer.
-        iteration: the next one; the caller counts it.
+        iteration: the next iteration, which the caller counts.
     """
 
     layers = LAYERS
     elements = WIDTH * WIDTH
 
     def __init__(self) -> None:
-        """That of iteration 0."""
+        """The state before iteration 0."""
         self.iteration = 0
 
     def initial(self, layer: int) -> torch.Tensor:
@@ -89,7 +89,7 @@ class Toy:
         """Gradients of all layers, for one batch on one process.
 
         Args:
-            ready: called with each as soon as it is computed.
+            ready: called with each gradient as soon as it is computed.
         """
         inputs = [x]
         for layer, weight in enumerate(weights):
@@ -129,14 +129,14 @@ class Toy:
 
 
 def layer_output(weight: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """Of one layer, in the shape of its input."""
+    """The activation of one layer, in the shape of its input."""
     return torch.tanh(x @ weight.view(WIDTH, WIDTH))
 
 
 def layer_gradients(
     weight: torch.Tensor, x: torch.Tensor, output_gradient: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Of one layer's input and of its parameters."""
+    """The gradients of one layer's input and of its parameters."""
     matrix = weight.view(WIDTH, WIDTH)
     output = torch.tanh(x @ matrix)
     inner = output_gradient * (1 - output * output)
@@ -144,7 +144,7 @@ def layer_gradients(
 
 
 def trained_with(trainer: Any, toy: Toy, rank: int, ranks: int, *, micros: int = 0) -> Answer:
-    """Let a program's trainer do some steps, and return the correct result.
+    """Run some steps of a program's trainer, and return the correct result.
 
     Args:
         trainer: its `step` gets a batch, and its `weights` are a list of layers.

@@ -21,7 +21,7 @@ class ScheduledTurn:
 
     Attributes:
         number: its turn, from 1.
-        idle: turns for which its rank has waited for it.
+        idle: number of turns for which its rank was idle before it.
     """
 
     event: Event
@@ -60,7 +60,7 @@ def turns(trace: Trace, iteration: int) -> list[ScheduledTurn]:
 
 
 def longest_idle(found: Iterable[ScheduledTurn]) -> ScheduledTurn | None:
-    """The turn with the longest wait between two of its rank; None if none waits."""
+    """The turn before which its rank was idle longest; None if no rank was idle."""
     seen: set[int] = set()
     between = []
     for one in found:

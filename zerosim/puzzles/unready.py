@@ -10,7 +10,7 @@ from zerosim.puzzles.rank import RankSaid
 
 
 def unready(file: Path, functions: tuple[str, ...]) -> RankSaid | None:
-    """The message that every rank would report; None if only a run can tell.
+    """The message that every rank would report; None if that takes a run.
 
     Args:
         functions: the functions to write.

@@ -37,7 +37,7 @@ class FailedCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """The cost of the program beside the bound, in the same unit.
+    """The cost of the program and its bound, in the same unit.
 
     Attributes:
         check: the check: sent, held, rounds ...
@@ -78,7 +78,7 @@ class PuzzleVerdict:
     Attributes:
         reason: None if it passes.
         rows: every check of the puzzle, in order.
-        scores: scores of bounded checks, as far as they ran.
+        scores: scores of the checks with bounds, as far as they ran.
         trace: its folder; None if there is none.
         step: the first illegal step of its replay, from 1; None if there is none.
     """
@@ -98,7 +98,7 @@ class PuzzleVerdict:
 
     @property
     def iteration(self) -> int | None:
-        """That of the first illegal step; None if no step is."""
+        """The event of the first illegal step; None if there is none."""
         event = None if self.reason is None else self.reason.event
         return None if event is None or self.step is None else event.iteration
 
@@ -147,7 +147,7 @@ class PuzzleVerdict:
 def reason_at(
     check: str, sentence: str, event: Event, found: str = "", expected: str = ""
 ) -> FailedCheck:
-    """The reason that a step is, with the line of the program that did it."""
+    """The reason why a step is illegal, with the program's line."""
     return FailedCheck(
         check=check,
         sentence=sentence,

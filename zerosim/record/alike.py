@@ -6,10 +6,10 @@ from zerosim.schema.manifest import Manifest
 
 
 def alike_ranks(manifest: Manifest) -> set[int]:
-    """Those ranks."""
+    """The represented ranks."""
     return {rank for one in manifest.alike for rank in range(one.first, one.last + 1)}
 
 
 def num_alike(manifest: Manifest) -> int:
-    """The number of ranks."""
+    """The number of represented ranks."""
     return sum(one.last - one.first + 1 for one in manifest.alike)

@@ -2,7 +2,7 @@
 
 The trace records the sender once a rank waits for such a receive (`Close.peers`). A receive without
 a wait is matched here by the sends: group, order, size and dtype. If sends of several ranks match,
-the sender is unknown, and none is invented.
+the sender stays unknown.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The range of each number in a trace, by its meaning.
 
-A checksum shows that a row is as written, not that it makes sense: the writer of a trace can forge
-it. Each number is therefore checked against its bounds here, once, before anything is computed from
+A checksum shows that a row was not altered, but not that it makes sense, because the writer of a
+trace can forge it. Each number is therefore checked against its bounds here, once, before anything
+is computed from
 it, and all readers of a trace may rely on that. Reasons are `ValueError`s without a location; the
 caller adds it.
 """
@@ -128,7 +129,7 @@ _ITERATION = Annotated[int, Meta(ge=-1, le=MOST_ITERATIONS)]
 def bounded_types(kind: type) -> dict[str, Any]:
     """The types of a record's fields with the bounds of its own numbers.
 
-    `check_record` rejects everything that they reject, and gives the reason.
+    `check_record` rejects the same values, and gives the reason.
     """
     types = get_type_hints(kind)
     for name, most in _COUNTED[kind].items():
@@ -161,7 +162,7 @@ def check_times(issue_ns: int | None, start_ns: int | None, end_ns: int | None) 
     """Check that an event was issued, began and ended, in this order.
 
     Raises:
-        ValueError: it was not.
+        ValueError: the order differs.
     """
     began_ns = issue_ns if start_ns is None else start_ns
     begins_early = issue_ns is not None and start_ns is not None and start_ns < issue_ns
@@ -176,7 +177,7 @@ def check_manifest_numbers(manifest: Manifest) -> None:
     """Check the numbers of a manifest against their bounds.
 
     Raises:
-        ValueError: as `check_record`; or the configuration is none of zerosim's.
+        ValueError: as for `check_record`, or the configuration is not one of zerosim.
     """
     if not 1 <= manifest.num_ranks <= MOST_RANKS:
         raise ValueError(f"num_ranks is {manifest.num_ranks}, expected 1 to {MOST_RANKS}")

@@ -1,6 +1,6 @@
-"""Python's garbage collector, kept from scanning a million records again and again.
+"""Pauses Python's garbage collector, which would scan a million records repeatedly.
 
-Records have no reference cycles, so there is nothing for it to find.
+Records have no reference cycles, so there is nothing to collect.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """No collection inside."""
+    """A context without garbage collection."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

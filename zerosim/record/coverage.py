@@ -57,23 +57,23 @@ def _not_imported(trace: Trace) -> Iterator[str]:
 
 
 def require_times(trace: Trace, what: str) -> None:
-    """Let no order be taken for times.
+    """Refuse a trace in which times only give an order.
 
     Args:
-        what: the thing that needs them, in words.
+        what: the analysis that needs times, in words.
 
     Raises:
-        TraceError: an imported run has an order alone.
+        TraceError: the run was imported, and only its order is known.
     """
     if not trace.manifest.is_timed:
         raise TraceError(
-            f"{trace.folder}: its calls have an order but no times, which {what}: import the "
+            f"{trace.folder}: its calls have an order, but no times, which {what}: import the "
             "profiler's traces of the same steps as well; zerosim show and verify need none"
         )
 
 
 def way_to_memory(trace: Trace) -> str:
-    """How to record memory."""
+    """Advice on how to record memory."""
     if trace.manifest.source is Source.IMPORTED:
         return "other recorders leave it out, zerosim trace does not"
     return f"record it again without {'--no-memory' if trace.manifest.light is None else '--light'}"

@@ -1,4 +1,4 @@
-"""When a call ended: on a CPU when it returned, on a device when the device completed it."""
+"""The end of a call: its return on a CPU, its completion on a device."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from zerosim.schema.events import Event
 def over_times(rank: RankTrace) -> Callable[[Event], int | None]:
     """A function from an event of a rank to the latest time of its end; None if unknown.
 
-    A device executes later than the program issues, so the return of a call proves little. A call
-    has ended when the device's clock says so, or when the device reached a later phase border.
+    A device executes a call after the program issues it, so its return does not show its end. A
+    call has ended at its recorded device time, or when the device reached a later phase border.
     """
     if rank.header.device == "cpu":
         return lambda event: event.end_ns

@@ -142,8 +142,8 @@ class Columns:
     """Some of the events of a rank, for reading field by field.
 
     Attributes:
-        places: their positions.
-        rows: they answer for every field of `Event`.
+        places: positions of these events.
+        rows: rows that have every field of `Event`.
     """
 
     places: list[int]
@@ -160,7 +160,7 @@ class Events(Sequence[Event]):
     __slots__ = ("_made", "_rows")
 
     def __init__(self, rows: Iterable[Any] = ()) -> None:
-        """Take over rows, or events; their ids ascend."""
+        """Create the collection from rows or events with ascending ids."""
         self._rows = list(rows)
         self._made: dict[int, Event] = {}
 
@@ -173,12 +173,12 @@ class Events(Sequence[Event]):
     @overload
     def __getitem__(self, place: slice) -> tuple[Event, ...]: ...
     def __getitem__(self, place: int | slice) -> Event | tuple[Event, ...]:
-        """As for a tuple."""
+        """The same as for a tuple."""
         places = range(len(self._rows))[place]
         return tuple(map(self._at, places)) if isinstance(places, range) else self._at(places)
 
     def __iter__(self) -> Iterator[Event]:
-        """One after another."""
+        """Iterate over the events."""
         return map(self._at, range(len(self._rows)))
 
     def __eq__(self, other: object) -> bool:
@@ -188,7 +188,7 @@ class Events(Sequence[Event]):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        """As for a tuple."""
+        """The same as for a tuple."""
         return f"Events({tuple(self)!r})"
 
     def _at(self, place: int) -> Event:
@@ -200,7 +200,7 @@ class Events(Sequence[Event]):
         return made
 
     def of_kind(self, *kinds: Kind) -> Iterator[tuple[int, Event]]:
-        """Events of these kinds, each with its position; the others are not made."""
+        """Events of these kinds, each with its position; others are not constructed."""
         for place, row in enumerate(self._rows):
             if row.kind in kinds:
                 yield place, self._at(place)

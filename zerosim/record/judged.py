@@ -1,7 +1,8 @@
-"""A judge's verdict on a run, beside its trace: the first illegal step, and message contents.
+"""A puzzle's verdict on a run, stored with its trace: the first illegal step, message contents.
 
-The trace has the size of each message. Which piece of a vector it carries, and which ranks' parts
-are summed in it, is known only to the judge, which knows the program's input.
+The trace records the size of each message. Only the puzzle's check, which knows the program's
+input, can determine the piece of a vector that it carries and the ranks whose parts are summed in
+it.
 """
 
 from __future__ import annotations
@@ -51,12 +52,12 @@ class Judged:
 
 
 def write_judged(folder: Path, judged: Judged) -> None:
-    """Write it beside a trace."""
+    """Write the verdict into the folder of the trace."""
     (folder / _NAME).write_text(json.dumps(asdict(judged)) + "\n")
 
 
 def read_judged(folder: Path) -> Judged | None:
-    """The verdict beside a trace; None if there is none, or if it cannot be read."""
+    """The verdict in a trace's folder; None if there is none, or if it cannot be read."""
     try:
         with (folder / _NAME).open(encoding="utf-8") as file:
             plain = json.loads(file.read(_LONGEST))

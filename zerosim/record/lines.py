@@ -23,8 +23,8 @@ class Lines:
     """The rows of a file, in order.
 
     Attributes:
-        number: of the line that was read last, counted from 1.
-        crc: its checksum.
+        number: number of the last line that was read, counted from 1.
+        crc: checksum of that line.
         is_cut: whether the file ended within a row.
     """
 
@@ -67,7 +67,7 @@ class Lines:
 
     @contextmanager
     def errors_told(self) -> Iterator[None]:
-        """Errors while the lines are read name the file and the line.
+        """A context in which errors name the file and the line.
 
         Raises:
             TraceError: the file cannot be read, or was altered.

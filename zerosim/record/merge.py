@@ -1,4 +1,4 @@
-"""Which calls on several ranks form one collective, and where the ranks contradict each other.
+"""Matching of calls of several ranks into collectives, and contradictions between ranks.
 
 Calls match by position, as they do in PyTorch: the n-th collective of a group on one rank is the
 n-th on every other, and the n-th message from a to b is the n-th that b receives from a. Mismatches
@@ -40,11 +40,11 @@ class MismatchKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mismatch:
-    """Calls of several ranks that should fit together and do not.
+    """Calls of several ranks that should match and do not.
 
     Attributes:
         message: one line that names ranks, units and source lines.
-        ranks: the ranks to look at.
+        ranks: the ranks concerned.
         key: the collective concerned; None if the call has no place.
     """
 
@@ -73,7 +73,7 @@ class CollectiveKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchedCollective:
-    """One collective as all its ranks saw it; or a message outside of any, sent and received.
+    """One collective with the calls of all its ranks, or a message outside of collectives.
 
     Attributes:
         op: the operation on the first of its ranks; `Op.SEND` for a message.
@@ -107,7 +107,7 @@ class Matching:
 
 
 def match_collectives(trace: Trace) -> Matching:
-    """Find the calls that are one collective.
+    """Match the calls that form a collective.
 
     Calls within a collective (the hops of a ring) belong to it and are not matched here. The time
     is linear in the number of events.

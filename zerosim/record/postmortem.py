@@ -1,4 +1,4 @@
-"""Which rank failed, and where the others were waiting: read from the traces of all ranks."""
+"""The rank that failed, and the positions of the others, from the traces of all ranks."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ def explain_failure(
     timeout_s: float,
     errors: Mapping[int, str] | None = None,
 ) -> str:
-    """Explain in a few lines how a run ended: which rank failed first, then where the others were.
+    """Explain the end of a run in a few lines: the rank that failed first, then the others.
 
     Args:
         folder: the trace that was being written.
         exit_codes: exit codes by rank, of ranks that ended by themselves; negative for a signal.
-        timeout_s: the timeout after which a silent rank was given up.
+        timeout_s: the timeout after which the run was ended because of a silent rank.
         errors: the last line of the traceback of each rank with one.
     """
     traces: dict[int, RankTrace] = {}
@@ -208,7 +208,7 @@ def _open_events(trace: RankTrace) -> list[Event]:
 
 
 def end_words(code: int) -> str:
-    """How a process ended, by its exit code: negative for a signal."""
+    """The end of a process in words, from its exit code: negative for a signal."""
     if code >= 0:
         return f"ended with exit code {code}"
     try:

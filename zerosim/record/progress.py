@@ -34,7 +34,7 @@ def ended_early(trace: Trace) -> bool:
 
 
 def why_early(trace: Trace) -> str:
-    """The rank that failed first by itself, or whose trace stops; "" if all ended properly."""
+    """The rank that failed first independently, or whose trace stops; "" if all ended properly."""
     failed = [rank for rank in trace.ranks if rank.failure is not None]
     failed.sort(key=lambda rank: rank.failure is not None and rank.failure.peer_lost)
     for rank in failed:

@@ -1,4 +1,4 @@
-"""One rank's file: rows in the order of writing become one `RankTrace`.
+"""Reads one rank's file: the rows, in the order of writing, as one `RankTrace`.
 
 A truncated file, or that of a killed rank, is read up to its last whole row, and reported as such.
 A row that was altered or contradicts an earlier one is an error that names the line.

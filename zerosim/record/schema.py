@@ -1,6 +1,6 @@
 """A checked row becomes a typed record; a checked manifest becomes a `Manifest`.
 
-The checksum shows that a line is as written (`zerosim.schema.rows`). This module checks that this
+The checksum shows that a line was not altered (`zerosim.schema.rows`). This module checks that this
 version of zerosim can read it. Reasons are `ValueError`s without a location; the caller adds file
 and line.
 """
@@ -25,7 +25,7 @@ _TOO_LONG = ("Exceeds the limit", "Integer value out of range")
 
 
 class OtherSchemaError(ValueError):
-    """The trace is whole, but another version wrote it."""
+    """The trace is intact, but another version wrote it."""
 
 
 class _SchemaOnly(msgspec.Struct):

@@ -27,7 +27,7 @@ _NAMED_SINGLY = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """A run as its ranks recorded it.
+    """A run, as recorded by its ranks.
 
     Attributes:
         folder: the folder of the trace.
@@ -48,9 +48,9 @@ class Trace:
 
     @property
     def complete(self) -> bool:
-        """True if every rank is here and closed its trace in order.
+        """True if every rank is present and closed its trace properly.
 
-        For an imported run, every rank with a file.
+        For an imported run, this concerns the ranks with a file.
         """
         return not self.warnings
 
@@ -67,7 +67,7 @@ def load(folder: str | Path, *, strict: bool = False) -> Trace:
     """Read a trace.
 
     Args:
-        folder: has `manifest.json` and one `rank-N.jsonl` per rank.
+        folder: the folder with `manifest.json` and one `rank-N.jsonl` per rank.
         strict: refuse an incomplete trace; otherwise it is read up to the last whole row of each
             rank, and `Trace.warnings` lists the missing parts.
 
@@ -117,7 +117,7 @@ def read_manifest(folder: str | Path) -> Manifest:
     """The manifest of a trace, which may still be recording.
 
     Raises:
-        TraceError: there is none, or it cannot be read.
+        TraceError: there is no manifest, or it cannot be read.
     """
     path = Path(folder)
     return _read_manifest(path, _list(path))

@@ -14,14 +14,14 @@ _MOST_NAMED = 4
 def one_line(text: str) -> str:
     """The text on one line, with unprintable characters escaped and an excess cut off.
 
-    Messages quote file names and the contents of damaged files, so they can hold anything.
+    Messages quote file names and the contents of damaged files, which can contain anything.
     """
     clean = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
     return clean if len(clean) <= _LONGEST else f"{clean[: _LONGEST - 4]} ..."
 
 
 def as_text(name: str) -> str:
-    """A name that can be encoded: a file's name may have bytes that are not valid text."""
+    """A name that can be encoded, even if a file's name has bytes that are not valid text."""
     return os.fsencode(name).decode("utf-8", "replace")
 
 

@@ -16,7 +16,7 @@ from zerosim.schema.events import WHOLE, Event, Kind, Op
 
 
 def in_common(ranks: Sequence[RankTrace]) -> tuple[RankTrace, ...]:
-    """The ranks, each from the first iteration on that all of them kept from its beginning.
+    """The ranks, each from the first iteration that all of them kept completely.
 
     For a program without iterations: from the first collective of each group on.
     """

@@ -1,4 +1,4 @@
-"""A trace as files, for code that derives it from another one: `load` reads it back unchanged."""
+"""Writes a trace as files, for code that derives one from another; `load` reads it back."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def write(trace: Trace, folder: Path) -> None:
     """Write a manifest and a file for each rank.
 
     Args:
-        folder: created if missing; must not have a trace.
+        folder: the folder, created if missing, which must not contain a trace.
 
     Raises:
-        TraceError: it holds one, or cannot be written.
+        TraceError: it contains a trace, or cannot be written.
     """
     if (folder / MANIFEST_NAME).exists():
-        raise TraceError(f"{folder}: there is a trace already: give a folder that is not there yet")
+        raise TraceError(f"{folder}: it already holds a trace: give a new folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for rank in trace.ranks:

@@ -1,6 +1,6 @@
 """The schema of a trace: its rows and the records in them.
 
-    events       what happened: collectives, messages, copies, computations
+    events       events: collectives, messages, copies, computations
     rows         a row with its checksum; `rowtext` writes a record's fields as JSON
     memory       live tensors by role
     manifest     the description of a run

@@ -1,4 +1,4 @@
-"""The c10d operators: which of their arguments say payload, group and peer.
+"""The c10d operators: which of their arguments are payload, group and peer.
 
 One table for the interception of calls and for the import of profiles. An operator that is not in
 it is unknown: its kind is never inferred from its name.
@@ -16,10 +16,11 @@ class C10dOperator:
     """How to read a call of an operator.
 
     Attributes:
-        payload: which argument holds the tensors that make up the payload; None if none does.
-        group, peer: which are the process group and the peer or root; None if there is none.
-        is_for_each: the payload is what the argument holds, once for each rank of the group.
-        name: of one that is not in the table.
+        payload: the argument with the tensors of the payload; None if there is none.
+        group, peer: the arguments with the process group, and with the peer or root; None if
+            there is none.
+        is_for_each: whether the payload is the argument's tensors once for each rank of the group.
+        name: name of an operator that is not in the table.
     """
 
     op: Op

@@ -1,13 +1,13 @@
 """The vocabulary of a trace: closed sets as enums, records as frozen dataclasses.
 
-A rank writes rows, one JSON object a line, in the order in which things happened:
+A rank writes rows, one JSON object a line, in the order of the events:
 
     header                       rank, process and host; always the first row
     group, socket                records that later rows refer to by name or index
     template                     the constant fields of recurring events, written once
     begin ... close              an event with a duration: a computation, a collective
     happened                     an event that is complete in one row: a wait
-    transfer                     one message of a collective, when it is over
+    transfer                     one message of a collective, when it has ended
     wire                         the kernel's counters at a phase border
     interface                    its counters of a network interface, in a run on several nodes
     memory, allocations          live tensors, by role; the counters of PyTorch's allocator
@@ -19,8 +19,8 @@ A rank writes rows, one JSON object a line, in the order in which things happene
     end                          always the last row of a run that closed its trace
 
 Every row carries a checksum chained to the row before it (`zerosim.schema.rows`). A `begin` row
-without its `close` is what the rank was doing when it stopped. Schema 1 knows no templates: there
-`open` and `event`, which any schema may hold, say all of an event in place of `begin` and
+without its `close` shows the rank's activity when it stopped. Schema 1 knows no templates: there,
+`open` and `event`, which every schema allows, contain a whole event instead of `begin` and
 `happened`.
 """
 
@@ -73,7 +73,7 @@ WHOLE = -1
 
 
 class Purpose(StrEnum):
-    """Why a collective is called."""
+    """The reason for a collective."""
 
     GATHER_PARAMETERS = "gather parameters"
     REDUCE_GRADIENTS = "reduce gradients"
@@ -174,9 +174,9 @@ class OperatorWork:
 
     Attributes:
         operator: PyTorch's name of it: "mm".
-        calls: how often, with as much to do each time.
+        calls: number of calls with the same work.
         flops: floating point operations of one call; a multiplication and an addition are two.
-        touched_bytes: what one call reads and writes: its tensors, each once.
+        touched_bytes: bytes that one call reads and writes: its tensors, each once.
     """
 
     operator: str
@@ -187,7 +187,7 @@ class OperatorWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One thing that happened on one rank.
+    """One event on one rank.
 
     Attributes:
         id: unique on its rank, increasing in the order of issue.
@@ -197,7 +197,7 @@ class Event:
         iteration: optimizer step, counted from 0; -1 before the first.
         micro_step: position within a gradient accumulation, counted from 0.
         unit: the module or bucket that communicates or computes; "" if unknown.
-        purpose: why, for collectives, transfers and copies; None for the other kinds.
+        purpose: the reason for a collective, transfer or copy; None for other kinds.
         op: the operation of the group; None for computations, copies and marks.
         operator: PyTorch's name of an operator with unknown payload, because zerosim does not know
             it or an imported profile does not record its size; else "".
@@ -216,8 +216,9 @@ class Event:
             rank: for an all-to-all, the part sent to each rank of the group; for a reduce-scatter,
                 the tensors that are reduced separately; else empty.
         received_parts: for an all-to-all with `parts`, the elements received from each rank.
-        sent_bytes: bytes that this rank was asked to send, summed over the intercepted messages;
-            None for a native collective, whose algorithm the trace does not see.
+        sent_bytes: bytes that the program requested this rank to send, summed over the
+            intercepted messages; None for a native collective, whose algorithm cannot be
+            intercepted.
         received_bytes: the same for received bytes.
         wire: the kernel's byte counts per socket during this collective; empty if not measured.
         issue_ns: time of the program's request, on the rank's clock.
@@ -293,7 +294,7 @@ class Event:
 class Template:
     """The constant fields of an event that recurs in every step of a rank.
 
-    Attributes: as in `Event`, but for
+    Attributes: as in `Event`, except for
         number: the number by which rows refer to it.
     """
 
@@ -323,7 +324,7 @@ class Template:
 class Occurrence:
     """One occurrence of a template's event; a reader combines both into an `Event`.
 
-    Attributes: as in `Event`, but for
+    Attributes: as in `Event`, except for
         template: number of a `Template` row before it.
     """
 
@@ -367,7 +368,7 @@ class Transfer:
     Attributes:
         op: `Op.SEND` or `Op.RECEIVE`.
         peer: global rank at the other end.
-        end_ns: when it was seen to be over; None if it never was.
+        end_ns: time at which its end was observed; None if it never was.
     """
 
     id: int
@@ -398,11 +399,11 @@ class DeviceTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceClock:
-    """How well a device's clock is aligned with the rank's own, once it is known.
+    """The alignment of a device's clock with the rank's own, once it is known.
 
     Attributes:
-        uncertainty_ns: how much the two may differ, from their beginning to the end.
-        num_lost: events without device times, because too many were under way at a time.
+        uncertainty_ns: the largest possible difference of the two over the whole run.
+        num_lost: number of events without device times, because too many were in flight at once.
     """
 
     uncertainty_ns: int
@@ -421,8 +422,8 @@ class Header:
         segment: position of this file among those that the rank wrote, one after another, of a
             light trace; 0 for the first.
         follows: checksum of the last row of the file before; "" for the first.
-        since: the iteration that this file begins with; None for the first, and if it begins
-            within one.
+        since: the iteration with which this file begins; None for the first file, and if it
+            begins within an iteration.
     """
 
     schema: int
@@ -460,7 +461,7 @@ class Socket:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """Bytes that a connection had to send again, which `WireDelta.sent_bytes` leaves out."""
+    """Bytes that a connection had to send again, which `WireDelta.sent_bytes` does not include."""
 
     socket: int
     sent_bytes: int
@@ -515,7 +516,7 @@ the row's time."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """A number that the program reported, or was seen to be told."""
+    """A number that the program reported, or that was observed in it."""
 
     iteration: int
     name: str
@@ -529,7 +530,7 @@ class Failure:
 
     Attributes:
         waiting_for: global ranks that the open collective was waiting for.
-        peer_lost: True if the cause is another rank that died or fell silent.
+        peer_lost: True if the cause is another rank that died or stopped responding.
         source: the program's line below which the error was raised, "train.py:88 in step"; "" if
             unknown.
     """
@@ -580,7 +581,7 @@ class Checksum:
     """The checksum of tensors on a rank at one moment: equal tensors have equal checksums.
 
     Attributes:
-        held: which tensors.
+        held: the kind of the tensors.
         iteration, phase: position of the rank; for a state, the phase that began.
         unit: unit of the tensors.
         role: role of a state ("parameters"); else "".
@@ -603,7 +604,7 @@ class Checksum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """The last row of a trace that was closed in order."""
+    """The last row of a trace that was closed properly."""
 
     time_ns: int
     num_rows: int

@@ -1,7 +1,7 @@
-"""A fault that is made on purpose, as `--fault` says it: what goes wrong, on which rank, when.
+"""An injected fault, as given by `--fault`: its kind, its rank and its iteration.
 
-skip,rank=2,iteration=3,unit=blocks.1      that rank leaves a call out
-slow,rank=1,times=3                        it computes three times as long from there on
+skip,rank=2,iteration=3,unit=blocks.1      the rank skips a call
+slow,rank=1,times=3                        the rank computes three times as long
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Fault:
                 )
 
     def __str__(self) -> str:
-        """As it is typed."""
+        """The fault as it is typed."""
         said = [
             f"{one.name}={getattr(self, one.name)}"
             for one in fields(self)
@@ -150,10 +150,10 @@ class Fault:
         return ",".join([self.kind, f"rank={self.rank}", *said])
 
     def require_ranks(self, num_ranks: int) -> None:
-        """See that there is such a rank.
+        """Check that there is such a rank.
 
         Raises:
-            ConfigError: there is not.
+            ConfigError: there is no such rank.
         """
         if self.rank >= num_ranks:
             raise ConfigError(
@@ -161,7 +161,7 @@ class Fault:
             )
 
     def is_at(self, unit: str, op: Op | None, phase: Phase, purpose: Purpose | None) -> bool:
-        """Whether it is for such a call, in any iteration."""
+        """Whether the fault applies to such a call, in any iteration."""
         return (
             (not self.unit or unit == self.unit or unit.endswith(f".{self.unit}"))
             and self.op in (None, op)
@@ -202,6 +202,6 @@ def read_faults(texts: Sequence[str]) -> tuple[Fault, ...]:
     """Read every `--fault` of a command.
 
     Raises:
-        ConfigError: one is none.
+        ConfigError: one of them is not a fault.
     """
     return tuple(map(Fault.read, texts))

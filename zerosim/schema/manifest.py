@@ -10,7 +10,7 @@ from zerosim.base.config import Light
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """Where one parameter lives inside its unit's flat buffer."""
+    """The position of one parameter in its unit's flat buffer."""
 
     name: str
     shape: tuple[int, ...]
@@ -20,13 +20,13 @@ class Slot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitLayout:
-    """A unit as the manifest describes it.
+    """A unit in the manifest.
 
     Attributes:
         elements: number of parameters, without padding.
         padded_elements: the next multiple of the number of ranks.
         trainable: False for parameters that receive no gradient.
-        module: the class of the module that it is of; "" in older traces.
+        module: the class of its module; "" in older traces.
     """
 
     name: str
@@ -77,11 +77,11 @@ above it, one rank may represent others.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alike:
-    """Ranks of a simulated run that did what another one did, so that they have no file.
+    """Ranks of a simulated run that acted like another rank and therefore have no file.
 
     Attributes:
-        rank: the one with a file.
-        first, last: the others, with all between them.
+        rank: the rank with a file.
+        first, last: the range of the other ranks, inclusive.
     """
 
     rank: int
@@ -126,5 +126,5 @@ class Manifest:
 
     @property
     def is_predicted(self) -> bool:
-        """It was run at no time: all its times are predicted."""
+        """Whether all times are predicted, because the run was never executed."""
         return self.source in (Source.SIMULATED, Source.PREDICTED)

@@ -1,11 +1,11 @@
 """Roles of memory, and the rows with the live bytes of each role.
 
-    memory        at an event: how many bytes each role has, as far as that changed
-    allocations   once an iteration: what PyTorch's own allocator counted at those events
-    addresses     with a device limit, at phase borders and at the peak: what lies where
+    memory        at an event: the bytes of each role that changed
+    allocations   once an iteration: the counts of PyTorch's allocator at those events
+    addresses     with a device limit, at phase borders and at the peak: the address map
 
-A role's bytes are those of storages that are alive, each counted once. They are kept apart by unit,
-and a row says only what changed, so the state at a row is the last word on each (role, unit).
+A role's bytes are those of its live storages, each counted once. They are listed by unit, and a row
+contains only changes, so the state at a row is the last value of each (role, unit).
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ NOT_REDUCED_YET = "not reduced yet"
 
 
 class Moment(StrEnum):
-    """When memory was looked at."""
+    """The moment of a memory sample."""
 
     BEGIN = "begin"
     """An event began."""
@@ -95,9 +95,9 @@ class Holding:
     """Live bytes of one role for one unit.
 
     Attributes:
-        unit: "" if unknown; of what has no role its dtype and shape, and a row of "" whenever it
-            was looked for.
-        bytes: of the storages that are alive, or of the files; 0 if none is any more.
+        unit: "" if unknown; for memory without a role, its dtype and shape, with a row of ""
+            for each search.
+        bytes: bytes of the live storages, or of the files; 0 if there are none left.
         tier: the tier of the bytes.
     """
 
@@ -140,12 +140,12 @@ class MemorySample:
 class Allocations:
     """Allocations as recorded by PyTorch, written after an iteration.
 
-    Counted from the trace's beginning: earlier allocations are not included.
+    They are counted from the beginning of the trace, without earlier allocations.
 
     Attributes:
         numbers: of the samples concerned, ascending.
-        allocated_bytes: alive at each of them.
-        peak_bytes: the most that was alive since the one before.
+        allocated_bytes: live bytes at each of them.
+        peak_bytes: the peak since the previous sample.
     """
 
     numbers: tuple[int, ...]
@@ -154,7 +154,7 @@ class Allocations:
 
 
 class MapMoment(StrEnum):
-    """When an address map was drawn."""
+    """The moment of an address map."""
 
     PHASE = "phase"
     """A phase began."""
@@ -207,7 +207,7 @@ class AddressMap:
 
     @property
     def largest_free_bytes(self) -> int:
-        """The longest piece that is free."""
+        """The largest free piece."""
         largest, end = 0, 0
         for block in self.blocks:
             largest, end = max(largest, block.offset - end), block.offset + block.bytes

@@ -1,14 +1,14 @@
-"""How a record becomes a line of a trace file, and how a line is known to be whole.
+"""The lines of a trace file: how a record is written, and how a line is checked.
 
 A line is a JSON object whose first field is the row's name and whose last is a checksum:
 
     {"row":"metric","iteration":3,"name":"loss","value":2.31,"time_ns":81,"crc":"5f0c1a9e"}
 
 The checksum is the CRC-32 of the text before `,"crc"`, continued from the checksum of the line
-before. So a line that was changed, dropped, doubled or moved breaks the chain at that line. Fields
-that have their default value are left out. Values that JSON has no number for are written as
-strings ("nan", "inf"). A file that is being written, or whose rank was killed, ends in zeros: room
-for rows that did not come. Shared by the writer (`zerosim.trace`) and the reader
+before. A line that was changed, dropped, doubled or moved therefore breaks the chain. Fields with
+their default value are left out. Values that JSON cannot represent as numbers are written as
+strings ("nan", "inf"). A file that is being written, or whose rank was killed, ends in zeros: space
+for further rows. Shared by the writer (`zerosim.trace`) and the reader
 (`zerosim.record`).
 """
 
@@ -87,12 +87,12 @@ def rank_file_name(rank: int) -> str:
 
 
 def earlier_file_name(rank: int) -> str:
-    """Name of the file before it, of a light trace that has thrown its beginning away."""
+    """Name of the previous file of a light trace, whose beginning is discarded."""
     return f"{rank_file_name(rank)}.before"
 
 
 def next_file_name(rank: int) -> str:
-    """Name of the file after it, until that can be read by itself."""
+    """Name of the next file, until it can be read by itself."""
     return f".{rank_file_name(rank)}.next"
 
 
@@ -101,7 +101,7 @@ def encode_row(name: str, record: Any, crc: int) -> tuple[bytes, int]:
 
     Args:
         name: a key of `ROW_TYPES`.
-        record: an instance of the type that the name stands for.
+        record: an instance of the type of that name.
         crc: the checksum of the line before; 0 for the first.
 
     Returns:
@@ -111,17 +111,17 @@ def encode_row(name: str, record: Any, crc: int) -> tuple[bytes, int]:
 
 
 def row_text(name: str, record: Any) -> str:
-    """A record as a row that is not sealed; arguments as `encode_row`."""
+    """A record as a row without a checksum; arguments as for `encode_row`."""
     return f'{{"row":"{name}"{fields_text(record.__class__)(record)}'
 
 
 def row_writer(name: str, *fields: str) -> Callable[..., str]:
-    """What writes rows of this name from the values of these fields; the others have a default."""
+    """A function that writes rows of this name from these fields; the others have their default."""
     return values_text(ROW_TYPES[name], *fields, head=f'{{"row":"{name}"')
 
 
 def seal(texts: Iterable[str], crc: int) -> tuple[bytes, int]:
-    """Make rows lines, each with its checksum; `crc` and result as `encode_row`."""
+    """Turn rows into lines with checksums; `crc` and result as for `encode_row`."""
     lines = b""
     for text in texts:
         body = text.encode()
@@ -149,8 +149,8 @@ def check_line(line: bytes, crc: int) -> tuple[str, int]:
         The row's name, and the line's checksum. A reader ignores the fields "row" and "crc".
 
     Raises:
-        ValueError: the line is not what was written, or not at this place; the message says
-            which of the two sides was found and expected.
+        ValueError: the line was changed or moved; the message shows the found and the expected
+            checksum.
     """
     expected = crc32(line[:-_SEAL_LENGTH], crc)
     seal = line[-_SEAL_LENGTH:]
@@ -181,7 +181,7 @@ def check_manifest(text: bytes) -> dict[str, Any]:
     """The fields of a manifest, without its checksum.
 
     Raises:
-        ValueError: not JSON, not an object, or not what was written.
+        ValueError: it is not JSON, not an object, or was changed.
     """
     values = json.loads(text)
     if not isinstance(values, dict):

@@ -1,4 +1,4 @@
-"""A record's fields as JSON text, in the order of the record, those with their default left out.
+"""A record's fields as JSON text, in the order of the record, without default values.
 
 A rank writes thousands of rows per second of training, so each kind of record has a generated
 function that writes it field by field, compiled on first use, as `dataclasses` does for `__init__`.

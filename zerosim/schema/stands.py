@@ -17,10 +17,10 @@ FORWARD = 'kind == "mark" and phase == "forward"'
 class Stand:
     """The next event of a paused thread.
 
-    Attributes: as in `zerosim.schema.events.Event`, but for
+    Attributes: as in `zerosim.schema.events.Event`, except for
         kind: a mark is the beginning of a phase.
         ranks: global ranks that take part in a collective; else empty.
-        hop: for a transfer, the next round of its ring.
+        hop: for a transfer, the next hop of its ring.
         place: number of equal events that this rank has passed in this iteration.
     """
 

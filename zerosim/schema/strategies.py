@@ -1,7 +1,7 @@
 """How a program partitions its training among ranks: one row of a trace per strategy.
 
-A label, like units and purposes: measured traffic is intercepted and never derived from it. Theory
-derives the expected traffic from it; `zerosim.verify` compares the two.
+It is a label, like units and purposes: measured traffic is intercepted and never derived from it.
+Theory derives the expected traffic from it, and `zerosim.verify` compares the two.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ HAND_WRITTEN = "hand-written"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """One parameter, whole, as the model's author wrote it.
+    """One whole parameter, as defined in the model.
 
     Attributes:
         name: from the model's root, "blocks.0.attention.query.weight".
-        shape: of the whole parameter, before anything divided it.
-        dtype: in which it is kept, as PyTorch names it.
+        shape: shape of the whole parameter, before any system divides it.
+        dtype: dtype in which it is kept, by PyTorch's name.
         trainable: whether it gets a gradient.
     """
 
@@ -42,9 +42,9 @@ class Bundle:
     """A unit of communication: a bucket, a wrapped module, a pipeline stage, a layer.
 
     Attributes:
-        name: as events call it in `unit`.
-        parameters: in the order in which the system keeps them.
-        options: what the system does with this bundle, as plain values; the keys of each system
+        name: its name in the field `unit` of events.
+        parameters: the parameters, in the order in which the system keeps them.
+        options: the system's options for this bundle, as plain values; the keys of each system
             are listed in its folder of `zerosim.systems`.
     """
 
@@ -58,12 +58,12 @@ class Strategy:
     """One way in which a program divides its training, as seen when it was first used or changed.
 
     Attributes:
-        system: its name; `zerosim.systems` has those that are known.
-        name: tells it apart from others of its system: the module's or optimizer's name.
+        system: name of the system; `zerosim.systems` contains the known ones.
+        name: name of the module or optimizer, which distinguishes it from others of its system.
         ranks: global ranks that it spans; for a mesh of two dimensions, those of this rank's row.
-        iteration: the first iteration that it holds for.
-        micro_step: the first micro-step of it.
-        bundles: what communicates together, in forward order where there is one.
+        iteration: the first iteration in which it is in force.
+        micro_step: the first such micro-step of that iteration.
+        bundles: the units of communication, in forward order if there is one.
         options: as plain values; the keys of each system are listed in its folder.
     """
 
@@ -77,6 +77,6 @@ class Strategy:
 
     @property
     def num_parameters(self) -> int:
-        """Parameters of all bundles, each counted once however many bundles share it."""
+        """Parameters of all bundles; a shared one counts once."""
         sizes = {one.name: one.elements for bundle in self.bundles for one in bundle.parameters}
         return sum(sizes.values())

@@ -9,8 +9,9 @@ trains with it). zerosim's own engine is in `zerosim.train`, its law in `zerosim
 reference for all others. A hand-written program belongs to no system;
 `theory.programs.hand_written` finds the law that it resembles.
 
-Units and bundles of a program's first model have their names in it; those of others the model's
-name in front, which is also the strategy's option `label`. A model without use in a micro-step
-spans this rank alone, and so communicates nothing. The other options of a `Strategy` are listed in
+Units and bundles of a program's first model are named as in the model; those of other models have
+the model's name in front, which is also the strategy's option `label`. The strategy of a model that
+is not used in a micro-step spans this rank alone, and so communicates nothing. The other options of
+a `Strategy` are listed in
 each folder.
 """

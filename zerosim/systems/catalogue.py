@@ -16,7 +16,7 @@ _PIPELINES = (Implementation.GPIPE, Implementation.ONE_F_ONE_B)
 
 
 def unavailable(implementation: Implementation, run: RunConfig) -> str:
-    """Why an implementation cannot do a run here; "" if it can."""
+    """Why an implementation cannot run here; "" if it can."""
     if implementation.name.startswith("DEEPSPEED") and find_spec("deepspeed") is None:
         return "DeepSpeed is not installed: make deepspeed"
     if implementation is Implementation.TENSOR_PARALLEL or implementation in _PIPELINES:
@@ -41,7 +41,7 @@ def _undivided(implementation: Implementation, run: RunConfig) -> str:
 
 
 def make_step(implementation: Implementation, run: RunConfig, batches: Batches) -> Step:
-    """The step of an implementation; called on every rank, after all have joined."""
+    """The step of an implementation; it is called on every rank, after all ranks have joined."""
     module, _, function = implementation.run_by.rpartition(".")
     home = import_module(f"zerosim.systems.{module}")
     maker: Callable[[RunConfig, Batches], Step] = getattr(home, function)

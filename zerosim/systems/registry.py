@@ -55,14 +55,14 @@ class System:
     """A way to partition a training among ranks.
 
     Attributes:
-        name: its name in rows `Strategy`.
-        package: the package of its parts.
+        name: its name in records of `Strategy`.
+        package: the package that contains its parts.
         replicates: roles of states that every rank keeps whole and equal.
         joins: the system whose plan it extends.
         divides: roles that it partitions, among those that the joined system replicates.
         has_whole_model: its strategy lists every parameter of the model.
-        ends_with_its_model: it is out of force once the model is freed.
-        remembers: its calls in a step depend on earlier steps.
+        ends_with_its_model: whether it ends once the model is freed.
+        remembers: whether its calls in a step depend on earlier steps.
     """
 
     name: str
@@ -76,7 +76,7 @@ class System:
     remembers: bool = False
 
     def part(self, name: str) -> ModuleType | None:
-        """One of its modules; None if it has none of this name."""
+        """One of its modules; None if it has no module of this name."""
         return _part(self.package, name)
 
 
@@ -100,19 +100,19 @@ def systems() -> dict[str, System]:
         if not isinstance(system, System):
             raise EnvironmentFault(
                 f"entry point {point.value} of {GROUP} is {type(system).__name__}: expected a "
-                f"zerosim.systems.registry.System; uninstall its package, or mend it"
+                f"zerosim.systems.registry.System; uninstall its package, or correct it"
             )
         if system.name in found:
             raise EnvironmentFault(
-                f"entry point {point.value} of {GROUP} brings {system.name!r}, and "
-                f"{found[system.name].package} brings that already: uninstall one of them"
+                f"entry point {point.value} of {GROUP} brings {system.name!r}, which "
+                f"{found[system.name].package} already defines: uninstall one of them"
             )
         found[system.name] = system
     return found
 
 
 def find(name: str) -> System | None:
-    """A system by its name; None if no installed package knows it, and for hand-written."""
+    """A system by its name; None if no installed package has it, and for hand-written programs."""
     return systems().get(name)
 
 
@@ -123,7 +123,7 @@ def axis_of(name: str) -> Axis | None:
 
 
 def reader_of(names: Collection[str], part: str) -> ModuleType | None:
-    """The part of one of these systems that can handle all of them together.
+    """The part, of one of these systems, that supports all of them together.
 
     Such a part lists in `BESIDE` the sets of other systems that it supports.
     """
@@ -137,13 +137,13 @@ def reader_of(names: Collection[str], part: str) -> ModuleType | None:
 
 @contextmanager
 def understood(strategies: Iterable[Strategy]) -> Iterator[None]:
-    """Ask a system about its strategies inside.
+    """A context for code that reads the options of a system's strategies.
 
-    Their options are plain values that only the system understands, so no check at loading can
-    know which of them contradict each other: the system's own part finds out.
+    The options are plain values that only the system's own parts interpret, so contradictions are
+    found there and not when the trace is loaded.
 
     Raises:
-        TraceError: it does not understand them.
+        TraceError: the options are invalid.
     """
     try:
         yield

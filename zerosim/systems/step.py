@@ -24,7 +24,7 @@ def model_of(run: RunConfig) -> nn.Module:
 
 
 def adam(parameters: Iterable[Any]) -> torch.optim.Optimizer:
-    """AdamW as zerosim's engine has it."""
+    """AdamW as in zerosim's engine."""
     return torch.optim.AdamW(parameters, lr=LEARNING_RATE, weight_decay=0.0, fused=True)
 
 
@@ -49,7 +49,7 @@ def plain_step(
 
 
 def blocks_of(model: nn.Module) -> list[nn.Module]:
-    """A GPT's blocks, the MLP's hidden layers."""
+    """The blocks of a GPT, or the hidden layers of the MLP."""
     container = getattr(model, "blocks", None) or getattr(model, "hidden", None)
     assert isinstance(container, nn.ModuleList | nn.Sequential), "a model of ours has blocks"
     return list(container)

@@ -61,7 +61,7 @@ def cost(  # noqa: PLR0913, PLR0917 - a collective has as many sides
         ConfigError: a number is out of its range, or the exact cost is not known.
     """
     if op is Op.UNKNOWN:
-        raise ConfigError("the traffic of an operator that zerosim does not know is unknown")
+        raise ConfigError("the traffic of an unknown operator cannot be computed")
     request = Request(
         op=op,
         num_ranks=num_ranks,
@@ -88,7 +88,7 @@ def cost(  # noqa: PLR0913, PLR0917 - a collective has as many sides
 
 
 def backend_messages(backend: str, num_bytes: int) -> int:
-    """Number of messages of a backend for one that it is given: NCCL splits it, Gloo never does."""
+    """Number of messages that a backend makes of one: NCCL splits it, Gloo never does."""
     return num_messages(num_bytes) if backend == Algorithm.NCCL else 1
 
 
@@ -154,9 +154,9 @@ class Framing:
 def framing(backend: str, cost: Cost) -> Framing | None:
     """The framing that the backend adds to the payload of its messages.
 
-    Gloo, as measured (torch 2.13.0 over TCP): the sender of a message sends two frames of 48 bytes
-    (send ready; the header of the payload), its receiver sends one (receive ready), for every size
-    of the message, including none. A rank therefore sends 96 bytes per message sent and 48 per
+    Gloo, as measured (torch 2.13.0 over TCP): for a message of any size, even an empty one, the
+    sender sends two frames of 48 bytes (send ready; the header of the payload), and the receiver
+    sends one (receive ready). A rank therefore sends 96 bytes per message sent and 48 per
     message received. To reproduce it, run `pytest tests/theory/test_gloo_wire.py`: it reads
     `bytes_sent - bytes_retrans + notsent_bytes` from `TCP_INFO` of each socket of each rank before
     and after a collective.
@@ -165,7 +165,7 @@ def framing(backend: str, cost: Cost) -> Framing | None:
     `messages` counts. For its collectives, see `zerosim.theory.nccl`.
 
     Args:
-        backend: "gloo", "nccl", ... as in `Group.backend`: the transport under a ring, too.
+        backend: "gloo", "nccl", ... as in `Group.backend`; for a ring, its transport.
         cost: of one or more collectives.
 
     Returns:
@@ -175,7 +175,7 @@ def framing(backend: str, cost: Cost) -> Framing | None:
         ConfigError: "ring", which is not a backend: its messages use one.
     """
     if backend == Algorithm.RING:
-        raise ConfigError("'ring' is not a backend: give the one that carries its messages")
+        raise ConfigError("'ring' is not a backend: give the backend of its messages")
     if cost.messages_sent is None or cost.messages_received is None:
         return None
     if backend == Algorithm.NCCL:

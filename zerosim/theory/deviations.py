@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 from zerosim.base.errors import ConfigError
-from zerosim.base.quantities import format_exact, format_exact_bytes, format_psi
+from zerosim.base.quantities import PSI, format_decimal, format_exact, format_exact_bytes
 from zerosim.base.tiers import Link
 from zerosim.schema.events import Algorithm, Phase, Purpose
 from zerosim.theory.algorithms import is_more_than_asked
@@ -37,8 +37,8 @@ def deviations(
     Args:
         workload: the step.
         rank: 0 to N - 1; with T tensor-parallel ranks, to N T - 1.
-        algorithm: implementation of the collectives; for a native backend, the differences from the
-            ring are causes of their own.
+        algorithm: implementation of the collectives; with a native backend, its differences
+            from the ring are separate causes.
         phase: only this phase's part; None for the whole step.
         link: only messages of zerosim over this link, or copies over it; None for all traffic
             between ranks.
@@ -152,8 +152,8 @@ def _words(
         case Cause.UNEQUAL_PARTS:
             words = said("causes.owners", rank=rank, bytes=format_exact_bytes(size))
         case Cause.BACKEND_ALGORITHM:
-            psi = size / (workload.num_parameters * workload.element_bytes * workload.ring_share)
-            words = said("causes.gloo", psi=format_psi(psi, 2))
+            a_pass = workload.num_parameters * workload.element_bytes * workload.ring_share
+            words = said("causes.gloo", size=f"+ {_multiple(size / a_pass)}{PSI}(N-1)/N")
         case Cause.SEGMENT_ROUNDING:
             words = said("causes.rounding", rank=rank, bytes=format_exact_bytes(size))
         case _:  # a number on which the ranks agree
@@ -161,6 +161,13 @@ def _words(
             each = f"{len(one.ranks) - 1} x {one.element_bytes} B"
             words = said("causes.scalar", bits=8 * one.element_bytes, each=each)
     return words
+
+
+def _multiple(passes: Fraction) -> str:
+    """The factor in front of Psi, with two digits; empty for 1."""
+    if passes.denominator == 1:
+        return "" if passes == 1 else str(passes)
+    return format_decimal(passes, 2)
 
 
 def _of_padding(moving: Sequence[Term]) -> str:

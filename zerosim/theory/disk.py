@@ -1,7 +1,8 @@
 """The cost of a file of the disk tier: its size, the kernel's count, its buffers.
 
-A file has its bytes, a header of 32 bytes that identifies them, and a checksum of 8 bytes per
-started block of 1 MiB, padded to whole pages of 4096 bytes: direct I/O reads and writes pages. One
+A file contains the data, a header of 32 bytes that identifies them, and a checksum of 8 bytes per
+started block of 1 MiB. It is padded to whole pages of 4096 bytes, since direct I/O reads and writes
+pages. One
 write or read moves the whole file.
 """
 
@@ -16,7 +17,7 @@ VERSIONS = 2
 
 
 def in_pages(num_bytes: int) -> int:
-    """Padded to whole pages: 4096 x ceil(n / 4096)."""
+    """The size of n bytes padded to whole pages: 4096 x ceil(n / 4096)."""
     return PAGE_BYTES * -(-num_bytes // PAGE_BYTES)
 
 
@@ -39,11 +40,11 @@ def pool_bytes(buffers: int, buffer_bytes: int, threads: int) -> int:
 
     Args:
         buffers: number of buffers, each of `buffer_bytes` rounded up to pages.
-        threads: number of files read or written at once; each has room for the end of a file: the
-            rest of the last page, header and checksums.
+        threads: number of files that are read or written at once; each needs room for the end
+            of a file: the rest of the last page, header and checksums.
 
     Returns:
-        These, and one page for alignment.
+        The bytes of the buffers, and one page for alignment.
     """
     blocks = -(-buffer_bytes // BLOCK_BYTES)
     end_of_file = in_pages(PAGE_BYTES - 1 + HEAD_BYTES + CHECKSUM_BYTES * blocks)

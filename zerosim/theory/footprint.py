@@ -5,7 +5,8 @@ activations those of `saved`: this module combines those that are live at once. 
 moment to moment, so the peak is the largest of four:
 
     the loss            all activations, and the logits of all tokens
-    the last block      its recomputed activations, its parameters and gradients, all others' inputs
+    the last block      its recomputed activations, its parameters and gradients, and the inputs
+                        of all other blocks
     the first block     all gradients, and hardly any activations
     the update          all model states, and one unit's gradients in fp32
 
@@ -80,7 +81,7 @@ def peak(layout: Layout, margin: Fraction = Fraction(0)) -> Footprint:
     """The memory at the largest moment, on the largest stage.
 
     Args:
-        margin: for memory outside of all laws, as a fraction of the rest.
+        margin: share for memory outside of all laws, as a fraction of the rest.
     """
     most = max(footprints(layout), key=lambda one: one.bytes)
     if not margin:

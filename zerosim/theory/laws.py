@@ -3,19 +3,20 @@
 A law counts payloads in Psi, all parameters without padding; a rank of a ring of N sends (N-1)/N of
 each, and copies 1/N. `deviations` explains how a real step differs from it.
 
-ZeRO-Offload: 4 bytes x Psi over the bus in 16 bits, 2 down and 2 up, divided among N ranks; no
-partition between device and host moves less (any partition through an fp32 edge moves 6 or more).
+ZeRO-Offload: 4 bytes x Psi over the bus in 16 bits, 2 to the host and 2 back, divided among N
+ranks. No partition between device and host moves less: a partition through an fp32 edge moves 6 or
+more.
 ZeRO-Infinity: parameters are read from their tier before each use, optimizer states are read from
 the disk and written back, each rank over its own bus and disk (bandwidth-centric partitioning). The
 papers state the 4 bytes of ZeRO-Offload; the total of ZeRO-Infinity's copies (6 bytes over the bus,
 30 to and from the disk, with everything on a disk) is derived from its description.
 
 A ring in the order of the ranks crosses each node's border once, with (N-1)/N of a payload. An
-all-to-all across K nodes sends (K-1)/K of the data that all ranks of a node have for it. Stage 3
+all-to-all across K nodes sends (K-1)/K of the data that the ranks of a node contribute. Stage 3
 therefore sends 3M across nodes and ZeRO++ 0.75M, M being 2 bytes per parameter: 0.5M with qwZ in
 forward, nothing in backward with hpZ, 0.25M with qgZ (arXiv 2306.10209, section 3 and Table 1).
 
-Sources: given with each law.
+Each law gives its source.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def law(workload: Workload, phase: Phase | None = None, link: Link | None = None
             _copied_words(found),
             _copied_source(workload.config),
             sent,
-            symbols=f"{each} B x {PSI}/N" if each else "0",
+            symbols=f"{multiple(each)}{PSI}/N" if each else "0",
         )
     words = said(
         "laws.of" if phase is None else "laws.of_phase",

@@ -50,8 +50,9 @@ class Layout:
         ranks_per_node: ranks per node, of all ranks; 0 for one node.
         keeping: the activations that forward keeps for backward.
         chunks: v, model chunks per stage (interleaved schedule).
-        zero_bubble: weight gradients are delayed to times when a rank would be idle (ZB-H1).
-        float8: matrix products of blocks are 8-bit; states and communication are unchanged.
+        zero_bubble: whether weight gradients are delayed to times when a rank would be idle
+            (ZB-H1).
+        float8: whether matrix products of blocks are 8-bit; states and communication are unchanged.
         replicas: groups of data-parallel ranks that each have all states (HSDP).
 
     Raises:
@@ -144,11 +145,11 @@ class Layout:
 
     @property
     def shards(self) -> int:
-        """Ranks that the states are divided among: N, or an R-th part with R replicas."""
+        """Ranks among which the states are divided: N, or N/R with R replicas."""
         return self.data // self.replicas
 
     def blocks_of(self, place: str) -> int:
-        """Layers of a stage; if they are not divisible, the last stage has fewest."""
+        """Layers of a stage; if they do not divide evenly, the last stage has the fewest."""
         share, left = divmod(self.shape.layers, self.pipeline)
         return share + (1 if left and place != LAST else 0)
 
@@ -189,7 +190,7 @@ class Layout:
         return {}
 
     def workload(self, place: str = LAST) -> Workload:
-        """The same with one unit of each kind: for theory that treats units one at a time."""
+        """The same with one unit of each kind, for theory that treats units one at a time."""
         found = self._workloads.get(place)
         if found is None:
             units = _one_of_each(self.pieces(place))
@@ -202,7 +203,7 @@ class Layout:
         return {}
 
     def experts(self, place: str = LAST) -> Workload | None:
-        """The same for experts that ranks share; fewer ranks have the same ones."""
+        """The same for experts that ranks share, of which fewer ranks have copies."""
         units = _experts_of(self.pieces(place))
         if not units:
             return None
@@ -330,7 +331,7 @@ def _pieces(
 
 
 def few_blocks(workload: Workload, found: tuple[AlikeUnits, ...]) -> Workload:
-    """A workload with as many blocks, of all of these units, as can be live at once."""
+    """A workload with these units and as many blocks as can be live at once."""
     most = workload.config.prefetch + 2
     units = tuple(
         UnitSize(

@@ -1,6 +1,6 @@
 """The request of a collective, and the bytes that one rank sends and receives.
 
-Owns the two records that all algorithms share.
+The two records that all algorithms share.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Cost:
     Attributes:
         sent_bytes: payload that this rank sends to its peers.
         received_bytes: payload that its peers send to it.
-        messages_sent: number of its messages; None if the backend does not tell.
+        messages_sent: number of its messages; None if unknown for the backend.
         messages_received: the same for received messages.
     """
 
@@ -40,7 +40,7 @@ class Cost:
         )
 
     def __mul__(self, times: int) -> Cost:
-        """The cost of doing it `times` times."""
+        """The cost of `times` repetitions."""
         return Cost(
             self.sent_bytes * times,
             self.received_bytes * times,

@@ -1,7 +1,7 @@
 """The memory law of any system: model states of one rank, by role and by tier.
 
 Model states are parameters, gradients and optimizer states. A system lists, part by part, the
-total, the number of ranks that the law divides it among, and the share of this rank; `ModelStates`
+total, the number of ranks among which the law divides it, and the share of this rank; `ModelStates`
 derives from it the law, the exact bytes, and the causes between the two. `zero_states` does so for
 zerosim's own engine, `programs.states` for PyTorch's systems and DeepSpeed. Activations, buckets
 and gathered units are not model states (`residency`).
@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from zerosim.base.language import enumerated
+from zerosim.base.language import listed
 from zerosim.base.quantities import PSI, format_decimal, format_exact
 from zerosim.base.tiers import Tier
 from zerosim.schema.memory import MODEL_STATES, Role
@@ -38,11 +38,11 @@ class Kept:
         elements: elements over all ranks, as the law counts them.
         frozen: the frozen ones among them, which have nothing in this role.
         element_bytes: bytes of an element.
-        among: number of ranks that the law divides them among; 0 for parts that each rank keeps
-            whole.
+        among: number of ranks among which the law divides them; 0 for parts that each rank
+            keeps whole.
         kept: elements on this rank.
         cause: why these are not an equal share of the total.
-        since: the first iteration whose update begins with them.
+        since: the first iteration whose update begins with these elements.
     """
 
     role: Role
@@ -92,7 +92,8 @@ class ModelStates:
         words: explanations of the causes.
         unknown: why some roles are unknown; "" if all are known.
         unsettled: an iteration during which the very first update may still be in progress.
-        is_mean: the law holds for the mean of ranks only: whole units have owners.
+        is_mean: whether the law holds only for the mean over ranks, because whole units have
+            owners.
     """
 
     name: str
@@ -116,7 +117,7 @@ class ModelStates:
 
     @property
     def roles(self) -> tuple[Role, ...]:
-        """The roles that are distinguished, and covered by the law."""
+        """The roles that the law covers."""
         lawful = {part.role for part in self.parts}
         return tuple(role for role in MODEL_STATES if role in lawful or not self.unknown)
 
@@ -131,8 +132,8 @@ class ModelStates:
     def keeps(self) -> str:
         """The memory of each rank, by the laws of all tiers.
 
-        "16Ψ/N of model states on each rank", less what frozen parameters need not keep, or "model
-        states of 2Ψ on the device, 14Ψ/N on the host of each rank".
+        "16Ψ/N bytes of model states on each rank", less the states that frozen parameters do not
+        have; or "2Ψ bytes on the device and 14Ψ/N bytes on the host of model states".
         """
         if self.tiers == (Tier.DEVICE,):
             key = "states.keeps_in_mean" if self.is_mean else "states.keeps"
@@ -142,8 +143,8 @@ class ModelStates:
                 return keeps
             words = self.words[Cause.FROZEN_PARAMETERS]
             return said("states.keeps_less", keeps=keeps, less=less, words=words)
-        laws = enumerated(
-            said("states.of_tier", law=self.law(tier), place=tier.place) for tier in self.tiers
+        laws = listed(
+            [said("states.of_tier", law=self.law(tier), place=tier.place) for tier in self.tiers]
         )
         return said("states.keeps_of_tiers", what=self.what, laws=laws)
 

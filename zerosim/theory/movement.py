@@ -40,7 +40,8 @@ class Movement:
         times: number of calls.
         root: global rank of the root, if the operation has one; for a message, the other end.
         unit: the communicating bucket, module or stage.
-        is_cut: the system splits it into several calls as it fills its buckets; their sum counts.
+        is_cut: whether the system splits it into several calls as it fills its buckets; then
+            their sum counts.
         parts, received_parts: as in `Event`.
         span: its group among those of ZeRO.
         quantized_bytes: size of one buffer of quantized elements with its scales; None if its
@@ -89,7 +90,7 @@ class Movement:
         return link_of_copy(self.origin, self.target)
 
     def ring_share(self) -> Fraction:
-        """Bytes that the rank sends, in the mean over a ring's ranks, exact."""
+        """Bytes that a rank of a ring sends on average, exact."""
         if self.op is Op.SEND:
             return Fraction(self.payload_bytes)
         if self.op not in _SHARES:

@@ -5,7 +5,7 @@ member of its group to the next, so among N ranks in order, one of each node's P
 border, and the others send within.
 crosses its border, and all the others send within.
 
-Source: nothing but arithmetic.
+No source: this is arithmetic.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def span_size(workload: Workload, span: Span) -> int:
 
 
 def members(workload: Workload, span: Span, rank: int) -> tuple[int, ...]:
-    """The ranks that `rank` communicates with, itself among them, in their order."""
+    """The ranks with which `rank` communicates, itself included, in their order."""
     size, step = span_size(workload, span), workload.node_size
     return _members(span, size, step, workload.num_ranks, workload.tensor_parallel, rank)
 
@@ -79,8 +79,9 @@ def link_shares(
 
     Args:
         ranks: the participants.
-        op: in an all-to-all, every other member gets an equal part; for a message, every other rank
-            as often as it is an owner, in the mean; otherwise the next member gets everything.
+        op: an all-to-all sends an equal part to every other member; messages go to every other
+            rank in proportion to the units that it owns; any other operation sends everything to
+            the next member.
         ranks_per_node: at least 1.
 
     Returns:

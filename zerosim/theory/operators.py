@@ -47,7 +47,7 @@ class Computing:
         batch: b, sequences of a micro-batch.
         sequence: s, tokens of a sequence.
         element_bytes: bytes of an element of the compute dtype.
-        has_scores: attention writes the scores of all pairs of tokens to memory, and reads them.
+        has_scores: whether attention writes the scores of all pairs of tokens to memory.
         has_dropout: dropout on these scores, and after attention and the MLP.
         is_float8: matrix products of blocks are 8-bit; their inputs are cast first.
     """
@@ -166,9 +166,7 @@ class Computing:
         return self._product(calls * one.count, inputs, outputs, rows)
 
     def attention(self, name: str) -> tuple[Operator, ...]:
-        """The part of a block's forward that selective recomputation repeats, if it writes
-        scores.
-        """
+        """The part of a block's forward that selective recomputation repeats."""
         block = kinds_of(self.shape)[name]
         if self.has_scores:
             return tuple(self._scores(block, 1))
@@ -314,8 +312,9 @@ def _half(one: Operator) -> Operator:
 def loss_operators(computing: Computing) -> tuple[Operator, ...]:
     """The loss on a rank's logits, forward and backward, all in fp32.
 
-    To fp32, log-probabilities, their gradient and back: 6, 8, 12 and 6 bytes for each token and
-    each of the vocabulary. A dry run does not have it under a unit (zerosim.train.models).
+    The conversion to fp32, the log-probabilities, their gradient and the conversion back touch 6,
+    8, 12 and 6 bytes for each token and each entry of the vocabulary. A dry run does not count this
+    for a unit (zerosim.train.models).
     """
     size = computing.element_bytes + _FP32
     elements = computing.tokens * -(-computing.shape.vocabulary // computing.cut.of_ends)
@@ -325,8 +324,9 @@ def loss_operators(computing: Computing) -> tuple[Operator, ...]:
 def update_operators(elements: int, rows: int = 1, element_bytes: int = 2) -> tuple[Operator, ...]:
     """Adam on rows of parameters in mixed precision, as called by the engine.
 
-    Row by row to fp32, the loss scale off, and the new parameters; all rows at once the fused step
-    with master, momentum, variance and gradient: 38 bytes for each parameter in bf16.
+    Each row is converted to fp32, divided by the loss scale, and later copied to the parameters.
+    The fused step updates master, momentum and variance of all rows at once. In bf16 this touches
+    38 bytes a parameter.
 
     Args:
         elements: elements of a row.
@@ -348,10 +348,10 @@ def quantized_operators(elements: int, element_bytes: int = 2) -> tuple[Operator
 
 
 def model_flops(shape: Transformer, tokens: int, sequence: int) -> int:
-    """FLOPs that a step needs, whatever it computes again: (6 Psi + 12 L h s) for each token.
+    """FLOPs that a step needs without recomputation: (6 Psi + 12 L h s) for each token.
 
-    Psi counts the parameters applied to a token: among experts the chosen ones. Sliding-window
-    attention counts its window.
+    Psi counts the parameters applied to a token: of the experts, only the active ones.
+    Sliding-window attention counts its window.
 
     Source: A. Chowdhery et al., "PaLM" (arXiv 2204.02311), appendix B: model FLOPs utilization.
     """

@@ -20,7 +20,7 @@ from zerosim.schema.manifest import BucketLayout, Segment
 
 @dataclass(frozen=True, slots=True)
 class UnitSize:
-    """A unit as theory sees it.
+    """A unit of a model, as input of the theory.
 
     Attributes:
         name: unique among the units of a model.
@@ -96,7 +96,7 @@ def require_names(units: Sequence[UnitSize]) -> None:
     """Check that each unit has a unique name.
 
     Raises:
-        ConfigError: two have the same.
+        ConfigError: two units have the same name.
     """
     names = [unit.name for unit in units]
     if len(set(names)) != len(names):

@@ -5,7 +5,8 @@ stages 2 and 3 have a unit's whole gradient from its backward until its last buc
 are bounded: by the prefetched units, and by one bucket in flight. Units that span the whole model
 ("root") come first and stay until the end.
 
-hpZ of ZeRO++ keeps a part of the gathered parameters for backward, the more the smaller its groups.
+hpZ of ZeRO++ keeps a part of the gathered parameters for backward: the smaller its groups, the
+larger the part.
 
 Sources: S. Rajbhandari et al., "ZeRO" (arXiv 1910.02054), sections 5.2 and 5.3; G. Wang et al.,
 "ZeRO++" (arXiv 2306.10209), section 3.2.
@@ -43,11 +44,11 @@ def num_ahead(
 
     Args:
         gathered: complete units.
-        computing: modules that compute. If none of them is gathered, one is about to begin, and its
-            units do not count either.
+        computing: modules that compute. If none of them is gathered, one is about to begin, and
+            its units are not counted.
         spanning: modules that stay gathered while the whole model computes.
-        leaving: modules that compute or just did: their frozen parameters are needed until the
-            gradients of their inputs exist, when the next one has begun.
+        leaving: modules that compute or have just computed. Their frozen parameters are needed
+            until the gradients of their inputs exist, when the next module has begun.
     """
     modules = Counter(
         module_of(unit)
@@ -77,7 +78,7 @@ def most_gathered_bytes(
     prefetch: int,
     together: Collection[str] = (),
 ) -> int:
-    """The most that gathered units may occupy: one module's, those ahead of it, and the spanning.
+    """The largest memory of gathered units: one module's, the prefetched ones, the spanning ones.
 
     Args:
         whole_bytes: bytes of each complete unit, including padding.
@@ -118,8 +119,8 @@ def whole_gradients(
 ) -> set[str]:
     """Units with a whole gradient that a rank may keep in stages 2 and 3.
 
-    A bucket is reduced once all its units have their gradients, in the order of the buckets, and
-    the one before it is over by then.
+    Buckets are reduced in order: each one once all its units have their gradients and the previous
+    bucket is reduced.
 
     Args:
         buckets: in order of their reduction.

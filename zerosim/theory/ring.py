@@ -4,7 +4,7 @@ The payload is split into N rows as by `torch.tensor_split`: the first `num_elem
 one element more. A rank sends to the next rank and receives from the previous one. In hop h (0 to N
 - 2) of a reduce-scatter, rank r sends row r - 1 - h and receives row r - 2 - h, so that row r ends
 summed on rank r; in an all-gather it sends row r - h and receives row r - h - 1, all modulo N.
-Hence over a whole collective a rank sends, and receives, every row but one.
+Over a whole collective, a rank thus sends every row but one, and receives every row but one.
 
 Source: P. Patarasuk and X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
 workstations", J. Parallel Distrib. Comput. 69 (2009): no algorithm sends less.

@@ -50,11 +50,12 @@ class Recompute(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """One thing that a block keeps.
+    """One tensor, or several, that a block keeps.
 
     Attributes:
         bytes: on each rank.
-        is_score: selective recomputation makes it again, attention without scores never has it.
+        is_score: whether selective recomputation recomputes it; attention without scores does
+            not have it.
     """
 
     what: str
@@ -64,11 +65,11 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class KeptActivations:
-    """The activations that a program keeps of its blocks.
+    """How a program keeps the activations of its blocks.
 
     Attributes:
         recompute: the part that backward recomputes.
-        has_scores: its attention computes the scores of all pairs of tokens, and keeps them.
+        has_scores: whether its attention computes and keeps the scores of all pairs of tokens.
         has_dropout: dropout after attention, on its scores, and after the MLP.
     """
 
@@ -84,7 +85,7 @@ ALL = KeptActivations()
 def kept_in_block(
     computing: Computing, keeping: KeptActivations, name: str = BLOCK
 ) -> tuple[Saved, ...]:
-    """All that one block keeps until its backward; with full recomputation its input."""
+    """All activations that one block keeps until its backward."""
     if keeping.recompute is Recompute.FULL:
         size = computing.between_elements * computing.element_bytes
         return (Saved("the block's input", Fraction(size)),)
@@ -174,7 +175,7 @@ def loss_elements(computing: Computing) -> int:
 def in_flight(pipeline: int, chunks: int = 1) -> Fraction:
     """The layers with live activations on the first stage, as a fraction of all: 1 + (p-1) / (p v).
 
-    p micro-batches of L / p layers each, and with v interleaved chunks a few more.
+    These are p micro-batches of L / p layers each, and some more with v interleaved chunks.
     """
     if chunks == 1 or pipeline == 1:
         return Fraction(1)
@@ -185,7 +186,7 @@ def formula(shape: Transformer, keeping: KeptActivations, cut_words: str, name: 
     """The activations of a block of one kind, in symbols.
 
     Args:
-        cut_words: "" or "/T" and the like.
+        cut_words: the divisor of parallel ranks, such as "/T", or "".
     """
     if keeping.recompute is Recompute.FULL:
         return f"2sbh{cut_words}"

@@ -1,8 +1,9 @@
 """The terms of a law: each pass over the parameters, and its movements.
 
-A law is a sum of terms. A term has the number of passes over all parameters, the bytes of each, and
-the participants, hence the fraction that a rank sends or copies; its movements are those of an
-actual step: with padding, without frozen parameters, or none at all.
+A law is a sum of terms. A term has the number of passes over all parameters, the bytes of each
+parameter, and the participants, which determine the fraction that a rank sends or copies. Its
+movements are those of an actual step, with padding and without frozen parameters; a skipped step
+has none.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ OF_A_ROOT = (Op.BROADCAST, Op.REDUCE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """One sort of pass over the parameters, as one rank takes part in it.
+    """One kind of pass over the parameters, on one rank.
 
     Attributes:
         op: None for copies between `origin` and `target`.
-        passes: how often all parameters are in a rank's buffers for it; twice for an all-reduce; 0
-            for traffic that a law omits.
+        passes: number of times that all parameters pass through a rank's buffers: 2 for an
+            all-reduce, 0 for traffic that a law omits.
         element_bytes: bytes per communicated parameter, without scales.
         ranks: the participants; for copies, all ranks that share the parameters.
-        counts_frozen: whether frozen parameters are communicated, too.
+        counts_frozen: whether frozen parameters are communicated as well.
         happens: False if this step omits it.
         padding: zeros communicated with each unit in one pass.
         movements: the movements of a step for it.
@@ -62,7 +63,7 @@ class Term:
 
     @property
     def bytes_a_parameter(self) -> Fraction:
-        """In all its passes."""
+        """Bytes per parameter in all passes."""
         return self.passes * self.element_bytes
 
     def goes_over(self, link: Link | None) -> bool:

@@ -32,8 +32,8 @@ class LayerCut:
 
     Attributes:
         tensor: T, ranks that compute each block together.
-        sequence: activations between blocks are sharded along the sequence, too.
-        ends: embedding and head are sharded as well; zerosim's own engine leaves them whole.
+        sequence: whether activations between blocks are sharded along the sequence as well.
+        ends: whether embedding and head are sharded as well; zerosim's own engine keeps them whole.
         context: c, ranks that share each sequence (context parallel); they are data parallel too.
         experts: EP, data-parallel ranks that share the experts.
     """
@@ -46,7 +46,7 @@ class LayerCut:
 
     @property
     def of_ends(self) -> int:
-        """Into how many parts the tables of tokens are cut."""
+        """Number of parts into which embedding and head are sharded."""
         return self.tensor if self.ends else 1
 
     @property
@@ -79,7 +79,7 @@ def require_cut(name: str, shape: Transformer, tensor: int) -> None:
     """Check that the ranks can compute a block together.
 
     Raises:
-        ConfigError: they do not divide its heads.
+        ConfigError: the number of heads is not divisible by that of the ranks.
     """
     heads = shape.key_heads
     if tensor < 1 or heads % tensor:
@@ -92,7 +92,7 @@ def require_cut(name: str, shape: Transformer, tensor: int) -> None:
 def pieces(shape: Transformer, cut: LayerCut = WHOLE) -> tuple[AlikeUnits, ...]:
     """The units of a model in forward order, as created by the engine.
 
-    A tied token embedding belongs to the root: it is present while the whole model computes.
+    A tied token embedding belongs to the root, because it is needed while the whole model computes.
     """
     h, tokens, ends = shape.width, -(-shape.vocabulary // cut.of_ends), shape.ends
     table = tokens * h

@@ -50,11 +50,11 @@ class Workload:
         config: the engine's configuration.
         num_ranks: N, the ranks that share the states.
         units: in forward order.
-        averages_loss: the ranks average their losses.
-        update_skipped: the ranks found an overflow, so this step has no update.
-        has_pending_update: with a delayed update, this step finishes that of the previous step.
-        tensor_parallel: T, neighbours that compute each block together; each is one of the N ranks
-            at its index in the other groups. There are N T ranks in all.
+        averages_loss: whether the ranks average their losses.
+        update_skipped: whether the ranks found an overflow, so that this step has no update.
+        has_pending_update: whether this step finishes the delayed update of the previous step.
+        tensor_parallel: T, neighbouring ranks that compute each block together. There are N T
+            ranks in total; each belongs to one group of T and one group of N.
         ranks_per_node: ranks per node, of all ranks, as launched; 0 if they are on one node.
         activations: those of the blocks; None if they move nothing, or are unknown.
 
@@ -109,7 +109,7 @@ class Workload:
 
     @property
     def num_frozen(self) -> int:
-        """Those of them that get no gradient."""
+        """The number of parameters without gradients."""
         return sum(unit.elements for unit in self.units if not unit.trainable)
 
     @property

@@ -3,7 +3,7 @@
 - Stage 0 all-reduces each bucket in the last micro-step.
 - Stage 1 reduce-scatters each bucket in the last micro-step, stage 2 in every one, because it keeps
   no whole gradient; both all-gather the updated parameters.
-- Stage 3 all-gathers each unit, also a frozen one, in forward and again in backward, and
+- Stage 3 all-gathers each unit, even a frozen one, in forward and again in backward, and
   reduce-scatters each bucket, in every micro-step.
 - qwZ gathers int8 in forward, and in backward unless hpZ is used, with which each group of S ranks
   gathers its own copy there. qgZ reduces a bucket by an all-to-all within the nodes and one across
@@ -71,7 +71,7 @@ SUMS_A_PASS = 2
 def step_terms(workload: Workload, rank: int = 0) -> tuple[Term, ...]:
     """The movements of one optimizer step: between ranks first, then between the tiers of a rank.
 
-    Where all ranks communicate alike, the terms are those of rank 0.
+    If all ranks communicate in the same way, the terms are those of rank 0.
 
     Raises:
         ConfigError: there is no such rank.
@@ -563,7 +563,7 @@ class _ZeroStep:
 
 
 def route(origin: Tier, target: Tier) -> tuple[tuple[Tier, Tier], ...]:
-    """The copies that lead from one tier to another: a disk is only reached from the host."""
+    """The copies from one tier to another; between device and disk they pass through the host."""
     order = [Tier.DEVICE, Tier.HOST, Tier.DISK]
     here, there = order.index(origin), order.index(target)
     step = 1 if there > here else -1

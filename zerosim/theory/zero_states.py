@@ -4,8 +4,9 @@ K is the number of bytes of optimizer states per parameter: in mixed precision a
 (4) and, for Adam, fp32 momentum (4) and variance (4), K = 12; in fp32 there is no master copy.
 
 ZeRO-Offload keeps the parameters in the compute dtype on the device, and gradients and the
-optimizer's fp32 states on the host, where they are updated: with mixed-precision Adam, 2 Psi there
-and 14 Psi here, divided among the ranks as in the stage. ZeRO-Infinity keeps the optimizer's
+optimizer's fp32 states on the host, where they are updated: with mixed-precision Adam, 2 Psi bytes
+on the device and 14 Psi on the host, divided among the ranks as in the stage. ZeRO-Infinity keeps
+the optimizer's
 states, and in stage 3 the parameters, on the host or on a disk. Its paper counts 20 bytes per
 parameter, because its optimizer also keeps gradients in fp32; here gradients stay in the compute
 dtype, which makes 16.
@@ -68,8 +69,8 @@ def bytes_a_parameter(
 ) -> tuple[RoleBytes, ...]:
     """The size of every role, in the order of the tiers and, within one, of `Role`.
 
-    With an update that is delayed two generations of gradients are on the host: one that backward
-    fills, and one that the update before reads.
+    With a delayed update, two generations of gradients are on the host: one that backward fills,
+    and one that the previous update reads.
     """
     stage, size = config.stage, config.dtype.element_bytes
     states = config.offload_optimizer.tier
@@ -94,7 +95,7 @@ def _has_master(config: EngineConfig) -> bool:
 
 
 def optimizer_bytes(dtype: DType, optimizer: Optimizer) -> int:
-    """K: 12, 8, 4 for Adam, SGD with momentum, SGD below fp32; 8, 4, 0 in fp32."""
+    """K: in mixed precision 12, 8, 4 for Adam, SGD with momentum, SGD; in fp32 8, 4, 0."""
     found = bytes_a_parameter(EngineConfig(dtype=dtype), optimizer)
     return sum(each.bytes for each in found if each.role in OPTIMIZER_STATES)
 
@@ -191,7 +192,7 @@ def stage_states(
     dtype: DType = DType.BF16,
     optimizer: Optimizer = Optimizer.ADAM,
 ) -> ModelStates:
-    """For a stage with everything on the device, trainable, and in one unit.
+    """The states of a stage with everything on the device, trainable, and in one unit.
 
     Its law in words with mixed precision Adam: 16Ψ; 4Ψ + 12Ψ/N; 2Ψ + 14Ψ/N; 16Ψ/N.
 

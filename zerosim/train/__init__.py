@@ -7,6 +7,6 @@
     models       GPT and MLP, and their training text
     launch       starts ranks, in one way for every command
 
-Its input is a `config.EngineConfig`, its output a trained model; other packages verify its
-behavior, so it knows neither the theory nor the readers of a trace.
+Its input is a `config.EngineConfig`, its output a trained model. Other packages verify its
+behavior, so it imports neither the theory nor the readers of a trace.
 """

@@ -17,7 +17,7 @@ _PURPOSES = (Purpose.ACTIVATIONS, Purpose.GATHER_ACTIVATIONS)
 
 
 def activation_verdicts(checked: Sequence[Checked], workload: Workload) -> Iterator[Verdict]:
-    """Whether blocks send as in Megatron's law and P_a; no claim without tensor parallelism."""
+    """Whether blocks follow Megatron's law and that of P_a; no claim without tensor parallelism."""
     kept, together = workload.activations, workload.tensor_parallel
     if kept is None or together == 1:
         return

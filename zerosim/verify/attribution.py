@@ -71,13 +71,13 @@ class Attributed:
     Attributes:
         call: the recorded call.
         share: its bytes, over any link. For a copy, its bytes count as sent, framing is the
-            overhead of a file besides its contents, and wire the kernel's count of the file.
-        plan: index of the plan that planned it; None if none did.
-        cause: the reason of the overhead; None if it is planned, or unexplained.
+            overhead of its file, and wire is the kernel's count of the file.
+        plan: index of the plan that contains it; None if it is in no plan.
+        cause: the named cause of a call outside the plan; None if it is planned or unexplained.
         words: an explanation.
         source: the source line of the call.
-        event: its id; planned: the planned call of the same phase, purpose, op, ranks and size.
-            None if there is none.
+        event: id of its event; planned: the planned call of the same phase, purpose, op, ranks
+            and size, or None.
     """
 
     call: Movement
@@ -96,14 +96,14 @@ class RankStep:
     """The calls of one rank in one iteration, each with its reason.
 
     Attributes:
-        plans: the predictions of theory; that of a hand-written program comes last.
+        plans: the plans of theory; that of a hand-written program comes last.
         calls: all of them, within and outside of the step.
         missing: planned calls that were not made, by the index of their plan.
         unknown: why the bytes of some call are unknown, one line per reason.
         unplanned: why a system has no plan; "" if each has one.
         unrecorded: for an imported run, calls without a recorded size.
         framing: framing of all calls; None if unknown.
-        carriers: the backend of each plan's calls, by index; without those never called.
+        carriers: the backend of each plan's calls, by index, for plans with calls.
     """
 
     rank: int
@@ -168,13 +168,13 @@ def attribute(
     held: Sequence[Held],
     unplanned: str = "",
 ) -> RankStep:
-    """Hold the calls and copies of one rank in one iteration against its plans.
+    """Compare the calls and copies of one rank in one iteration with its plans.
 
     Args:
         meter: the rank's meter, for the bytes.
         events: the iteration's calls and copies that are not part of another.
         plans: plans of the rank's strategies.
-        held: the strategies; a hand-written one takes the remaining calls.
+        held: the rank's strategies; a hand-written one takes the calls that no other plan contains.
         unplanned: why a system has no plan.
     """
     rank, meter.unknown = meter.rank, []

@@ -1,4 +1,4 @@
-"""The idle time of a pipeline's ranks: theory beside measurement."""
+"""The idle time of a pipeline's ranks, predicted and measured."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zerosim.verify.wording import said
 
 
 def bubble_verdicts(trace: Trace, plans: Sequence[Plan], iteration: int) -> Iterator[Verdict]:
-    """The theoretical bubble of a pipeline beside the idle time of this run: it proves nothing."""
+    """The theoretical bubble of a pipeline and the idle time of this run, for information only."""
     for plan in plans:
         if plan.bubble is not None:
             idle = _idle(trace, plan.ranks, iteration)

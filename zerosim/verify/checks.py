@@ -1,4 +1,4 @@
-"""What is checked beside a law: planned calls, their purposes, the wire and the disk."""
+"""Checks besides the laws: planned calls, their purposes, the wire and the disk."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from zerosim.verify.wording import said
 
 
 def planned_verdict(checked: Sequence[Checked], *, copies: bool = False) -> Verdict:
-    """Each planned call, or copy, was made, and no other of the purposes that theory plans."""
+    """Each planned call or copy was made, and no other call for the same purposes."""
     problems = [
         words
         for one in checked
@@ -93,7 +93,7 @@ def _unplanned(iteration: int, step: RankStep, *, copies: bool) -> Iterator[str]
 
 
 def attributed_verdict(checked: Sequence[Checked]) -> Verdict:
-    """Calls of unknown purpose, by source line: shown, and neither proved nor refuted."""
+    """Calls without a recorded purpose, by source line: listed, but not checked."""
     title = said("claims.purpose")
     strays: dict[str, list[Attributed]] = {}
     for one in checked:

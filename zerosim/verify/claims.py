@@ -54,7 +54,7 @@ class Checked:
         return rank.carriers.get(place, known)
 
     def claims(self, rank: RankStep, place: int) -> tuple[PlanClaim, ...]:
-        """Those of a plan, by index; each computed once."""
+        """The claims of a plan, by its index; computed once."""
         key = (rank.rank, place)
         if key not in self._claims:
             plan = rank.plans[place]
@@ -107,7 +107,7 @@ def claim_verdicts(
 ) -> Iterator[tuple[Verdict, Link | None]]:
     """The claims of each plan of the first rank, with their links.
 
-    Numbers are the last iteration's.
+    The numbers are those of the last iteration.
     """
     last = checked[-1]
     first = last.step.ranks[0]
@@ -260,7 +260,7 @@ def _strays(one: Checked, rank: RankStep, plan: Plan, claim: PlanClaim) -> Itera
 
 
 def what_of(row: LedgerRow | Movement) -> str:
-    """Why something is moved, and how."""
+    """The purpose of a movement, and its operation."""
     return said("claims.call", purpose=term(row.purpose or ""), way=_way(row, "claims.way"))
 
 
@@ -272,7 +272,7 @@ def _way(row: LedgerRow | Movement, copy: str) -> str:
 
 
 def groups(iteration: int, rank: int, calls: Sequence[Movement], what: str) -> Iterator[str]:
-    """Equal calls, in one line.
+    """A line for equal calls that are missing or unplanned.
 
     Args:
         what: the deviation: "missing" or "unplanned".

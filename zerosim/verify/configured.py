@@ -88,5 +88,5 @@ def workload_of(trace: Trace, iteration: int) -> Workload | None:
 
 @lru_cache(maxsize=4)
 def unit_sizes(units: tuple[UnitLayout, ...]) -> tuple[UnitSize, ...]:
-    """A manifest's units as theory sees them; the same ones for each iteration."""
+    """The units of a manifest as records of theory; the same objects for each iteration."""
     return tuple(UnitSize(unit.name, unit.elements, unit.trainable) for unit in units)

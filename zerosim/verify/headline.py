@@ -99,10 +99,10 @@ def of_systems(
 
 
 def with_others(answer: str, place: Place | None, told: Told) -> str:
-    """An answer, and what another rank or another iteration sends that no law covers.
+    """An answer, followed by the traffic of another rank or iteration that no law covers.
 
     Args:
-        place: the rank, and the iteration if it is another; None if there is nothing to say.
+        place: the rank, and the iteration if it differs; None if there is no such traffic.
     """
     if place is None:
         return answer

@@ -16,7 +16,7 @@ HEADER_BYTES = 14 + 20 + 32
 
 
 def interface_rows(trace: Trace) -> tuple[InterfaceBytes, ...]:
-    """Every interface that something of the ranks went through, over the whole run."""
+    """Every interface that carried traffic of the ranks, over the whole run."""
     found = []
     for rank in trace.ranks:
         names = dict.fromkeys(sample.name for sample in rank.interfaces)

@@ -21,7 +21,7 @@ _UNSEEN_BYTES = 10_000
 
 
 def between_nodes_verdict(checked: Sequence[Checked], rows: Rows) -> Verdict:
-    """Whether each node's traffic to others follows the law; numbers are the last iteration's.
+    """Whether each node's traffic to other nodes follows the law.
 
     Args:
         rows: by iteration, separated by link.
@@ -95,7 +95,7 @@ def _strays(row: LedgerRow, iteration: int) -> Iterator[str]:
 def interface_verdict(interfaces: Sequence[InterfaceBytes]) -> Verdict:
     """The interfaces' counts equal the bytes of the sockets, plus headers per packet.
 
-    An interface that counted more was also used by another process, and proves nothing.
+    If an interface counted more, another process used it as well, and the claim is not decided.
     """
     title = said("nodes.interfaces")
     counted = sum(each.counted for each in interfaces)

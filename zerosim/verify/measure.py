@@ -42,8 +42,8 @@ def algorithm_of(trace: Trace) -> Algorithm:
 def backend_of(trace: Trace) -> str:
     """The backend of the messages: that of the groups in use.
 
-    The manifest is written before there is any group, or has a name that the program gave to
-    several backends ("cpu:gloo"); without a group there is nothing else.
+    The name in the manifest is used only without groups: it is written before any group exists, and
+    may name several backends ("cpu:gloo").
     """
     named = trace.manifest.backend
     used = [group.backend for rank in trace.ranks for group in rank.groups.values()]

@@ -35,7 +35,7 @@ from zerosim.verify.wording import said
 
 
 def verify_memory(trace: Trace, iteration: int | None = None) -> MemoryReport:
-    """Hold a trace's memory against the law of its system.
+    """Compare a trace's memory with the law of its system.
 
     Args:
         iteration: whose model states and peaks to show; by default the model states of the last
@@ -43,7 +43,7 @@ def verify_memory(trace: Trace, iteration: int | None = None) -> MemoryReport:
 
     Returns:
         The report; only peaks and the allocator's counts if no law is known. An incomplete trace is
-        checked as far as all its ranks got.
+        checked up to the last step that all ranks reached.
 
     Raises:
         TraceError: memory was not recorded, the requested iteration is not complete, or the
@@ -126,7 +126,7 @@ def timelines(trace: Trace, tier: Tier = Tier.DEVICE) -> dict[int, Timeline]:
     """The memory over time of each rank with samples, in one tier.
 
     Raises:
-        TraceError: none did.
+        TraceError: no rank has samples.
     """
     lines = {rank.rank: timeline(rank, tier) for rank in trace.ranks if rank.memory_samples}
     if not lines:

@@ -25,10 +25,10 @@ class MemoryPlan:
 
     Attributes:
         of_ranks: model states, by rank; at least one.
-        earlier: likewise for iterations in which parameters got no gradient that do in the last, or
-            the other way round, optimizers had not stepped yet, or models were others.
-        workload: of zerosim's engine, of which it is known as well what a rank may hold for a
-            time; None for all other programs.
+        earlier: model states of earlier iterations that differ from the last one: other
+            parameters had gradients, optimizers had not stepped yet, or other models were trained.
+        workload: the workload of zerosim's engine, whose temporary memory is known as well;
+            None for other programs.
     """
 
     of_ranks: Mapping[int, ModelStates]
@@ -41,7 +41,7 @@ class MemoryPlan:
         return next(iter(self.of_ranks.values()))
 
     def of(self, iteration: int | None) -> ModelStates:
-        """Likewise in an iteration; in the last if there is none."""
+        """The model states of each rank in an iteration, by default the last."""
         return self.first if iteration is None else self.at(next(iter(self.of_ranks)), iteration)
 
     def at(self, rank: int, iteration: int) -> ModelStates:
@@ -50,7 +50,7 @@ class MemoryPlan:
 
     @property
     def law(self) -> str:
-        """The law of the device in words; "" if it does not cover all model states."""
+        """The law of the device in words; "" if the law does not cover all model states."""
         return "" if self.first.unknown else self.first.law()
 
     def ranks_differ(self, tier: Tier) -> bool:

@@ -55,7 +55,7 @@ class RankPeak:
     Attributes:
         sample: index of the sample.
         bytes: live bytes: all roles, and the allocator's further bytes if it was queried.
-        when: the event, in words.
+        when: the moment of the peak, in words.
         parts: its roles, the largest first.
         other_bytes: bytes that no role explains; None if not measured.
         causes: from the law of model states to this peak; empty if no law is known.
@@ -155,7 +155,7 @@ class MemoryReport:
     Fields outside of `tiers` refer to the device.
 
     Attributes:
-        headline: one sentence: is the law true here?
+        headline: whether the law holds here, in one sentence.
         law: the law of the model states, in words; "" if none is known.
         num_parameters: Psi.
         ranks: ranks with recorded memory.

@@ -27,7 +27,7 @@ _SMALL_BYTES = 1_000_000
 def other_verdict(lines: Mapping[int, Timeline]) -> Verdict:
     """The unexplained bytes at the highest sample with an allocator count.
 
-    Small models have more of it, so that much refutes nothing.
+    Small models have more of it, so a large share refutes nothing.
     """
     title = said("other.title", percent=format_decimal(100 * OTHER_GOAL, 0))
     known = []
@@ -55,9 +55,9 @@ def other_verdict(lines: Mapping[int, Timeline]) -> Verdict:
 
 
 def without_role(lines: Mapping[int, Timeline]) -> str:
-    """What has no role at phase borders, in words, if on some rank it is much of the peak; else "".
+    """Memory without a role at phase borders, in words; "" if it is small on all ranks.
 
-    Of what the allocator counted only the bytes are known, else how many are of which tensors.
+    The allocator gives only the number of bytes; without it, the tensors are known as well.
     """
     most: tuple[Fraction, int, int, int] | None = None
     for rank, line in lines.items():
@@ -113,13 +113,14 @@ def _is_settled(sample: MemorySample, first: int) -> bool:
 
 
 def allocated_verdict(lines: dict[int, Timeline], *, is_engine: bool) -> Verdict:
-    """At every event the roles have all that the allocator counted, but for a little, and no more.
+    """At every event, the roles add up to the allocator's count, within a small tolerance.
 
-    More than the allocator's count is an error; much less is the program's memory without roles.
+    More than the allocator's count is an error; much less means that the program has memory without
+    roles.
 
     Args:
-        is_engine: False for a program, in which threads may allocate outside of the record of one
-            of them, so that more proves nothing.
+        is_engine: False for a program, whose other threads may allocate without being recorded,
+            so that a larger sum proves nothing.
     """
     title = said("allocated.title")
     worst: tuple[int, int, int] | None = None

@@ -69,12 +69,13 @@ class Meter:
         *,
         is_imported: bool,
     ) -> None:
-        """Prepare.
+        """Create a meter.
 
         Args:
             calls: calls of the rank, by the id of their event.
-            tuning: what was forced on NCCL.
-            is_imported: unknown properties of a call were not recorded.
+            tuning: the settings that were forced on NCCL.
+            is_imported: whether the trace was imported, so that unknown properties were not
+                recorded.
         """
         self.rank, self._calls, self._tuning = rank, calls, tuning
         self.is_imported = is_imported

@@ -1,7 +1,7 @@
 """The outcome of a verdict: one of three, with its sign, its colour and its exit code.
 
-Commands, pages and the player show it alike: sign and colour go with a word, and equal causes look
-the same everywhere. A verdict that was not checked has no outcome: None.
+Commands, pages and the player show it in the same way: a word with a sign and a colour. A verdict
+that was not checked has no outcome: None.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ def outcome_of(*, holds: bool | None, differs: bool = False) -> Outcome | None:
 
 
 def together(outcomes: Iterable[Outcome | None]) -> Outcome | None:
-    """Several in one: the worst of those that were checked, None if none was."""
+    """The worst of several outcomes; None if no verdict was checked."""
     found = set(outcomes)
     return next((one for one in reversed(Outcome) if one in found), None)
 
 
 def exit_code(outcomes: Iterable[Outcome | None]) -> int:
-    """The exit code of a command with all of these: 1 if a claim fails, else 0."""
+    """The exit code of a command with these outcomes: 1 if a claim fails, else 0."""
     found = together(outcomes)
     return 0 if found is None else found.exit_code

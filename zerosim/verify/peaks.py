@@ -149,7 +149,7 @@ def _during(line: Timeline, position: int) -> str:
 
 
 def parts_at(line: Timeline, position: int, plan: MemoryPlan | None = None) -> tuple[RolePart, ...]:
-    """The roles that something has at a sample, the largest first."""
+    """The roles with bytes at a sample, the largest first."""
     state = line.at(position)
     units: dict[Role, tuple[str, ...]] = {
         Role.GATHERED: tuple(unit for role, unit in state if role is Role.GATHERED and unit)
@@ -179,7 +179,7 @@ def _whole_gradients(workload: Workload, state: Holders) -> dict[str, int]:
 def peak_causes(
     plan: MemoryPlan | None, rank: int, state: Holders, other: int | None
 ) -> tuple[CauseBytes, ...]:
-    """From the law of model states to all that is alive; an unexplained rest is not excused.
+    """The causes from the law of model states to all live bytes; a rest is not excused.
 
     Empty for a program with unknown temporary memory.
 

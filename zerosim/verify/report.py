@@ -24,8 +24,7 @@ class RankBytes:
             exact; None if no law is known.
         trace: bytes that PyTorch was asked to send: intercepted messages; for a native call, the
             bound of its payload; for a copy, the size that the program declared.
-        kernel: the kernel's count, on the wire or of a disk; None if not measured, or without a
-            counter.
+        kernel: the kernel's count, on the wire or of a disk; None if not measured.
         algorithm: the part of `kernel` that the backend's algorithm adds to the bound.
         framing: the part of `kernel` that the backend's protocol adds, or the overhead of a file
             besides its contents: header, checksums, whole pages; None if unknown.
@@ -98,7 +97,7 @@ class InterfaceBytes:
         node: counted from 0.
         name: "eth0" and the like.
         sockets: bytes that the connections of the node's ranks to other nodes sent through it.
-        others: bytes of the ranks' connections to other endpoints, such as a store.
+        others: bytes that the ranks sent to other endpoints, such as a store.
         headers: headers of all packets.
         counted: bytes that the interface sent.
     """
@@ -165,7 +164,7 @@ class Verdict:
         return outcome_of(holds=self.holds, differs=self.differs)
 
     def to_plain(self) -> dict[str, Any]:
-        """As JSON values: the outcome in place of its components."""
+        """As JSON values, with the outcome instead of `holds` and `differs`."""
         plain = asdict(self) | {"outcome": self.outcome}
         return {name: plain[name] for name in ("id", "title", "formula", "outcome", "measured")}
 
@@ -187,7 +186,7 @@ class SystemLaw:
         planned: the planned amount, if planned calls were not made; else "".
         is_sent: whether anything is sent at all.
         why: why `amount` differs from the law, in words; empty if it does not.
-        overheads: traffic that the law omits, if it shows beside its number: "0.04Ψ for buffers".
+        overheads: traffic that the law omits, if two digits show it: "+ 0.04Ψ(N-1)/N for buffers".
         causes: from the law to the sent bytes.
         is_likeness: there was no plan; the law is the nearest to the recorded calls.
         is_far: even the nearest law does not match the recorded calls.
@@ -268,7 +267,7 @@ class Report:
     """The ledgers of one iteration, and the verdicts over all of them.
 
     Attributes:
-        headline: one sentence: is the theory true here?
+        headline: whether theory holds here, in one sentence.
         holds: whether every byte has a name; None if nothing was predicted.
         stage: for a run of zerosim's engine.
         law: the law in words.
@@ -279,8 +278,8 @@ class Report:
         rows: traffic between ranks.
         sources: traffic outside of all laws.
         wires, wires_received: those of the iteration, by rank.
-        wire_by_call: whether each call has its own wire count; concurrent calls have none, and then
-            neither have the rows.
+        wire_by_call: whether each call, and so each row, has its own wire count; concurrent
+            calls have none.
         causes: from all laws to the wire, for the first rank.
         outside_bytes: the kernel's count outside of every collective in the iteration, by rank.
         notes: further information for the reader.

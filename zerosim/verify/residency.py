@@ -67,8 +67,8 @@ class Largest:
 def windows(rank: RankTrace, units: Collection[str] = ()) -> list[Window]:
     """The windows of one rank, in the order of time.
 
-    When all that computes in a backward is over, units that had no part in it are completed with
-    zeros: from then on they compute, too.
+    When all computations of a backward have ended, the gradients of unused units are completed with
+    zeros: from then on these units count as computing.
 
     Args:
         units: all that have gradients.
@@ -135,13 +135,13 @@ def with_windows(
 
 
 def spanning_modules(trace: Trace) -> set[str]:
-    """Modules without computations of their own: they span the whole model, like "root"."""
+    """Modules without computations of their own, which span the whole model, such as "root"."""
     own = {event.unit for rank in trace.ranks for event in rank.events if _computes(event)}
     return {module_of(u.name) for u in trace.manifest.units} - {module_of(unit) for unit in own}
 
 
 def gathered_verdict(trace: Trace, workload: Workload, lines: Mapping[int, Timeline]) -> Verdict:
-    """Stage 3: gathered at a time are one module's units, the prefetched ones, and the root."""
+    """Stage 3: only one module's units, the prefetched units and the root are gathered."""
     spanning, prefetch = spanning_modules(trace), workload.config.prefetch
     whole = whole_bytes(workload)
     largest = Largest()

@@ -141,7 +141,7 @@ def _sizes(sizes: list[int]) -> str:
 def state_causes(
     plan: MemoryPlan, check: StateCheck, tier: Tier = Tier.DEVICE
 ) -> tuple[CauseBytes, ...]:
-    """From the law to what was measured; the last cause, if there is any, is not excused."""
+    """The causes from the law to the measurement; a rest comes last and is not excused."""
     states = plan.at(check.rank, check.iteration)
     found = [
         CauseBytes(cause=each.cause.value, bytes=each.bytes, words=each.words, is_excused=True)
@@ -194,7 +194,7 @@ def state_rows(
 
 
 def name_units(units: Iterable[str]) -> str:
-    """Units in words; of many, the first ones."""
+    """Units in words; only the first ones of many."""
     names = [name or said("states.unknown_unit") for name in units]
     first = enumerated(names[:_MOST_NAMES])
     more = len(names) - _MOST_NAMES

@@ -35,12 +35,12 @@ class TracedStep:
     Attributes:
         wires, wires_received: bytes that the ranks sent and received, by trace and by kernel.
         wire_by_call: whether the kernel's counters were read around each call.
-        is_told: whether the partitioning of the training is known.
+        is_told: whether it is known how the training is partitioned.
         outside: the kernel's count outside of all calls, by rank, if calls are counted separately;
             else the unexplained bytes of the iteration.
-        unsettled: by rank, bytes that calls had still to send at the end of the iteration, if the
-            time is unknown.
-        tuning: what was forced on NCCL, as far as the wire shows it.
+        unsettled: by rank, bytes that calls still had to send at the end of the iteration, if
+            it is unknown when they were sent.
+        tuning: the settings that were forced on NCCL, as far as the wire shows them.
     """
 
     iteration: int
@@ -59,7 +59,7 @@ class TracedSteps:
     """Constructs the steps of a trace."""
 
     def __init__(self, trace: Trace, strategies: Mapping[int, Sequence[Strategy]]) -> None:
-        """Prepare.
+        """Read the trace once.
 
         Args:
             strategies: by rank; empty for a program without strategies that resembles none.
@@ -194,7 +194,7 @@ class TracedSteps:
 def planned_calls(trace: Trace, iteration: int) -> dict[tuple[int, int], Movement]:
     """The planned properties of a call or copy in an iteration, by rank and id of its event.
 
-    It has no calls without a plan.
+    Calls without a plan are left out.
     """
     step = next(TracedSteps(trace, strategies_of(trace)).all_of([iteration]))
     return {

@@ -19,9 +19,10 @@ _REDUCTIONS = (Op.ALL_REDUCE, Op.REDUCE_SCATTER, Op.REDUCE)
 def strategies_of(trace: Trace) -> dict[int, tuple[Strategy, ...]]:
     """How the program partitions its training, by rank; empty if unknown.
 
-    A program without strategies that calls collectives in its steps counts as hand-written, with as
-    many bytes of parameters as are in its memory. An imported run, without recorded memory, has as
-    many as one of its micro-steps reduces: every law reduces each gradient once.
+    A program without strategies that calls collectives in its steps counts as hand-written; its
+    parameters are those in its memory. For an imported run, whose memory is not recorded, their
+    number is that of the gradients reduced in a micro-step, since every law reduces each gradient
+    once.
     """
     if any(rank.strategies for rank in trace.ranks):
         return {rank.rank: rank.strategies for rank in trace.ranks}

@@ -1,6 +1,6 @@
 """A rank's temporary memory in addition to its model states, checked against its law.
 
-What is bounded, and by what:
+The checks:
 
     residency      whole gradients and gathered units, during their computation
     secondary      hpZ: a part of every unit, from forward to the update (ZeRO++)
@@ -32,7 +32,7 @@ Lines = Mapping[Tier, Mapping[int, Timeline]]
 
 
 def temporary_verdicts(trace: Trace, workload: Workload, lines: Lines) -> list[Verdict]:
-    """The checks of memory that the run is configured to keep, or to free."""
+    """The checks that apply to the configuration of the run."""
     config, device, found = workload.config, lines[Tier.DEVICE], []
     if config.stage >= 2:
         found.append(gradients_verdict(trace, workload, device))
@@ -48,9 +48,7 @@ def temporary_verdicts(trace: Trace, workload: Workload, lines: Lines) -> list[V
 
 
 def secondary_verdict(workload: Workload, lines: Mapping[int, Timeline]) -> Verdict:
-    """hpZ: at an update, a rank has its part of everything that forward gathered, afterwards
-    nothing.
-    """
+    """hpZ: from forward to the update, a rank keeps its part of all gathered units."""
     size, group = workload.element_bytes, workload.config.secondary_partition
     parts = secondary_bytes(workload)
     strays, measured = [], []
@@ -84,7 +82,7 @@ def secondary_verdict(workload: Workload, lines: Mapping[int, Timeline]) -> Verd
 
 
 def checkpoints_verdict(workload: Workload, lines: Lines) -> Verdict:
-    """At the start of a backward, only the inputs of blocks, or parts of them, are left."""
+    """When backward begins, only the inputs of blocks, or parts of them, are kept."""
     config, known = workload.config, workload.activations
     together = workload.tensor_parallel if config.partition_activations else 1
     tier = Tier.HOST if config.cpu_checkpointing else Tier.DEVICE

@@ -1,4 +1,4 @@
-"""Checks of every trace: whether its ranks are consistent, and what it lacks."""
+"""Checks of every trace: whether its ranks are consistent, and which data it lacks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _UNDER_WAY_BYTES = 1000
 
 
 def conservation_verdict(trace: Trace) -> Verdict:
-    """Bytes that every rank sent to a peer were received there: by the kernel, over the whole run.
+    """Every rank's bytes to a peer were received there, by the kernel's counts.
 
     Exact for `zerosim run`, whose ranks synchronize before the first and after the last reading. In
     any other program, messages may be in flight then, so a small difference proves nothing.
@@ -96,7 +96,7 @@ def matching_verdict(trace: Trace) -> Verdict:
 
 
 def operator_verdicts(trace: Trace) -> Iterator[Verdict]:
-    """Calls that zerosim does not know, about which nothing is proved."""
+    """Calls of operators that zerosim does not know, whose traffic is not checked."""
     names = Counter(e.operator for rank in trace.ranks for e in rank.events if e.op is Op.UNKNOWN)
     if names:
         called = enumerated(
@@ -111,7 +111,7 @@ def operator_verdicts(trace: Trace) -> Iterator[Verdict]:
 
 
 def early_notes(trace: Trace) -> tuple[str, ...]:
-    """The judged part of a trace that ended early; nothing if it did not."""
+    """A note on the checked part of a trace that ended early; none for a complete trace."""
     complete = iterations(trace)
     if not complete or not ended_early(trace):
         return ()

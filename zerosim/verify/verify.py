@@ -62,8 +62,8 @@ def verify(trace: Trace, iteration: int | None = None) -> Report:
         recognizable from calls.
 
     Raises:
-        TraceError: no iteration is complete on all ranks, or not the requested one; or nothing was
-            recorded at all.
+        TraceError: no iteration, or not the requested one, is complete on all ranks, or nothing
+            was recorded.
     """
     complete = _complete(trace)
     shown = _shown(trace, complete, iteration)
@@ -82,7 +82,7 @@ def check(trace: Trace, complete: Sequence[int]) -> list[Checked]:
 
 
 def report_on(trace: Trace, checked: Sequence[Checked], shown: int) -> Report:
-    """Judge these iterations, all of them finished by all ranks, and show one of them."""
+    """Check these iterations, all of which all ranks finished, and show one of them."""
     one = next(one for one in checked if one.step.iteration == shown)
     first = one.step.ranks[0]
     overhead = overhead_of(first)

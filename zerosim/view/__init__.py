@@ -1,4 +1,4 @@
-"""A run as people see it: tables, figures, replays, files.
+"""Views of a run: tables, figures, replays, files.
 
     reading      `zerosim.load`: a `Run`, used by every command and page
     replay       an iteration as the document of the player

@@ -6,10 +6,10 @@ A stage that computes all forwards first keeps the activations of all of them fo
 it frees a micro-batch as early as possible: after a few forwards to fill the pipeline it alternates
 one backward and one forward, and finally computes the remaining backwards.
 
-stage.forward(micro, x) returns the input of the next stage, stage.backward(micro, gradient) that
-of the previous stage, both of stage.shape; pass None for x on the first stage and None for
-gradient on the last one, because these have their own. Rank r is stage r. Use dist.isend,
-dist.irecv, dist.send and dist.recv. A plain dist.send may wait until the other side receives.
+stage.forward(micro, x) returns the input of the next stage, stage.backward(micro, gradient) that of
+the previous stage, both of stage.shape. Pass None for x on the first stage and None for gradient
+on the last one, which have their own. Rank r is stage r. Use dist.isend, dist.irecv, dist.send
+and dist.recv. A plain dist.send may wait until the other side receives.
 
 You pass if the gradients are bitwise equal to those of one process, no rank sends more than
 necessary, the last stage ends after the minimal number of turns of a pipeline (a turn is one

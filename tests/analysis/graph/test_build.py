@@ -53,7 +53,7 @@ def test_every_edge_of_a_small_run(tmp_path):
             (f"{rank}: wait for {reduce}", f"{rank}: forward of b", order, goes_on, wait[1]),
             (f"{rank}: forward of b", f"{rank}: the end", order, goes_on, last),
             (f"{rank}: forward of a", f"{rank}: arrival at {reduce}", order,
-             f"rank {rank} requests it", issue),
+             f"rank {rank} calls it", issue),
             (f"{rank}: arrival at {reduce}", reduce, match, f"rank {rank} has arrived", start),
             (reduce, f"{rank}: wait for {reduce}", match, f"it completes on rank {rank}", end),
         }  # fmt: skip
@@ -170,7 +170,7 @@ def test_what_was_interrupted_is_in_pieces(tmp_path):
         (80, 80, "wait for all-reduce of a (reduce gradients)"),
         (80, 100, "forward of outer"),
     ]
-    asked = [edge for edge in edges_of(graph) if edge[3] == "rank 0 requests it"]
+    asked = [edge for edge in edges_of(graph) if edge[3] == "rank 0 calls it"]
     assert [edge[0] for edge in asked] == ["0: forward of outer"]
 
 

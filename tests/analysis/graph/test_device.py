@@ -72,9 +72,9 @@ def test_each_unit_computes_for_as_long_as_the_device_did(host):
 
 def test_an_answer_says_whose_times_they_are(host):
     notes = " ".join(report(build_graph(host)).notes)
-    assert "times are the host's: the times of the device's work" in notes
+    assert "times are those of the host: the times of the device's work" in notes
     notes = report(build_graph(on_a_slow_link(host))).notes
-    assert "times are the device's, aligned with the host's to ± 12.0 µs" in notes
+    assert "times are those of the device, aligned with the host's to ± 12.0 µs" in notes
 
 
 def test_a_replay_shows_when_the_host_launched_what_the_device_executed(host):

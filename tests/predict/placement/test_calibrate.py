@@ -116,7 +116,7 @@ def test_the_command_writes_a_machine_and_says_what_is_left(tmp_path):
 def test_a_run_that_says_too_little_is_one_line(tmp_path):
     made(tmp_path / "run", 2, 400)
     out = tmp_path / "machine.toml"
-    words = ("does not say which model", "zerosim run")
+    words = ("its model and batch are not recorded", "zerosim run")
     assert_one_line(command("calibrate", tmp_path / "run", "--out", out), *words)
     words = ("cores is 0", "more than 0")
     ring = TRACES / "ring" / "stage-2"

@@ -259,7 +259,7 @@ def test_formulas_are_said_in_the_language_that_is_spoken():
                     yield from moment.parts
         yield from peak(layout_of(), Fraction(1, 20)).parts
 
-    english, assumed = re.compile(r"[a-z]{4,}|\bof\b"), "an assumption: nothing measured it"
+    english, assumed = re.compile(r"[a-z]{4,}|\bof\b"), "an assumption, not a measurement"
     said = {part.formula for part in parts()}
     assert any("inside of blocks" in one for one in said)
     assert any(english.search(one) for one in said)

@@ -152,7 +152,7 @@ def test_a_profile_that_says_too_little_is_one_line(tmp_path, usual):
     words = ("expected --batch, --stage",)
     assert_one_line(command("calibrate", folder, *SAYS[:4], *out), *words)
     said = command("calibrate", folder, *SAYS[2:], *out)
-    assert_one_line(said, "expected --gpu h100 or the like")
+    assert_one_line(said, "expected --gpu, such as --gpu h100")
     said = command("calibrate", folder, *SAYS, "--tensor-parallel", 3, *out)
     assert_one_line(said, "a divisor of the 2 ranks")
     for rank in range(RANKS):  # without kernels of its own

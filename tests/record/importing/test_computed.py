@@ -135,8 +135,8 @@ def test_what_travels_in_more_bytes_has_its_cause(imported):
     report = verify(imported[0])
     assert report.headline == (
         "This program sends 3.83Ψ(N-1)/N a step, like ZeRO-3 (3Ψ(N-1)/N); root parameters kept "
-        "after forward: - 0.17 Ψ; gradients are reduced in 4 B each, parameters gathered in 2: "
-        "+ 1.00 Ψ."
+        "after forward: - 0.17Ψ(N-1)/N; a gradient is reduced in 4 B, a parameter gathered in 2: "
+        "+ Ψ(N-1)/N."
     )
     assert report.unexplained_trace == 0
 

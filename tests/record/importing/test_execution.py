@@ -147,7 +147,7 @@ def test_alone_they_have_an_order_and_no_times(tmp_path, old):
     assert told(trace)[3][1][:2] == (Op.ALL_REDUCE, 4000)
     answer = command("graph", tmp_path / "out")
     assert answer.code == 0
-    assert "an order but no recorded times" in answer.out
+    assert "in order, but without recorded times" in answer.out
     assert " ms" not in answer.out
     report = verify(trace)
     assert report.total("trace", 0) == 2 * 4000 * 3 // 4 + 256 - 4 * 40  # its own part stays
@@ -156,7 +156,7 @@ def test_alone_they_have_an_order_and_no_times(tmp_path, old):
         ("export", tmp_path / "out", "--perfetto", tmp_path / "x"),
         ("export", tmp_path / "out", "--hta", tmp_path / "x"),
     ):
-        assert_one_line(command(*args), "an order but no times")
+        assert_one_line(command(*args), "an order, but no times")
     answer = command("whatif", tmp_path / "out", "--bandwidth", "x2")
     assert_one_line(answer, "an imported run has no computations and waits")
     plain = command("compare", tmp_path / "out", tmp_path / "out", "--json")

@@ -63,7 +63,7 @@ def test_inspector(tmp_path, verbose):
     assert verify(trace).total("trace", 0) == 60_000 + 2 * 3 * 8192 + 9000
     answer = command("graph", tmp_path / "out")
     assert answer.code == 0
-    assert ("an order but no recorded times" in answer.out) is not verbose
+    assert ("in order, but without recorded times" in answer.out) is not verbose
     assert "5 collectives" in answer.out
 
 
@@ -74,7 +74,9 @@ def test_lines_that_are_not_inspectors_or_of_one_run(tmp_path):
         file.write_text(text)
         assert_one_line(command("import", file, "--out", tmp_path / "out"), "x.log")
     file.write_text(good.replace('"rank": 0', '"rank": 9'))
-    assert_one_line(command("import", file, "--out", tmp_path / "out"), "have no ranks")
+    assert_one_line(
+        command("import", file, "--out", tmp_path / "out"), "no communicator contains all of them"
+    )
 
 
 def nsight(file, *, more=()):
@@ -141,7 +143,7 @@ def test_databases_that_are_damaged_hostile_or_of_something_else(tmp_path):
     whole = file.read_bytes()
     file.unlink()
     nsight(file, more=["ALTER TABLE NVTX_EVENTS DROP COLUMN jsonText"])
-    assert_one_line(command("import", file, "--out", out), "NCCL annotated nothing")
+    assert_one_line(command("import", file, "--out", out), "no annotations of NCCL")
     file.unlink()
     endless = """CREATE VIEW NVTX_EVENTS AS WITH RECURSIVE
         n(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM n)

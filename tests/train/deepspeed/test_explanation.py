@@ -60,7 +60,7 @@ def test_the_page_shows_it():
 def test_padding_and_ties_are_counted():
     net = Net()  # no size of it divides by 4
     whole = explain(zero(3, **KEEPS_NOTHING), net, ranks=4)
-    padding = {one.words: one.bytes for one in whole.plan.merged_causes()}["padding of each pass"]
+    padding = {one.words: one.bytes for one in whole.plan.merged_causes()}["padding in each pass"]
     assert padding > 0
     assert whole.sends == 3 + padding / whole.plan.scale.a_pass
     assert whole.to_get_there == {}
@@ -86,7 +86,7 @@ def test_states_are_those_that_a_rank_keeps(model):
     assert kept[3, True] == 14 * size // 4
     offloaded = explain(zero(2, **OFFLOAD), model, ranks=4)
     assert offloaded.states is None
-    assert "what it keeps is not told" in str(offloaded)
+    assert "its memory is not predicted" in str(offloaded)
 
 
 @pytest.mark.parametrize(

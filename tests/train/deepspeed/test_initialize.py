@@ -520,9 +520,9 @@ def unstepped():
         ({"config": without_optimizer()}, "there is no optimizer"),
         ({"optimizer": torch.optim.SGD([nn.Parameter(torch.ones(2))])}, "optimizer is a SGD"),
         ({"optimizer": lambda _: 7}, "optimizer is a int"),
-        ({"optimizer": unstepped()}, "no parameter of the model"),
+        ({"optimizer": unstepped()}, "not a parameter of the model"),
         ({"model_parameters": []}, "empty parameter list"),
-        ({"model_parameters": [nn.Parameter(torch.ones(2))]}, "no parameter of the model"),
+        ({"model_parameters": [nn.Parameter(torch.ones(2))]}, "not a parameter of the model"),
         ({"model_parameters": [7]}, "cannot be optimized"),
         ({"lr_scheduler": StepLR(unstepped(), 1)}, "works on another optimizer"),
         ({"lr_scheduler": lambda _: 7}, "lr_scheduler is a int"),
@@ -550,7 +550,7 @@ def test_parameters_that_cannot_work():
     stepped = Stack()
     adam = torch.optim.AdamW(stepped.parameters())
     train_plainly(stepped, adam, batch, 1)
-    assert "has done steps before" in refusal(lambda: opened(stepped, optimizer=adam))
+    assert "has already done steps" in refusal(lambda: opened(stepped, optimizer=adam))
 
 
 def test_what_the_engine_cannot_do_says_what_to_call():
@@ -586,7 +586,7 @@ def test_two_ways_to_call_are_not_mixed():
         lambda: zerosim.initialize(model, config, model_parameters=model.parameters()),
         lambda: zerosim.initialize(model=model, config=config, model_parameters=[]),
     ):
-        assert "mixes two ways" in refusal(call)
+        assert "mixes two forms" in refusal(call)
 
 
 def test_the_configuration_comes_from_the_command_line_too(tmp_path):

@@ -88,7 +88,7 @@ class LendsItsWeight(nn.Module):
 
 def test_a_unit_that_returns_its_own_weights_is_refused_where_they_are_freed():
     x = torch.ones(4, WIDTH)
-    with pytest.raises(ConfigError, match=r"^unit position returned weights of its own[^\n]+$"):
+    with pytest.raises(ConfigError, match=r"^unit position returned its own weights[^\n]+$"):
         initialize(LendsItsWeight(), engine_config(stage=3))(x)
     losses = []
     for stage, units in ((0, ()), (2, ()), (3, ("layer",))):

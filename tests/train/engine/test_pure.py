@@ -125,7 +125,7 @@ def test_patterns_choose_units():
     ("patterns", "words"),
     [
         (("layers.*",), "no module fits the unit pattern 'layers.*'"),
-        (("blocks",), "blocks is a ModuleList, which never computes itself: give blocks.*"),
+        (("blocks",), "blocks is a ModuleList, which has no forward of its own: give blocks.*"),
         (("blocks.*", "blocks.0.mlp"), "unit blocks.0.mlp lies inside unit blocks.0"),
     ],
 )

@@ -97,7 +97,7 @@ def test_damage_says_where(tmp_path):
             read(made, "x", TWO_BLOCKS)
     assert re.search(
         r"rank-0/x\.slot-0 is damaged between byte 1,048,576 and 1,054,576: checksum [0-9a-f]{16}, "
-        r"expected [0-9a-f]{16}; see to the disk, then resume from the last good state$",
+        r"expected [0-9a-f]{16}; check the disk, then resume from the last good state$",
         one_line(problem),
     )
 
@@ -131,8 +131,8 @@ def test_a_file_that_vanished(tmp_path, what):
                 "commit": lambda: made.commit({"iteration": 2}),
             }[what]()
         assert re.search(
-            r"head\.slot-0 is gone: expected a file of 8,192 bytes to (read|write|flush); leave "
-            r"the files alone while zerosim runs, and resume from the last good state$",
+            r"head\.slot-0 is gone: expected a file of 8,192 bytes to (read|write|flush); do not "
+            r"change the files while zerosim runs, and resume from the last good state$",
             one_line(problem),
         )
         for later in (lambda: write_all(made, 3), lambda: made.commit({})):
@@ -218,8 +218,8 @@ def test_no_state_is_whole(tmp_path):
     with pytest.raises(DiskError) as problem:
         DiskFiles.last_good(tmp_path, 1)
     assert re.search(
-        r"^no state in .* is whole on all 1 ranks \(commits by rank: 0: \[\]\): .*head\.slot-1 is "
-        r"gone.*\(and 1 more\); start over$",
+        r"^no state in .* is complete on all 1 ranks \(commits by rank: 0: \[\]\): .*head\.slot-1 "
+        r"is gone.*\(and 1 more\); start over$",
         one_line(problem),
     )
     with pytest.raises(DiskError, match=r"has no commit 9: found 2, 1; start over"):
@@ -297,9 +297,9 @@ def test_a_limit_of_file_size(tmp_path):
 @pytest.mark.parametrize(
     ("name", "match"),
     [
-        ("pwritev", r"cannot write .*head\.slot-0: Input/output error; see to the disk"),
-        ("preadv", r"cannot read .*head\.slot-1: Input/output error; see to the disk"),
-        ("fdatasync", r"cannot flush .*slot-0: Input/output error; see to the disk"),
+        ("pwritev", r"cannot write .*head\.slot-0: Input/output error; check the disk"),
+        ("preadv", r"cannot read .*head\.slot-1: Input/output error; check the disk"),
+        ("fdatasync", r"cannot flush .*slot-0: Input/output error; check the disk"),
         ("fsync", r"cannot write .*commit-1\.json: Input/output error; the state before it remai"),
     ],
 )

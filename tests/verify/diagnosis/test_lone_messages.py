@@ -129,7 +129,7 @@ def test_nothing_is_wrong_where_messages_fit(tmp_path):
     found = diagnose(run_of({}, tmp_path), ProcessStates())
     assert not found.findings
     num_messages = STEPS * MICRO_BATCHES * 2 * (RANKS - 1)
-    assert f"and {num_messages} messages fit together" in found.headline
+    assert f"and {num_messages} messages match" in found.headline
 
 
 def test_when_a_program_sends_and_receives_may_be_two_iterations(tmp_path):

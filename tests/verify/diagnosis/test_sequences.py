@@ -226,7 +226,7 @@ def test_a_call_that_failed_is_told_although_nobody_is_at_fault(tmp_path):
     found = diagnose(broken, ProcessStates())
     assert not found.findings
     assert found.headline.startswith(
-        "no faulty rank found, though the all-reduce of bucket 1 (backward, iteration 2) "
+        "no faulty rank found, although the all-reduce of bucket 1 (backward, iteration 2) "
         "of rank 1 failed after 0.0 s (Timed out waiting 1000ms); 24 calls of 2 ranks"
     )
 
@@ -254,7 +254,7 @@ def test_a_rank_that_does_not_come_hangs_when_others_have_waited(tmp_path):
     assert "train.py:41 in step" in found.sentence
     assert "ranks 0 and 2 have waited 13 s" in found.sentence
     common = "the all-reduce of bucket 0 (backward, iteration 2)"
-    assert f"last call made by all: {common}" in found.sentence
+    assert f"the last call that all made: {common}" in found.sentence
 
 
 def test_a_rank_whose_process_is_gone_died(tmp_path):

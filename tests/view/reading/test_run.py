@@ -246,7 +246,7 @@ def test_what_a_trace_says_steers_no_terminal_and_no_page(tmp_path, name):
 
 def test_what_cannot_be_told_apart_is_refused():
     run = run_of(STAGE_3)
-    with pytest.raises(ConfigError, match="the kernel knows no purpose"):
+    with pytest.raises(ConfigError, match="the kernel does not count by purpose"):
         run.wire(purpose="gather_parameters")
     with pytest.raises(ConfigError, match="a copy has no operation"):
         run.copies(op="all_gather")

@@ -150,22 +150,22 @@ def test_what_is_said_of_a_moment_and_of_what_follows(pair):
         "Forward begins", "next: no communication", "next: all-gather of embedding",
     )  # fmt: skip
     assert said["forward", "computes", "block"] == (
-        "Forward: block computes", "next: its parameters stay",
+        "Forward: block computes", "next: its parameters are kept",
         "next: its gathered parameters are freed",
     )  # fmt: skip
     title, one, three = said["backward", "computed", "embedding"]
     assert title == "Backward: the gradient of embedding has just been computed"
-    assert re.fullmatch(r"(next|now): reduce-scatter(, hop 1 of 1)?, then 1/2 is used, the buffer "
+    assert re.fullmatch(r"(next|now): reduce-scatter(, hop 1 of 1)?, then 1/2 is used; the buffer "
                         "stays whole", one)  # fmt: skip
     assert re.fullmatch(r"(next|now): reduce-scatter(, hop 1 of 1)?, then all but 1/2 is freed",
                         three)  # fmt: skip
     assert said["backward", "reduced", "block"][1:] == (
-        "next: 1/2 is used in the update, the buffer stays whole",
+        "next: the update uses 1/2; the buffer stays whole",
         "next: 1/2 is kept until the update",
     )
     assert said["update", "gathered", "block"][2] == "next: no communication until the next forward"
     assert said["outside", "over", ""] == (
-        "The iteration is over", "next: the next iteration", "next: the next iteration",
+        "The iteration ends", "next: the next iteration", "next: the next iteration",
     )  # fmt: skip
 
 
@@ -233,7 +233,10 @@ def test_different_numbers_of_ranks_are_aligned_with_a_note():
 def test_one_rank_sends_nothing():
     alignment = align([document("one", num_ranks=1), document("two", num_ranks=2)])
     said = {*alignment.runs[0].follows}
-    assert said == {"next: no communication, one rank has it all", "next: the next iteration"}
+    assert said == {
+        "next: no communication, because one rank has everything",
+        "next: the next iteration",
+    }
 
 
 def test_other_models_share_the_units_that_have_the_same_name():
@@ -287,7 +290,7 @@ def test_a_broken_run_stays_where_it_ends(pair):
     alignment = align([pair[0], broken])
     run = alignment.runs[1]
     assert max(run.steps) <= 9
-    assert run.follows[-1] == "the run ended before this moment"
+    assert run.follows[-1] == "this run ended before this moment"
     assert run.came.index(False) < len(run.came) - 1
     assert alignment.notes == ("three ends at step 10: a shard came twice",)
 
@@ -302,7 +305,7 @@ def test_a_run_that_was_cut_short_says_so(pair):
     cut["run"] |= {"complete": False, "iteration": 0}
     alignment = align([pair[0], cut])
     assert alignment.notes == (
-        "incomplete: three; so the runs are shown at iterations 1, 0",
+        "incomplete: three; the runs are therefore shown at iterations 1, 0",
         "three did not reach the end of the iteration",
     )
     assert [run.title for run in alignment.runs] == ["ZeRO-1", "ZeRO-3 · incomplete"]

@@ -69,7 +69,7 @@ def test_a_stage_3_iteration_in_words():
     assert titles[-3:] == [
         "Update · agree on the average loss",
         "Update · the optimizer updates all units",
-        "The iteration is over",
+        "The iteration ends",
     ]
     assert whats[0] == (
         "The shards travel round the ring until all 4 ranks hold the whole of embedding."

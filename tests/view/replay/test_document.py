@@ -263,7 +263,7 @@ def test_without_events_or_without_their_groups_there_is_nothing_to_replay():
     written = record(Plan(num_ranks=2))
     rows = {rank: [row for row in rows if row[0] != "group"] for rank, rows in written.rows.items()}
     only_headers = {rank: own[:1] for rank, own in rows.items()}
-    with pytest.raises(TraceError, match="holds no events: nothing to replay"):
+    with pytest.raises(TraceError, match="contains no events: nothing to replay"):
         replay_document(read(replace(written, rows=only_headers)))
     with pytest.raises(TraceError, match="of group 'world', which is unknown"):
         read(replace(written, rows=rows))

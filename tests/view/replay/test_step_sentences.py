@@ -275,7 +275,7 @@ def test_the_optimizers_bytes_are_those_of_the_dtype():
     states = {each.role: each.bytes for each in bytes_a_parameter(EngineConfig(dtype=DType.FP32))}
     assert Role.MASTER not in states
     told = describe(one, setting(0, states=states), num_hops=0)
-    assert "of 8 bytes a parameter" in told.why
+    assert " 8 bytes a parameter" in told.why
 
 
 def test_no_text_is_without_a_use():

@@ -103,13 +103,13 @@ def test_a_tour_of_stage_3():
         "Forward · compute embedding, then free the borrowed shards",
         "Forward · embedding is freed",
         "Forward · prefetch the parameters of blocks.0",
-        "Forward is over",
+        "Forward ends",
         "Backward · gather the parameters of head",
         "Backward · compute the gradients of head, then free borrowed weights",
         "Backward · reduce the gradients of head",
         "The peak of memory: 24.7 MB",
         "Update · the optimizer updates all units",
-        "The traffic, and the law",
+        "The traffic and the law",
     ]
     num_parameters = 3_307_008
     quarter = num_parameters // 4
@@ -118,7 +118,7 @@ def test_a_tour_of_stage_3():
     assert f"{num_parameters:,} parameters in bf16" in first
     assert "1/4 of the parameters, fp32 master, momentum and variance" in first
     assert format_bytes(quarter * (2 + 4 + 4 + 4)) in first
-    law = f"predicts 16Ψ/N for the model states on the device: {format_bytes(16 * quarter)}"
+    law = f"predicts 16Ψ/N bytes for the model states on the device: {format_bytes(16 * quarter)}"
     assert law in first
     embedding = 81_920 * 2
     gathered = stops["Forward · gather the parameters of embedding"]
@@ -126,14 +126,14 @@ def test_a_tour_of_stage_3():
     assert f"Each rank sends {format_bytes(embedding * 3 // 4)} in 3 hops." in gathered
     freed = stops["Forward · embedding is freed"]
     assert freed == (
-        f"Each rank has freed {format_bytes(embedding * 3 // 4)} that was live only for the "
+        f"Each rank has freed {format_bytes(embedding * 3 // 4)} that were live only for the "
         "computation."
     )
     again = stops["Backward · gather the parameters of head"]
     assert "This is the second gather of head in this iteration." in again
     updated = stops["Update · the optimizer updates all units"]
     assert f"{format_exact(quarter)} of {format_exact(num_parameters)} parameters" in updated
-    sums = stops["The traffic, and the law"]
+    sums = stops["The traffic and the law"]
     third = quarter * 3 * 2
     for what in ("gathers in forward", "gathers in backward", "reductions in backward"):
         assert f"{what} {psi(third, document)} Ψ" in sums
@@ -173,7 +173,7 @@ def test_only_what_a_run_does_is_told():
     first = stop("deepspeed/deepspeed-3", "run").text  # what its ranks keep is not known
     assert "keep" not in first
     divided = stop("divided/stage-1", "run").text  # two ranks compute each layer together
-    assert divided.startswith("A rank's part of gpt-tiny is 1,730,560 parameters")
+    assert divided.startswith("A rank's part of gpt-tiny has 1,730,560 parameters")
     assert "on the host" in stop("offload/stage-2", "run").text
     assert "optimizer states on the disk" in stop("infinity/stage-3", "run").text
 
@@ -193,6 +193,6 @@ def test_micro_steps_are_told_apart():
     assert again.title == "Micro-step 2 of 4 begins"
     steps = replay("accumulate/stage-3").document["steps"]
     assert steps[again.step]["micro_step"] == 1
-    assert stop("accumulate/stage-3", "turn").title == "Forward of micro-step 1 is over"
-    assert stop("parallel/1f1b", "turn").title == "Forward of micro-step 1 is over"
-    assert stop("parallel/gpipe", "turn").title == "Forward is over"
+    assert stop("accumulate/stage-3", "turn").title == "Forward of micro-step 1 ends"
+    assert stop("parallel/1f1b", "turn").title == "Forward of micro-step 1 ends"
+    assert stop("parallel/gpipe", "turn").title == "Forward ends"

@@ -4,8 +4,8 @@
     doing     the action of a single step
     part      a beat under construction
     turns     in a pipeline, all ranks compute at once
-    fold      reduces the number of beats, if there are very many
-    cut       the grouping: each step in one beat, beats one after another
+    fold      the reduction of the number of beats, if there are very many
+    cut       the grouping of steps into consecutive beats
     meanwhile concurrent actions during a beat
 
 A beat gathers, computes and frees a unit, reduces its gradient, or updates all units. The order is

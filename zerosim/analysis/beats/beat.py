@@ -41,7 +41,7 @@ class Sign(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Doing:
-    """One thing that ranks do.
+    """One action of ranks.
 
     Attributes:
         unit: unit or bucket; "" if unknown.
@@ -74,7 +74,8 @@ class Beat:
         freed: units whose gathered parameters are freed at the end of one of its steps, its own or
             others.
         meanwhile: concurrent actions.
-        is_phase: it is a whole phase of a micro-step that another micro-step shows in many beats.
+        is_phase: whether it is a whole phase of a micro-step, which is shown in detail for
+            another micro-step.
         within: the module whose units it processes one after another: the tiles of an operator, or
             all units of a block; "" otherwise.
         is_prefetch: it prefetches a unit during another computation.
@@ -97,5 +98,5 @@ class Beat:
 
     @property
     def sign(self) -> Sign:
-        """The main action: frees are its consequence."""
+        """The main action; frees are its consequences."""
         return self.signs[0]

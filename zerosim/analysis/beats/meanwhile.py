@@ -13,10 +13,10 @@ _SAID_BY_ITSELF = (Sign.BEGIN, Sign.END, Sign.STAND)
 
 
 class Beside:
-    """Knows the concurrent steps."""
+    """Finds the concurrent steps."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
-        """Prepare."""
+        """Read the steps once."""
         self._steps = steps
         self._doings = [doing_of(step) for step in steps]
         self._computed = [
@@ -46,7 +46,7 @@ class Beside:
         """Whether a unit is gathered before others of its phase have been computed.
 
         Args:
-            gathering: the steps of it.
+            gathering: the steps of the gather.
         """
         first, unit = gathering[0], self._doings[gathering[0]].unit
         is_ahead = any(

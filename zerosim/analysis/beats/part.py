@@ -15,7 +15,7 @@ class StepRange:
     Attributes:
         main: its main step.
         doings: its actions, each once.
-        begins: a phase begins with it; is_phase: as in a beat.
+        begins: whether a phase begins with it; is_phase: as in a beat.
         within: as in a beat.
         turns: by rank, its turn in a pipeline; kept: as in a beat.
     """
@@ -36,12 +36,12 @@ class StepRange:
         return tuple(dict.fromkeys(doing.sign for doing in self.doings))
 
     def tells_of(self, doing: Doing) -> bool:
-        """Whether an action's unit is processed by the part anyway."""
+        """Whether the part already processes an action's unit."""
         is_inside = bool(self.within) and doing.unit.startswith(f"{self.within}.")
         return is_inside and doing.sign in self.signs
 
     def with_more(self, more: StepRange) -> StepRange:
-        """The two as one."""
+        """The two parts combined."""
         doings = dict.fromkeys((*self.doings, *more.doings))
         turns = {**self.turns, **more.turns}
         return replace(self, last=more.last, doings=tuple(doings), turns=turns)

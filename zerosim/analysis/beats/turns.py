@@ -20,7 +20,7 @@ _IN_TURNS = (Sign.COMPUTE, Sign.SEND)
 
 
 def in_turns(parts: Sequence[StepRange], steps: Sequence[Step]) -> list[StepRange]:
-    """The parts of an iteration, with concurrent computations and sends as one."""
+    """The parts of an iteration, with concurrent computations and sends combined."""
     found: list[StepRange] = []
     for part in parts:
         own = replace(part, turns=_turns(part, steps[part.main]))

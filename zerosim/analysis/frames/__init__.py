@@ -14,7 +14,7 @@ Modules:
     away        contents of their hosts and disks
     ledger      the cells, and their changes
     rules       the effect of each step in each stage
-    gathers     the part for gathers; reductions; copying
+    gathers     its part for gathers; reductions; copying
     frames      the steps applied to the holdings
 """
 

@@ -23,8 +23,8 @@ class OffloadedShards:
     """The contents of host and disk.
 
     Attributes:
-        held: the shards with their present value.
-        old: those with a previous value.
+        held: the shards with the current value.
+        old: the shards with a previous value.
     """
 
     layout: ShardLayout
@@ -55,7 +55,7 @@ class OffloadedShards:
         return tuple(role for role in OPTIMIZER_STATES if role in there)
 
     def made_states(self) -> tuple[Role, ...]:
-        """Those that exist before the update: on a disk all of them, initially zero."""
+        """The optimizer states from before the update: on a disk all of them, initially zero."""
         is_first = (
             self.layout.first_update and self.layout.config.offload_optimizer.tier is Tier.HOST
         )
@@ -76,12 +76,12 @@ class OffloadedShards:
         self.old.setdefault(spot, set()).difference_update(came)
 
     def outdate(self, spot: Spot) -> None:
-        """Its contents were changed elsewhere, or were used up."""
+        """The contents were changed elsewhere, or are no longer needed."""
         gone = self.held.pop(spot, set())
         self.old.setdefault(spot, set()).update(gone)
 
     def drop(self, spot: Spot) -> None:
-        """Nothing is there any more."""
+        """The tier has been emptied."""
         self.held.pop(spot, None)
         self.old.pop(spot, None)
 

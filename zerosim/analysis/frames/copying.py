@@ -24,12 +24,12 @@ class Copying:
     """Copies in progress between the tiers of each rank."""
 
     def __init__(self, ledger: Ledger) -> None:
-        """Work on these holdings."""
+        """Apply copies to these holdings."""
         self._ledger = ledger
         self._leaving: dict[tuple[int, int], Piece] = {}
 
     def begin(self, step: Step) -> None:
-        """A copy begins; its source is present, with the present value."""
+        """A copy begins; its source is present, with the current value."""
         for rank, event in step.events.items():
             if event.origin is None or event.target is None:
                 continue
@@ -41,7 +41,7 @@ class Copying:
                 self._ledger.announce(rank, event.unit, Band(role, event.target), shards)
 
     def end(self, step: Step) -> None:
-        """A copy ends; a tier that it only passed through is emptied."""
+        """A copy ends; a tier that the data only passed through is emptied."""
         holdings = self._ledger.holdings
         for rank, event in step.events.items():
             if event.origin is None or event.target is None:

@@ -33,7 +33,7 @@ CUT, WHOLE, SUMMED_LATE, WHOLE_GRADIENT = "cut", "whole", "whole, summed late", 
 
 
 class NotShown(ZerosimError):
-    """The contents of a program's ranks are not known well enough to be shown; with the reason."""
+    """The contents of a program's ranks are not known well enough to be shown, for this reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class ProgramUnits:
         buckets: units that are reduced together.
         computed, gathered: as in `ShardLayout`.
         dtype: dtype of the parameters, by PyTorch's name; element_bytes: bytes of an element.
-        begins_with_states: the optimizer has its states before the first update.
+        begins_with_states: whether the optimizer has its states before the first update.
     """
 
     units: tuple[UnitLayout, ...]
@@ -65,7 +65,7 @@ class ParameterInUnit:
     Attributes:
         bundle: the bundle with which it is gathered; owner: the rank of its states, or None.
         is_part: whether it is part of a parameter with several owners.
-        sort: its part on each rank that computes its layer, if several do so together.
+        sort: its part on each rank that computes its layer, if several ranks compute it together.
     """
 
     parameter: Parameter
@@ -89,7 +89,7 @@ def along(held: Mapping[str, Strategy], axis: Axis) -> list[Strategy]:
 
 @dataclass(slots=True)
 class Cutting:
-    """A program in the process of division into units.
+    """A program while it is divided into units.
 
     Attributes:
         held: strategies by rank.
@@ -104,11 +104,11 @@ class Cutting:
 
     @property
     def systems(self) -> Mapping[str, Strategy]:
-        """Those of the lowest rank; all others have the same."""
+        """The strategies of the lowest rank, which equal those of all others."""
         return self.held[min(self.held)]
 
     def cut(self, parameters: Iterable[Parameter]) -> list[ParameterInUnit]:
-        """Each parameter with the innermost module that is computed and holds it."""
+        """Each parameter with the innermost computed module that contains it."""
         return [ParameterInUnit(one, innermost(one.name, self.computations)) for one in parameters]
 
     def units(
@@ -117,7 +117,7 @@ class Cutting:
         """The units, in order of computation.
 
         Args:
-            padded: by parameter, elements of it that all ranks keep together.
+            padded: by parameter, the number of its elements that all ranks keep together.
         """
         groups: dict[Key, list[ParameterInUnit]] = defaultdict(list)
         for one in cuts:
@@ -155,7 +155,7 @@ class Cutting:
         division: Division,
         gathered: Mapping[str, Calls] | None = None,
     ) -> ProgramUnits:
-        """All of it together."""
+        """The whole division."""
         modules = {name: innermost(name, self.computations) for name in self.unit_of}
         computed = {
             name: tuple(
@@ -184,7 +184,7 @@ def _is_in(name: str, module: str) -> bool:
 
 
 def innermost(name: str, modules: Iterable[str]) -> str:
-    """The longest of some modules' names that holds a parameter; "" for none."""
+    """The longest of some modules' names that contains a parameter; "" for none."""
     return max((one for one in modules if _is_in(name, one)), key=len, default="")
 
 

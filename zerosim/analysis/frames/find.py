@@ -83,8 +83,8 @@ class _Finder:
         self._find_collectives(hops)
         if not self.parts and not self.marks:
             raise TraceError(
-                f"{self.graph.trace.folder}: iteration {self.iteration} holds no events: nothing "
-                "to replay"
+                f"{self.graph.trace.folder}: iteration {self.iteration} contains no "
+                "events: nothing to replay"
             )
 
     def _find_marks(self) -> None:

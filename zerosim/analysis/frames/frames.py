@@ -1,4 +1,4 @@
-"""Applies the steps of an iteration to the contents of the ranks: one frame per position.
+"""Applies the steps of an iteration to the contents of the ranks, one frame per step.
 
 A frame has the shards of every rank when a step has begun and the effects of all completed steps
 are applied. The rules of the stage are checked on the way, so a replay of a run that broke them

@@ -15,7 +15,7 @@ from zerosim.theory.programs.options import flag, text
 def fully_sharded(
     made: Cutting, strategy: Strategy, cuts: Sequence[ParameterInUnit], padded: dict[str, int]
 ) -> ProgramUnits:
-    """Each rank's part of a bundle is gathered for its module, and freed after it."""
+    """Each bundle is gathered for its module, and freed afterwards."""
     bundle_of = {one.name: bundle.name for bundle in strategy.bundles for one in bundle.parameters}
     for bundle in strategy.bundles:
         _require_shards(bundle)

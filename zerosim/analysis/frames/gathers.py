@@ -27,11 +27,11 @@ class Gathers:
     """Parameters in flight between ranks."""
 
     def __init__(self, ledger: Ledger) -> None:
-        """Work on these holdings."""
+        """Apply gathers to these holdings."""
         self._ledger = ledger
 
     def begin(self, step: Step, unit: str) -> None:
-        """Shards are sent; the sender has them.
+        """Shards are sent; the sender must have them.
 
         Parts that a rank has kept since forward do not arrive at it, although they are sent.
         """
@@ -52,7 +52,7 @@ class Gathers:
             self._ledger.announce(one.target, unit, _PARAMETERS, coming)
 
     def end(self, step: Step, unit: str) -> None:
-        """They have arrived."""
+        """The shards have arrived."""
         for one in self._arrivals(step, unit):
             self._ledger.arrive(one.target, unit, _PARAMETERS, one.shards)
             for shard in one.shards:

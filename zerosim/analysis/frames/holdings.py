@@ -72,7 +72,7 @@ class Holdings:
             made by backward.
         reduced: the same, the shards whose complete sum this rank keeps.
         moments: by rank and unit, the shards with momentum and variance.
-        applied: the ranks and units whose gradient has been applied and is not needed any more.
+        applied: the ranks and units whose gradient has been applied and is no longer needed.
         growing: the ranks and units with a private gradient that later micro-steps add to.
         unreduced: by rank and unit, the pieces of the whole gradient that remain to be reduced.
         offloaded: by rank and unit, the pieces of the newest gradient that have left the device.
@@ -139,7 +139,7 @@ class Holdings:
         return had_more
 
     def compute(self, rank: int, unit: str) -> None:
-        """Begin to compute with a unit: needs all of its shards that are computed with."""
+        """Begin to compute with a unit, which needs all shards of the computation."""
         self.require_parameters(rank, unit, self.layout.computes(rank, unit), "computes with")
 
     # -------------------------------------------------------------------------- gradients
@@ -152,7 +152,7 @@ class Holdings:
     def make_gradient(self, rank: int, unit: str) -> None:
         """Backward of a unit ended: this rank has its local gradient of it.
 
-        An existing gradient is added to: micro-steps, or a unit that is used twice.
+        Add to an existing gradient: in later micro-steps, or for a unit that is used twice.
         """
         self.applied.discard((rank, unit))
         self.offloaded[rank, unit] = set()
@@ -178,7 +178,7 @@ class Holdings:
         return whole[shard]
 
     def check_add(self, rank: int, piece: Piece, shard: int, arriving: Summed) -> None:
-        """Raise if an arriving sum has a gradient that is here already."""
+        """Raise if an arriving sum contains a gradient that is already in the rank's own sum."""
         twice = self.summed(rank, piece, shard, "adds to") & arriving
         if twice:
             raise IllegalFrame(
@@ -187,14 +187,12 @@ class Holdings:
             )
 
     def add(self, rank: int, piece: Piece, shard: int, arriving: Summed) -> None:
-        """A sum has arrived and is added to the own one."""
+        """A sum has arrived and is added to the rank's own sum."""
         self.check_add(rank, piece, shard, arriving)
         self.gradients[rank, piece][shard] |= arriving
 
     def keep_sum(self, rank: int, piece: Piece, shard: int, arriving: Summed) -> None:
-        """A complete sum has arrived and replaces the own one (the second half of an
-        all-reduce).
-        """
+        """A complete sum has arrived and replaces the rank's own sum."""
         self.require_whole(rank, piece, shard, arriving, "keeps")
         self.gradients[rank, piece][shard] = arriving
 
@@ -222,7 +220,7 @@ class Holdings:
                     self._free_gradient(rank, piece.unit)
 
     def scatter(self, rank: int, pieces: Iterable[Piece]) -> None:
-        """A bucket is summed over some ranks: of the rest of it nothing is needed any more."""
+        """A bucket is summed over some ranks and its rest freed."""
         for piece in pieces:
             whole = self.gradients.get((rank, piece), {})
             for shard in set(whole).difference(self.layout.own(rank, piece.unit)):
@@ -261,7 +259,7 @@ class Holdings:
         self.applied.add((rank, unit))
 
     def outdate(self, rank: int, unit: str, but: set[int]) -> None:
-        """Parameters on the device are of before the update, but for some."""
+        """Mark parameters on the device as stale, except for some."""
         old = self.parameters[rank, unit] - but
         self.stale[rank, unit] |= old
         self.parameters[rank, unit] -= old
@@ -300,7 +298,7 @@ class Holdings:
             self.applied.add((rank, unit))
 
     def end_update(self, rank: int) -> None:
-        """The iteration's gradients are used up: stages 2 and 3 of the engine free them."""
+        """The iteration's gradients are no longer needed; stages 2 and 3 free them."""
         if self.layout.divided.frees_gradients:
             for store in (self.gradients, self.reduced):
                 for place in [place for place in store if place[0] == rank]:

@@ -55,7 +55,7 @@ def _shape(matched: MatchedCollective) -> tuple[int, int]:
 
 
 def together(matching: Matching, members: tuple[int, ...]) -> MatchedCollective:
-    """Several collectives as one: the call of each rank, the first one of several."""
+    """Several collectives as one: the first call of each rank."""
     first = matching.collectives[members[0]]
     if len(members) == 1:
         return first
@@ -70,7 +70,7 @@ def together(matching: Matching, members: tuple[int, ...]) -> MatchedCollective:
 def groups_of(
     matching: Matching, members: tuple[int, ...], num_ranks: int
 ) -> tuple[tuple[int, ...], ...]:
-    """The groups that communicate; empty if it is all ranks, or messages.
+    """The groups that communicate; empty for a single group of all ranks, and for messages.
 
     Args:
         num_ranks: of the run.

@@ -31,10 +31,10 @@ class ShardDuties:
     """The relation of one rank to one unit, as shards of it.
 
     Attributes:
-        computes: those that it computes with; the ones that it does not keep are gathered.
-        keeps: those whose parameters it keeps.
-        updates: those whose optimizer states it keeps.
-        makes: those for which it computes a gradient.
+        computes: the shards that it computes with; those that it does not keep are gathered.
+        keeps: the shards whose parameters it keeps.
+        updates: the shards whose optimizer states it keeps.
+        makes: the shards for which it computes a gradient.
         among: the ranks whose gradients make up a complete sum.
     """
 
@@ -59,8 +59,8 @@ class Division:
             by the end of one, and its gradient when it is reduced.
         frees_gradients: partitioned gradients are freed by the update, not by the next step.
         num_shards: shards of every unit; 0: as many as ranks.
-        parts: the relation of each rank to each unit, if shard r of every unit is not simply rank
-            r's: some ranks keep copies, or have no part of a unit.
+        parts: the relation of each rank to each unit, unless shard r of every unit belongs to
+            rank r: some ranks keep copies, or have no part of a unit.
         persists: units that stay gathered between iterations.
         frees_last: units whose gathered parameters backward frees only after the last micro-step.
         frees_for_next: a module's gathered parameters are freed when those of the next one arrive.
@@ -136,7 +136,7 @@ class ShardLayout:
 
     @property
     def is_away(self) -> bool:
-        """The rank's own parameters are kept off the device."""
+        """Whether the rank's own parameters are kept off the device."""
         return self.config.offload_param.tier is not Tier.DEVICE
 
     def computes(self, rank: int, unit: str) -> Collection[int]:
@@ -186,7 +186,7 @@ class ShardLayout:
         return divided.parameters and not (phase is Phase.FORWARD and unit in divided.stays)
 
     def ends_with(self, unit: str, computation: str) -> bool:
-        """Whether a unit is not needed any more after a computation."""
+        """Whether a unit is no longer needed after a computation."""
         module = self.divided.modules.get(unit, computation)
         return module == computation or module.startswith(f"{computation}.")
 

@@ -1,4 +1,4 @@
-"""Shared by all rules: the holdings, and the cells that may have changed."""
+"""The holdings and the cells that may have changed; all rules share them."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Ledger:
                 yield number, holding
 
     def group_of(self, step: Step, rank: int) -> tuple[int, ...]:
-        """The ranks that communicate with one in a step, itself among them."""
+        """The ranks that communicate with a rank in a step, itself included."""
         everyone = tuple(range(self.layout.num_ranks))
         return next((group for group in step.groups if rank in group), everyone)
 
@@ -96,13 +96,13 @@ class Ledger:
         self.touch(rank, band.role, unit, shards)
 
     def arrive(self, rank: int, unit: str, band: Band, shards: Iterable[int]) -> None:
-        """They are not in flight any more."""
+        """The shards are no longer in flight."""
         for shard in shards:
             self.holdings.arriving.discard((rank, unit, band.role, shard, band.tier))
         self.touch(rank, band.role, unit, shards)
 
 
 def is_message(step: Step) -> bool:
-    """A message of no collective, sent and received."""
+    """A message outside of any collective, sent and received."""
     event = step.event
     return step.kind is Kind.COLLECTIVE and event is not None and event.op in (Op.SEND, Op.RECEIVE)

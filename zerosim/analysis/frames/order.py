@@ -1,4 +1,4 @@
-"""The order of steps: by the last rank's start, never against any rank's own order."""
+"""The order of steps: by the last rank's start, but consistent with each rank's own order."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _one_by_one(parts: list[StepPart], places: list[int]) -> Iterator[tuple[int,
 
 
 def begin_when_gathered(parts: list[StepPart]) -> None:
-    """Let calls that precede the arrival of their parameters begin on arrival.
+    """Move the start of calls that precede the arrival of their parameters to that arrival.
 
     PyTorch's FSDP gathers a module's parameters from within its call.
     """

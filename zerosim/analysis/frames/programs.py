@@ -23,7 +23,7 @@ def program_of(
 
     Raises:
         NotShown: the contents of the ranks are unknown.
-        TraceError: what the trace says of a system contradicts itself.
+        TraceError: the trace contradicts itself about a system.
     """
     by_rank = {rank: {one.system: one for one in of_rank} for rank, of_rank in held.items()}
     systems = next(iter(by_rank.values()))
@@ -55,7 +55,7 @@ def one_program(micro_steps: Iterable[ProgramUnits]) -> ProgramUnits:
     """Properties common to all micro-steps; units kept by all but the last stay until the last.
 
     Raises:
-        NotShown: that is not the same.
+        NotShown: the micro-steps differ.
     """
     *others, last = micro_steps
     if last.division.frees_last:

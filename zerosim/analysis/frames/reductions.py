@@ -32,13 +32,13 @@ class Reductions:
     """Gradients in flight between ranks."""
 
     def __init__(self, ledger: Ledger, buckets: Sequence[BucketLayout]) -> None:
-        """Work on these holdings."""
+        """Apply reductions to these holdings."""
         self._ledger = ledger
         self._pieces = pieces_of(buckets)
         self._flights: dict[int, list[_Flight]] = {}
 
     def units_of(self, name: str) -> tuple[str, ...]:
-        """The units that a bucket holds something of."""
+        """The units with elements in a bucket."""
         return tuple(dict.fromkeys(piece.unit for piece in self._pieces.get(name, ())))
 
     def reduces(self, unit: str) -> bool:
@@ -46,7 +46,7 @@ class Reductions:
         return any(piece.unit == unit for pieces in self._pieces.values() for piece in pieces)
 
     def begin(self, step: Step, event: Event) -> None:
-        """Sums are sent; the sums they are added to have none of the same ranks."""
+        """Sums are sent; the sums to which they are added must not contain the same ranks."""
         flights: list[_Flight] = []
         for piece in self._pieces.get(event.unit, ()):
             if step.kind is Kind.COLLECTIVE or event.op is Op.ALL_TO_ALL:
@@ -60,7 +60,7 @@ class Reductions:
         self._flights[id(step)] = flights
 
     def end(self, step: Step, event: Event) -> None:
-        """They are added, or kept as received."""
+        """The sums are added, or kept as received."""
         holdings = self._ledger.holdings
         for one in self._flights.pop(id(step), ()):
             self._ledger.arrive(one.target, one.piece.unit, _GRADIENTS, [one.shard])

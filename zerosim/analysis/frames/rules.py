@@ -92,7 +92,7 @@ class Rules:
                 self.reductions.begin(step, event)
 
     def end(self, step: Step) -> None:
-        """A step is over."""
+        """A step ends."""
         event = step.event
         if event is None:
             return

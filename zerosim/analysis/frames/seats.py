@@ -135,7 +135,7 @@ def require_seats_of_all(made: Cutting) -> None:
     """Raise unless every strategy spans all ranks.
 
     Raises:
-        NotShown: it does not.
+        NotShown: a strategy does not.
     """
     for held in made.held.values():
         for strategy in held.values():

@@ -33,7 +33,7 @@ _BETWEEN = (Purpose.SEND_ACTIVATIONS, Purpose.SEND_GRADIENTS)
 
 
 def stages_of(strategies: Iterable[Strategy]) -> Stages:
-    """The stages of a rank; none if it has none, or several that cannot be distinguished."""
+    """The stages of a rank; empty if it has none, or several that cannot be distinguished."""
     bundles = {
         bundle.name: bundle
         for one in strategies

@@ -29,7 +29,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """A rank's program is stalled during a step: a wait, or the part of it that falls into it.
+    """A stall of a rank's program during a step: a wait, or the part of it within the step.
 
     Attributes:
         event: the wait; awaited: the collective or copy that it waits for.
@@ -60,10 +60,10 @@ class Step:
         time_ns: the start on the last rank.
         start_ns, end_ns: first start and last end over all ranks.
         starts: by rank, its start, for those that take part.
-        until: index of the last step during which it continues; at least its own.
+        until: index of the last step during which it continues, which may be its own.
         is_last_hop: the last hop of its collective, or a collective without hops.
-        is_over: False if it was in progress when the trace ended; for the last mark, if the
-            iteration was.
+        is_over: False if the step was in progress when the trace ended; for the last mark, if
+            the iteration was.
     """
 
     kind: Kind

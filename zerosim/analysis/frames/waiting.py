@@ -22,10 +22,11 @@ SHORTEST_WAIT_NS = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Stood:
-    """A wait, whole.
+    """A whole wait.
 
     Attributes:
-        collective: that it waits for, as steps have it; None for a copy or one that is not shown.
+        collective: index of the awaited collective, as in steps; None for a copy, or if it is
+            not shown.
         start_ns, end_ns: on the graph's clock.
     """
 

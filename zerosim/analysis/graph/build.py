@@ -100,8 +100,8 @@ def _require_span(trace: Trace, table: EventTable) -> None:
     span = int(table.end.max(initial=0)) - int(table.issue.min(initial=MOST_OF_A_COUNTER))
     if span > LONGEST_NS:
         raise TraceError(
-            f"{trace.folder}: from its first event to its last there are {span / _YEAR_NS:,.0f} "
-            f"years: expected {LONGEST_NS / _YEAR_NS:.0f} at most: record the run again"
+            f"{trace.folder}: its events span {span / _YEAR_NS:,.0f} years: expected "
+            f"at most {LONGEST_NS / _YEAR_NS:.0f}: record the run again"
         )
 
 

@@ -39,7 +39,7 @@ class ViolationKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """One thing that is wrong.
+    """One violation.
 
     Attributes:
         message: one line that names ranks, units and source lines.
@@ -54,7 +54,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One thing that must hold.
+    """One invariant.
 
     Attributes:
         title: the check, in words.
@@ -70,7 +70,7 @@ class Check:
 
     @property
     def holds(self) -> bool | None:
-        """True if nothing is wrong; None if nothing is known to be, and not all is known."""
+        """Whether the check passes; None if an imported run lacks information."""
         return False if self.violations else None if self.unknown else True
 
 

@@ -30,7 +30,7 @@ class HostClock:
 
     Attributes:
         ranks: of this host.
-        offset_ns: added to its times, to have them on the first host's clock.
+        offset_ns: added to its times to convert them to the first host's clock.
         uncertainty_ns: the true offset is at most this far away; None if nothing bounds it.
         num_exchanges: messages and collectives between it and the host it was compared with.
         is_contradictory: no constant offset fits all exchanges.

@@ -32,7 +32,7 @@ class NodeKind(StrEnum):
 
 
 class EdgeKind(StrEnum):
-    """Why one node follows another: the four sorts of reason."""
+    """The four kinds of reasons why one node follows another."""
 
     ORDER = "program order"
     MATCH = "match"
@@ -76,7 +76,7 @@ class Reason(StrEnum):
 
     @property
     def words(self) -> str:
-        """That in words; {target_unit} and the like are to be filled in."""
+        """The reason in words, with placeholders such as {target_unit}."""
         reasons: dict[str, str] = said.table["reasons"]
         return reasons[self]
 

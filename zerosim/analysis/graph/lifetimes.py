@@ -61,7 +61,7 @@ class _Latest:
 
 
 class Lifetimes:
-    """Finds the tensors' ways through one trace."""
+    """Finds the data flow of tensors in one trace."""
 
     def __init__(self, manifest: Manifest) -> None:
         """Record the buckets of units."""
@@ -75,7 +75,7 @@ class Lifetimes:
                 self._buckets_of.setdefault(unit, []).append(bucket)
 
     def follow(self, events: Events) -> Iterator[Life]:
-        """The ways of one rank's tensors; linear in the number of events."""
+        """The data flow of one rank's tensors; linear in the number of events."""
         latest = _Latest()
         for place, event in events.of_kind(Kind.COMPUTE, Kind.COLLECTIVE, Kind.COPY):
             kind = event.kind

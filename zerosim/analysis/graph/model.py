@@ -1,4 +1,4 @@
-"""The event graph: arrays inside, `networkx` as the face.
+"""The event graph: arrays inside, a `networkx` interface outside.
 
 Times are nanoseconds on the clock of the first rank's host. An edge between two nodes has the time
 (`ready`) at which its source's result was available; no edge is ready after its target's time.
@@ -44,8 +44,8 @@ class EventGraph:
             and the waits for it; else `NONE`.
         iteration, phase: by node; phases as indices in `PHASES`.
         start, end: by node, ns; a matched collective starts when the last rank has arrived.
-        at: by node, ns: the time that its predecessors must not exceed: its start, but the end of a
-            wait and of a receive.
+        at: by node, ns: the time that its predecessors must not exceed: its start, or the end
+            of a wait or a receive.
         source, target: by edge, nodes.
         reason: by edge, codes of `Reason`.
         ready: by edge, ns, at most the target's `at`.
@@ -86,7 +86,7 @@ class EventGraph:
         return np.isin(self.kind, [NODE_CODES[kind] for kind in kinds])
 
     def select(self, nodes: Mask) -> EventGraph:
-        """The part that has these nodes, and the edges between them."""
+        """The subgraph of these nodes and the edges between them."""
         number = np.cumsum(nodes) - 1
         edges = nodes[self.source] & nodes[self.target]
         by_node = {name: getattr(self, name)[nodes] for name in _BY_NODE}

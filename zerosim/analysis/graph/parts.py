@@ -16,7 +16,7 @@ class Nodes:
     """Nodes: first all events, by row of the table, then collectives, phases, later pieces."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Create an empty collection."""
         self._parts: list[dict[str, Any]] = []
         self._count = 0
 
@@ -105,7 +105,7 @@ class Nodes:
         return pieces
 
     def arrays(self) -> dict[str, Any]:
-        """All of them, by the names that `EventGraph` uses; they are taken out."""
+        """All nodes, by the names that `EventGraph` uses; the collection is empty afterwards."""
         names = list(self._parts[0])
         return {name: np.concatenate([part.pop(name) for part in self._parts]) for name in names}
 
@@ -114,7 +114,7 @@ class Edges:
     """Edges in the order in which they were found."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Create an empty collection."""
         self._parts: list[tuple[Ints, Ints, Any, Ints]] = []
         self._follows: list[tuple[Ints, Ints]] = []
 
@@ -133,10 +133,10 @@ class Edges:
         return calls, np.concatenate([other for _, other in self._follows])
 
     def arrays(self, at: Ints) -> dict[str, Any]:
-        """All of them, by the names that `EventGraph` uses.
+        """All edges, by the names that `EventGraph` uses.
 
-        Between hosts a message can seem to arrive before it was sent, by less than their clocks'
-        uncertainty: then it was ready when it arrived.
+        Within the uncertainty of two hosts' clocks, a message can seem to arrive before it was
+        sent; it then counts as ready on arrival.
         """
         source, target, reason, ready = (
             np.concatenate([part[column] for part in self._parts]) for column in range(4)

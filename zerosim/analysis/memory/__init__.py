@@ -3,7 +3,7 @@
 Modules:
 
     line        bytes by role at each sample, and the allocator's counts
-    samples     those of an iteration, of an update's start; their contents
+    samples     the samples of an iteration, or of the start of an update, and their contents
     peaks       the peak, and the difference between roles and allocator
 """
 

@@ -1,9 +1,9 @@
 """The memory of one rank in one tier over time: bytes by role at each sample, as arrays.
 
 A sample has the changes, so the state at a sample is the last value of each (role, unit).
-`timeline` converts a rank's samples to arrays, one column per sample, in linear time. Besides the
-roles of the device there is the count of PyTorch's allocator; its part that the roles do not
-explain is `other`. On a machine without a GPU that count covers the whole process: known host
+`timeline` converts a rank's samples to arrays, one column per sample, in linear time. For the
+device, the count of PyTorch's allocator is recorded as well; the part that the roles do not explain
+is `other`. On a machine without a GPU that count covers the whole process: known host
 memory is subtracted, and `other` may be on either. No torch.
 """
 
@@ -39,17 +39,16 @@ class Timeline:
         events: the events of samples, by id.
         by_role: shape (number of `ROLES`, number of samples).
         known: all roles together at each sample.
-        allocated: what the allocator says is alive, with what existed before it was watched, and
-            without `beside`; `NOT_MEASURED` where it was not asked, and beyond the device. A GPU's
-            is asked at phase borders: between them what no role explains is as at the last one, but
-            for the allocator's peak, which the next one tells.
-            Of a program whose allocator was not asked: the roles, and what Python's objects refer
-            to beside them, likewise as at the last look.
-        was_asked: it is what the allocator says.
-        between: likewise the most since the sample before that it was asked at, with `beside`.
-        beside: what roles have on the host that the allocator's record counts as well.
+        allocated: live bytes by the allocator's count, including those from before the
+            recording and without `beside`; `NOT_MEASURED` where it was not queried, and outside the
+            device. A GPU's allocator is queried at phase borders; between them, the bytes without a
+            role are those of the last border. For a program whose allocator was not queried: the
+            roles and all other tensors that Python's objects refer to, as last sampled.
+        was_asked: whether `allocated` is the allocator's count.
+        between: the allocator's peak since the previous sample with a count, including `beside`.
+        beside: bytes of roles on the host that the allocator's count includes.
         holders: for each role and unit the samples that changed it, and the new bytes.
-        roleless: likewise, by dtype and shape, what has no role.
+        roleless: the same for memory without a role, by dtype and shape.
     """
 
     rank: int
@@ -74,7 +73,7 @@ class Timeline:
         return _state_at(self.holders, position)
 
     def roleless_at(self, position: int) -> dict[str, int]:
-        """What has no role at a sample, by dtype and shape; "" for what is of many."""
+        """Memory without a role at a sample, by dtype and shape; "" for many small ones."""
         return {kind: size for (_, kind), size in _state_at(self.roleless, position).items()}
 
     def roles_at(self, position: int) -> dict[Role, int]:
@@ -96,7 +95,7 @@ class Timeline:
 
     @property
     def is_measured(self) -> bool:
-        """True if the allocator was asked at some sample."""
+        """True if the allocator was queried at some sample."""
         return self.was_asked
 
     def other(self, position: int) -> int | None:

@@ -1,4 +1,4 @@
-"""The most that was alive, and how far the roles and the allocator are apart.
+"""The peak of live memory, and the difference between roles and allocator.
 
 `peak` is the only definition of a rank's peak and its position: the command line, the plot, Replay,
 Compare, the pytest plugin and lessons all use it. No torch.
@@ -17,7 +17,7 @@ from zerosim.schema.memory import Role
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The most that was alive.
+    """The peak of live memory.
 
     Attributes:
         position: the sample; for a peak between two, the later one.
@@ -44,7 +44,7 @@ def peak(line: Timeline, positions: Bytes, roles: Collection[Role] = ()) -> Peak
 
 
 def peak_between(line: Timeline, positions: Bytes) -> Peak | None:
-    """The most that the allocator counted between two samples; None if it was not measured."""
+    """The allocator's largest peak between two samples; None if it was not measured."""
     measured = positions[line.between[positions] != NOT_MEASURED]
     if not len(measured):
         return None

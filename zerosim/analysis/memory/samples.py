@@ -13,7 +13,7 @@ from zerosim.schema.memory import Moment, Role
 
 
 def states(line: Timeline) -> Iterator[tuple[int, Holders]]:
-    """Every sample with its live bytes; the state is one object that changes in between."""
+    """Every sample with its live bytes; the state is one object that the iteration changes."""
     state: Holders = {}
     for number, sample in enumerate(line.samples):
         for holding in sample.changes:
@@ -27,7 +27,7 @@ def states(line: Timeline) -> Iterator[tuple[int, Holders]]:
 
 
 def states_of(line: Timeline, role: Role) -> Iterator[tuple[int, dict[str, int], bool]]:
-    """Every sample with one role's bytes, by unit, and whether they changed; one object."""
+    """Every sample with one role's bytes by unit, in one object, and whether they changed."""
     state: dict[str, int] = {}
     for number, sample in enumerate(line.samples):
         changed = False
@@ -73,10 +73,10 @@ def in_training(line: Timeline, iterations: Iterable[int] | None = None) -> Byte
 def updates_begin(line: Timeline, iterations: Iterable[int]) -> dict[int, int]:
     """The sample with the live bytes at the start of an iteration's update, by iteration.
 
-    It is the one at the phase's beginning, of which a trace that ends in an update has another. An
-    optimizer that computes within its step (LBFGS) begins to update after its backwards. A trace
-    without that has it from what was written last before: of backward, or of an earlier
-    iteration; -1 if nothing was.
+    It is the sample at the beginning of the phase. An
+    optimizer that computes within its step (LBFGS) begins to update after its backwards. Without
+    such a sample, the last one before it is used, of backward or of an earlier iteration; -1
+    without any.
     """
     borders: dict[int, int] = {}
     gone_back: set[int] = set()

@@ -1,12 +1,12 @@
 """The options of the engine and of a run, validated in one place.
 
-    choices     what can be chosen by name: dtypes, models, devices, tiers to offload to
-    checks      how a value is refused
-    option      what is said of an option, and what follows from it
-    engine      what `zerosim.initialize` takes
-    model       which model is meant: by a name, or by the path of a config.json
-    run         what `zerosim run` adds
-    light       what a light trace keeps
+    choices     closed sets of names: dtypes, models, devices, tiers to offload to
+    checks      the refusal of invalid values
+    option      the declaration of an option
+    engine      the options of `zerosim.initialize`
+    model       the choice of a model: by a name, or by the path of a config.json
+    run         the additional options of `zerosim run`
+    light       the extent of a light trace
     systems     the ZeRO family by name
 
 An option is declared once, in `engine`, `run` or `light`.

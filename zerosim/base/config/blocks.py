@@ -1,4 +1,4 @@
-"""The structure of a transformer for theory: blocks, their matrices, both ends.
+"""The structure of a transformer for theory: blocks, their matrices, embedding and head.
 
 The built-in models and the configurations of other models have the same description, so that
 parameters, floating point operations and activations are counted in one way (`theory.transformer`,
@@ -23,7 +23,7 @@ class MatrixCut(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """A matrix that each token goes through, or several that are alike."""
+    """A matrix that is applied to each token, or several equal ones."""
 
     inputs: int
     outputs: int
@@ -33,7 +33,7 @@ class Matrix:
 
     @property
     def elements(self) -> tuple[int, int]:
-        """Weights and biases: those that tensor parallel ranks divide, and those on each."""
+        """Weights and biases: those that tensor parallel ranks divide, and those of each rank."""
         weights = self.count * self.inputs * self.outputs
         biases = self.count * self.outputs if self.has_bias else 0
         match self.cut:
@@ -46,13 +46,13 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experts:
-    """MLPs among which a router chooses for each token.
+    """The MLPs (experts) among which a router chooses for each token.
 
     Attributes:
-        count: E, those that are chosen from.
-        active: k, chosen for a token.
-        matrices: of one.
-        inner: f, its width inside.
+        count: E, number of experts.
+        active: k, number of experts that are active for a token.
+        matrices: the matrices of one expert.
+        inner: f, the inner width of one expert.
     """
 
     count: int
@@ -123,7 +123,7 @@ class BlockShape:
 
     @property
     def active_elements(self) -> int:
-        """Parameters that one token goes through."""
+        """Parameters that are applied to one token."""
         idle = 0
         if self.experts:
             idle = (self.experts.count - self.experts.active) * self.experts.elements_each
@@ -131,14 +131,14 @@ class BlockShape:
 
     @property
     def active_inner(self) -> int:
-        """Width of all MLPs that one token goes through."""
+        """Width of all MLPs that are applied to one token."""
         return self.inner + (self.experts.active * self.experts.inner if self.experts else 0)
 
     def attended(self, sequence: int) -> float:
-        """Tokens that one looks at, in the mean of layers, counted as the papers do: s of s.
+        """Tokens to which one attends, the mean over layers, by the papers' counting: s of s.
 
-        Causal attention looks at half of them on average; a window of w at w, less at the
-        beginning: (2 w - w^2 / s) by the same counting.
+        Causal attention attends to half of them on average. A window attends to w tokens, or fewer
+        at the beginning: (2 w - w^2 / s) by the same counting.
         """
         seen = float(self.layers * sequence)
         for window, layers in self.windows:
@@ -149,11 +149,11 @@ class BlockShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
-    """Parameters before the first block and after the last, besides the token embedding.
+    """Parameters before the first block and after the last, without the token embedding.
 
     Attributes:
-        tied: the head's matrix is the table.
-        positions: elements of a table of positions.
+        tied: whether the head's matrix is the token embedding.
+        positions: elements of the position embedding.
         first, last: elements of norms and biases, before the blocks and in the head.
     """
 
@@ -165,14 +165,14 @@ class Ends:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture:
-    """A model as its configuration says it.
+    """The structure of a model according to its configuration.
 
     Attributes:
-        family: what the configuration calls its kind.
+        family: the model type in the configuration.
         width: h; heads: of queries; key_heads: of keys, which tensor parallel ranks divide.
         context: longest sequence, s.
-        blocks: kinds of blocks; the first kind is what most layers are.
-        left_out: what the configuration says that nothing here counts, in whole phrases.
+        blocks: kinds of blocks; the first kind is that of most layers.
+        left_out: settings of the configuration that are not counted here, in whole phrases.
     """
 
     family: str
@@ -187,12 +187,12 @@ class Architecture:
 
     @property
     def layers(self) -> int:
-        """L."""
+        """The number of layers, L."""
         return sum(one.layers for one in self.blocks)
 
     @property
     def num_parameters(self) -> int:
-        """All of them, an expert that is seldom chosen as well."""
+        """All parameters, including those of experts that are seldom active."""
         return count_parameters(self.blocks, self.ends, self.vocabulary, self.width)
 
 

@@ -51,7 +51,7 @@ class ModelName(StrEnum):
 
     @property
     def is_large(self) -> bool:
-        """True if no single machine trains it: it is for dry runs."""
+        """True if no single machine can train it, so that it is for dry runs."""
         return self not in _TRAINED_HERE
 
 
@@ -68,11 +68,11 @@ class AlikeRanks(StrEnum):
 
 
 class Implementation(StrEnum):
-    """Other implementations that train a built-in model, beside zerosim's engine.
+    """Other implementations that can train a built-in model, besides zerosim's engine.
 
     Attributes:
         shown: its name in tables.
-        run_by: the function that makes its step, in `zerosim.systems`.
+        run_by: the function in `zerosim.systems` that creates its step.
         alike: the ranks that do identical work.
     """
 
@@ -156,7 +156,7 @@ def choice(kind: type[E], value: str, what: str) -> E:
     Args:
         kind: a closed set of names.
         value: what the user gave.
-        what: the noun for the message, such as "model".
+        what: the noun in the message, such as "model".
 
     Raises:
         ConfigError: no member has that name; the message lists the names.

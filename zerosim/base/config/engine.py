@@ -153,7 +153,7 @@ class EngineConfig(Configuration):
         ),
     ] = 4
     delayed_update: Annotated[
-        bool, Spec("Update while the next iteration computes, one step late.", panel=TIERS)
+        bool, Spec("Update while the next iteration computes, one step later.", panel=TIERS)
     ] = False
     """ZeRO-Offload's delayed parameter update; with `offload_optimizer`."""
     owner_broadcast: Annotated[
@@ -262,7 +262,7 @@ class EngineConfig(Configuration):
 
     @property
     def quantizes(self) -> bool:
-        """True if parameters or gradients travel with fewer bits (qwZ, qgZ)."""
+        """True if parameters or gradients are sent with fewer bits (qwZ, qgZ)."""
         return self.quantize_weights or self.quantize_gradients
 
     @property
@@ -282,7 +282,7 @@ class EngineConfig(Configuration):
 
     @property
     def offloads(self) -> bool:
-        """True if any state is kept off the device or copied to or from there."""
+        """True if any state is kept off the device, or copied between tiers."""
         parameters = self.offload_param is not Offload.NONE
         return self.cpu_checkpointing or self.offloads_optimizer or parameters
 

@@ -13,9 +13,14 @@ from zerosim.base.config.option import AT_LEAST_ONE, Configuration, Spec, docume
 class Light(Configuration):
     """A light trace: collectives and their bytes, of some iterations, in files of bounded size."""
 
-    every: Annotated[int, Spec("Record one complete iteration in this many.", AT_LEAST_ONE)] = 10
+    every: Annotated[int, Spec("Record one complete iteration out of this many.", AT_LEAST_ONE)] = (
+        10
+    )
     keep: Annotated[
-        int, Spec("Keep at least this many of the last ones, at most twice as many.", AT_LEAST_ONE)
+        int,
+        Spec(
+            "Keep at least this many of the last iterations, at most twice as many.", AT_LEAST_ONE
+        ),
     ] = 100
 
     def takes(self, iteration: int) -> bool:

@@ -1,9 +1,9 @@
-"""Which model is meant: a built-in one by its name, or a Hugging Face configuration by its path.
+"""The choice of a model: a built-in one by name, or a Hugging Face configuration by path.
 
-A plan takes any of `huggingface.FAMILIES`. What trains, for real or dry, is code: a GPT or a Llama
-of this package. A configuration is trained as one of these if it says the same, matrix by matrix
-and norm by norm (`trained_shape`); else it is refused with what it has beside that. Nothing is
-taken for what it only resembles.
+A plan takes any of `huggingface.FAMILIES`. A training, real or dry, needs code: a GPT or a Llama of
+this package. A configuration is trained as one of these if both have the same structure, matrix by
+matrix and norm by norm (`trained_shape`). Otherwise it is refused with the differences, even if it
+is similar.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MOST_TRAINED = 10**8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """Of a model, what is not as its name says; None where it is."""
+    """Overrides of a model's sizes; None keeps those of its name."""
 
     layers: int | None = None
     width: int | None = None
@@ -42,7 +42,7 @@ class Shape:
 
     @property
     def is_usual(self) -> bool:
-        """True if all is as the name says."""
+        """True if nothing is overridden."""
         return self == Shape()
 
 
@@ -50,7 +50,7 @@ _USUAL = Shape()
 
 
 class ModelFile(str):
-    """The path of a Hugging Face `config.json`, or of its folder; it is read when it is needed."""
+    """The path of a Hugging Face `config.json`, or of its folder, which is read on demand."""
 
     __slots__ = ()
 
@@ -61,10 +61,10 @@ class ModelFile(str):
 
 
 def model_named(name: str) -> ModelName | ModelFile:
-    """The model that somebody named.
+    """The model with a given name or path.
 
     Raises:
-        ConfigError: there is none of this name; a file is not looked at.
+        ConfigError: there is no model of this name; a file is not read here.
     """
     if is_path(name):
         return ModelFile(name)
@@ -75,7 +75,7 @@ def model_named(name: str) -> ModelName | ModelFile:
 
 
 def called(model: ModelName | ModelFile) -> str:
-    """A word for a model, which the name of a folder can have in it."""
+    """A short word for a model that can be part of a folder's name."""
     if isinstance(model, ModelName):
         return model.value
     path = Path(model).absolute()
@@ -83,19 +83,19 @@ def called(model: ModelName | ModelFile) -> str:
 
 
 def trained_model(name: ModelName | ModelFile, shape: Shape = _USUAL) -> GPTConfig | LlamaConfig:
-    """What trains under a name, where `shape` says so with other sizes than the name stands for.
+    """The trainable model of a name, with the sizes that `shape` overrides.
 
     Raises:
-        ConfigError: it is no transformer; its configuration cannot be read, or nothing here is
-            built like it; or it has not what `shape` says.
+        ConfigError: it is not a transformer, its configuration cannot be read or trained here,
+            or it does not support an override.
     """
     if isinstance(name, ModelFile):
         return sized(trained_shape(read_architecture(name), name, shape.context_length), shape)
     found = SHAPES.get(name)
     if not isinstance(found, GPTConfig | LlamaConfig):
         raise ConfigError(
-            "layers, width, heads, context-length and vocabulary are of a GPT: expected model "
-            "gpt-tiny or the like"
+            "layers, width, heads, context-length and vocabulary are for a GPT: "
+            "expected a model such as gpt-tiny"
         )
     return sized(found, shape)
 
@@ -104,8 +104,8 @@ def sized(found: GPTConfig | LlamaConfig, shape: Shape) -> GPTConfig | LlamaConf
     """A model with other sizes.
 
     Raises:
-        ConfigError: heads do not divide the width, or a Llama is asked for another width or other
-            heads, of which its MLP and its keys would have to be others as well.
+        ConfigError: heads do not divide the width, or a Llama's width or heads are overridden,
+            with which its MLP and its keys would have to change as well.
     """
     given = {key: value for key, value in asdict(shape).items() if value is not None}
     given["context"] = given.pop("context_length", found.context)
@@ -128,15 +128,15 @@ def sized(found: GPTConfig | LlamaConfig, shape: Shape) -> GPTConfig | LlamaConf
 def trained_shape(
     shape: Transformer, where: str, context: int | None = None
 ) -> GPTConfig | LlamaConfig:
-    """The model of this package that is built as a configuration says.
+    """The model of this package that has the structure of a configuration.
 
     Args:
         where: the configuration, for messages.
-        context: tokens of a sequence, where they are not the model's own: a window of attention
-            that is as long changes nothing.
+        context: tokens of a sequence, if they differ from the model's own: an attention window
+            of at least this length has no effect.
 
     Raises:
-        ConfigError: there is none; the message names what differs.
+        ConfigError: there is none; the message names the differences.
     """
     if not isinstance(shape, Architecture):
         return shape
@@ -147,14 +147,14 @@ def trained_shape(
     if beside:
         raise ConfigError(
             f"{where}: {shape.family} with {', '.join(beside)} is for zerosim plan and zerosim "
-            "table alone: expected a GPT-2 or a Llama in all its parts (Mistral, Qwen2 and Qwen3 "
-            "are), which zerosim can train and simulate"
+            "table alone: expected a GPT-2 or a model of Llama's structure (also "
+            "Mistral, Qwen2 and Qwen3), which zerosim can train and simulate"
         )
     return found
 
 
 def taken_words(name: ModelFile, shape: Shape = _USUAL) -> str:
-    """In one line what of a configuration is trained, and what it says that is not.
+    """In one line, the parts of a configuration that are trained, and those that are not.
 
     Raises:
         ConfigError: as `trained_model`.

@@ -35,7 +35,7 @@ class Range:
 
 
 def at_least(smallest: int, words: str = "") -> Range:
-    """Numbers from here on."""
+    """Numbers of at least this value."""
     return Range(
         lambda value: value >= smallest and value <= _LARGEST, words or f"{smallest} or more"
     )
@@ -54,16 +54,16 @@ class Spec:
     """The declaration of a field, besides its type and default.
 
     Attributes:
-        help: its text in a command's help; "" if no command has an option of this name.
+        help: its text in a command's help; "" if no command has this option.
         range: the accepted values; None for all of its type.
         panel: its heading in a command's help.
-        after: its predecessor there, if not the option declared before it.
+        after: the option before it in the help, by default the one declared before it.
         metavar: the name of its value in help: FOLDER, or BYTES for a size such as 48MB.
         called: its name in messages; by default that of the field.
         least_stage: the lowest ZeRO stage that supports it.
-        needs: another option that must be set with it, and the wording of that in a message.
+        needs: another option that must be set with it, and its description in a message.
         deepspeed: DeepSpeed's key for it, or several.
-        read: what its value is of what was given, where it is more than a word of a closed set.
+        read: a function that parses the given value, if it is more than a word of a closed set.
     """
 
     help: str = ""
@@ -84,7 +84,7 @@ class ConfigOption:
 
     Attributes:
         kind: the type of its values.
-        is_optional: None is accepted as well.
+        is_optional: whether None is accepted as well.
     """
 
     name: str
@@ -132,7 +132,7 @@ class ConfigOption:
 
 
 class Configuration:
-    """A dataclass in which every field is an option; it survives a round trip through JSON."""
+    """A dataclass in which every field is an option; JSON preserves it."""
 
     __slots__ = ()
 

@@ -50,7 +50,7 @@ class RunConfig(Configuration):
     """Seconds of silence after which a rank is given up."""
     memory: Annotated[bool, Spec("Record the live tensors, by role.")] = True
     layers: Annotated[
-        int | None, Spec("Override the model's own number (GPT, Llama).", AT_LEAST_ONE)
+        int | None, Spec("Override the model's number of layers (GPT, Llama).", AT_LEAST_ONE)
     ] = None
     width: Annotated[int | None, Spec("Override the model's own number (GPT).", AT_LEAST_ONE)] = (
         None

@@ -37,8 +37,8 @@ class GPTConfig:
         layers: number of blocks.
         width: size of a token's vector, h; the MLP inside a block is 4h wide.
         heads: number of attention heads; divides `width`.
-        context: longest sequence that can be read, s.
-        tied: the head's matrix is the token embedding.
+        context: longest sequence, s.
+        tied: whether the head's matrix is the token embedding.
         vocabulary: number of tokens, V; by default bytes.
     """
 
@@ -56,12 +56,12 @@ class GPTConfig:
 
     @property
     def key_heads(self) -> int:
-        """Each head has its own keys."""
+        """The number of key heads: each head has its own keys."""
         return self.heads
 
     @property
     def blocks(self) -> tuple[BlockShape, ...]:
-        """All alike."""
+        """All blocks have the same kind."""
         return _gpt_blocks(self)
 
     @property
@@ -84,10 +84,10 @@ class LlamaConfig:
         context: longest sequence, s.
         vocabulary: number of tokens, V.
         theta: base of the rotary frequencies.
-        head_size: elements of a head, where they are not h / heads.
-        tied: the head's matrix is the token embedding.
-        has_bias: queries, keys and values have biases (Qwen2).
-        has_head_norms: each head's queries and keys are normed (Qwen3).
+        head_size: elements of a head, if not h / heads.
+        tied: whether the head's matrix is the token embedding.
+        has_bias: whether queries, keys and values have biases (Qwen2).
+        has_head_norms: whether each head's queries and keys are normed (Qwen3).
     """
 
     layers: int
@@ -115,7 +115,7 @@ class LlamaConfig:
 
     @property
     def blocks(self) -> tuple[BlockShape, ...]:
-        """All alike."""
+        """All blocks have the same kind."""
         return _llama_blocks(self)
 
     @property
@@ -205,7 +205,7 @@ def shape_of(name: str) -> Transformer:
         name: one of `SHAPES`, a `config.json`, or the folder that has one.
 
     Raises:
-        ConfigError: there is none of this name, the model is not a transformer, or its
+        ConfigError: there is no model of this name, it is not a transformer, or its
             configuration cannot be read.
     """
     return read_architecture(name) if is_path(name) else built_in(name)
@@ -215,7 +215,7 @@ def built_in(name: str) -> Transformer:
     """The shape of a built-in transformer; for names from untrusted sources: never reads a file.
 
     Raises:
-        ConfigError: there is none of this name.
+        ConfigError: there is no model of this name.
     """
     known = {model.value: shape for model, shape in SHAPES.items()}
     if name not in known:

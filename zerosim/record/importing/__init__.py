@@ -1,4 +1,4 @@
-"""Profiles of other recorders become a run: the trace on disk is the interface.
+"""Imports profiles of other recorders as a run, with the trace on disk as the interface.
 
     files           the given files, within bounds
     sources         detection of the recorder; one account per rank

@@ -1,6 +1,7 @@
 """The calls of a rank: operation, group, size and time of the data movement.
 
-Calls of every backend pass PyTorch's dispatcher as `c10d` operators, so these define the calls.
+Calls of every backend pass through PyTorch's dispatcher as `c10d` operators, which therefore define
+the calls.
 NCCL adds details in a record nested in the operator (`record_param_comms`) and moves bytes in a
 kernel linked to that record. Gloo records sizes in a span of its own thread without a link: the
 k-th call of a kind and size is the k-th such span. Information that neither has is not recorded.
@@ -81,7 +82,7 @@ class ImportedCall:
 
     @property
     def payload_bytes(self) -> int | None:
-        """None if it is not recorded."""
+        """The payload in bytes; None if it is not recorded."""
         if self.op in _WITHOUT_PAYLOAD:
             return 0
         if self.size_bytes is None and (self.elements is None or not self.dtype):

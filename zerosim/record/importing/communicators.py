@@ -55,7 +55,7 @@ class Process:
     def call(
         self, name: str, communicator: str, size: int | None, begin_ns: int, end_ns: int
     ) -> ProfileSpan:
-        """Note a call, in a profile's words."""
+        """Record a call in the form of a profile."""
         args = {"Collective name": COLLECTIVES.get(name), MESSAGE_BYTES: size}
         span = ProfileSpan(
             RECORD, (self.pid, 0), begin_ns, end_ns, {**args, "Process Group Name": communicator}
@@ -68,7 +68,7 @@ def profiles_of(processes: Sequence[Process], *, is_timed: bool, note: str) -> l
     """The accounts of ranks.
 
     Args:
-        note: a further note on such a recording.
+        note: an additional note on such a recording.
 
     Raises:
         TraceError: the ranks of the processes are unknown.
@@ -82,8 +82,8 @@ def profiles_of(processes: Sequence[Process], *, is_timed: bool, note: str) -> l
     fits = all(0 <= rank < num_ranks <= MOST_RANKS for rank in ranks.values())
     if not fits or len(ranks) < len(processes) or not ranks:
         raise TraceError(
-            f"{path}: its processes have no ranks: no communicator has all of them; start "
-            "recording before the communicators are made"
+            f"{path}: the ranks of its processes are unknown, because no communicator "
+            "contains all of them; start recording before the communicators are created"
         )
     seen: dict[str, dict[int, int]] = defaultdict(dict)
     for one in processes:

@@ -1,7 +1,8 @@
 """Flight Recorder dumps as files: the calls that each rank enqueued, read as plain values.
 
-A dump is a pickle or JSON. A pickle can execute anything, so only the opcodes of plain values are
-read here: a file that names a function or a class is rejected before any lookup. JSON has no lines
+A dump is a pickle or JSON. A pickle can execute arbitrary code, so only the opcodes of plain values
+are read here: a file that names a function or a class is rejected before any lookup. JSON has no
+lines
 of code. Gloo writes no groups, no state and no messages. Sources:
 torch/csrc/distributed/c10d/FlightRecorder.hpp, FlightRecorderDetail.hpp (2.3 to 2.13).
 """
@@ -108,7 +109,7 @@ class Dump:
     """One rank's dump.
 
     Attributes:
-        groups: the ranks of each process group, by name, as far as the dump has them.
+        groups: the ranks of each process group, by name, as far as they are recorded.
     """
 
     path: Path
@@ -136,7 +137,7 @@ def find_dumps(paths: Sequence[Path]) -> list[Path]:
 
 
 def read_files(paths: Sequence[Path]) -> list[Dump]:
-    """Read dumps, one a rank, in the order of ranks.
+    """Read dumps, one for each rank, in the order of ranks.
 
     Raises:
         TraceError: a file is not a dump, is hostile or damaged, or its rank has one already.

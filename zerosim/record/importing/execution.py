@@ -101,7 +101,7 @@ def read_execution(path: Path, content: bytes) -> Execution:
     """Read one rank's execution trace.
 
     Raises:
-        TraceError: it is damaged or none.
+        TraceError: it is damaged, or not an execution trace.
     """
     try:
         file = msgspec.json.decode(content, type=_ExecutionFile)
@@ -131,7 +131,7 @@ def _read(path: Path, file: _ExecutionFile) -> Execution:
         if node.name.startswith(KEPT)
     ]
     if any(not 0 <= one.start_ns <= one.end_ns < 2**62 for one in spans):
-        raise ValueError("a node's id is in no order")
+        raise ValueError("the ids of nodes are not in order")
     spans.sort(key=in_order)
     nest(spans)
     records = [one for one in spans if one.name == RECORD]

@@ -1,6 +1,6 @@
-"""The given files and their contents, within bounds: they come from elsewhere.
+"""The given files and their contents, with limits, because their source is not trusted.
 
-An archive is read as a stream and nothing of it is written anywhere, so no name in it leads astray.
+An archive is read as a stream and never unpacked to disk, so names in it can do no harm.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Flight Recorder dumps as calls of ranks, for the diagnosis of mismatches.
 
-Gloo writes no groups, no state and no messages: notes give the consequences.
+Gloo's dumps lack groups, states and messages; notes explain the consequences.
 """
 
 from __future__ import annotations

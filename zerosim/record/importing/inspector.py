@@ -80,7 +80,7 @@ def read_lines(path: Path, content: bytes) -> list[InspectedLine]:
     """The lines of a file.
 
     Raises:
-        TraceError: it is damaged or none.
+        TraceError: it is damaged, or not such a file.
     """
     found = []
     for number, text in enumerate(content.splitlines(), 1):
@@ -90,7 +90,7 @@ def read_lines(path: Path, content: bytes) -> list[InspectedLine]:
             line = msgspec.json.decode(text, type=_Line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise TraceError(
-                f"{path}: line {number} is not NCCL Inspector's ({error}): expected a JSON "
+                f"{path}: line {number} is not a line of NCCL Inspector ({error}): expected a JSON "
                 "object a line, with header and coll_perf"
             ) from None
         found.append((path, line))

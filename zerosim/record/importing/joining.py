@@ -1,4 +1,4 @@
-"""Execution traces and profiles of the same steps become one account of each rank.
+"""Combines execution traces and profiles of the same steps into one account of each rank.
 
 A profile has the times; an execution trace has the arguments: sizes, types and parts of every call,
 and groups. Newer versions give a call the same number in both; otherwise, calls of a thread match
@@ -68,8 +68,8 @@ def _with_arguments(profile: KinetoProfile, execution: Execution) -> KinetoProfi
         _add_arguments(span, other)
     if num_told and not num_joined:
         raise TraceError(
-            f"{execution.path}: none of its calls is in {profile.path}, whose process it is of: "
-            "give files of the same steps"
+            f"{execution.path}: none of its calls is in {profile.path}, which is of "
+            "the same process: give files of the same steps"
         )
     notes = profile.notes
     if num_joined < num_told:

@@ -1,7 +1,7 @@
 """A PyTorch profiler trace (Kineto's JSON) as spans related to communication.
 
-Name and category decide whether an event is kept, before its arguments are parsed: a trace has
-hundreds of thousands of events, and hundreds of these.
+Name and category decide whether an event is kept, before its arguments are parsed, because only
+hundreds of a trace's hundreds of thousands of events are needed.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class KinetoProfile:
         computing: the device's other kernels, in order.
         is_timed: False if times only give an order.
         counts_iterations: whether annotations distinguish iterations.
-        unsized, apart: advice if sizes, or groups, are not recorded.
+        unsized, apart: advice if sizes or groups are not recorded.
         notes: further notes, one sentence each.
     """
 
@@ -293,5 +293,5 @@ def _ns(file: _KinetoFile, microseconds: float) -> int:
     """A time since 1970; older traces have no base and count from 1970 themselves."""
     time = file.base_time_ns + round(microseconds * 1000)
     if not 0 <= time < 2**62:
-        raise ValueError(f"the time {microseconds} µs is in no century")
+        raise ValueError(f"the time {microseconds} µs is out of range")
     return time

@@ -2,8 +2,8 @@
 
 NCCL annotates each call with its arguments in the NVTX domain "NCCL"; PyTorch and others annotate
 phases. Tables and columns differ between versions, so each is looked up first. Sources: Nsight
-Systems, "SQLite Export Schema Reference"; NVIDIA/nccl, src/include/nvtx_payload_schemas.h. Written
-from these, and never tested with a file of a real machine.
+Systems, "SQLite Export Schema Reference"; NVIDIA/nccl, src/include/nvtx_payload_schemas.h. The code
+follows these sources and was never tested with a file of a real machine.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _TABLES = {
 
 
 def read_nsight(path: Path, content: bytes) -> list[KinetoProfile]:
-    """The ranks of one export: those of one node as a rule.
+    """The ranks of one export, usually those of one node.
 
     Raises:
         TraceError: the file is damaged, hostile, or has no calls of NCCL.
@@ -115,7 +115,7 @@ def _read(path: Path, tables: _Tables) -> list[KinetoProfile]:
     _add_kernels(tables, texts, processes, shift)
     told = [one for one in processes.values() if one.member]
     if not told:
-        raise ValueError("NCCL annotated nothing in it: profile with --trace=nvtx,cuda")
+        raise ValueError("it has no annotations of NCCL: profile with --trace=nvtx,cuda")
     return profiles_of(told, is_timed=True, note=_NOTE)
 
 

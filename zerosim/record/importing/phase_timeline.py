@@ -1,10 +1,10 @@
 """The position of the program: phases of its iterations, from the order of a profile.
 
-The same order as `zerosim.trace.autolabel.phases` follows in a program that runs, from marks:
+It follows the same order as `zerosim.trace.autolabel.phases` does in a running program, from marks:
 
     forward    annotated by PyTorch's wrappers; operators that a backward refers to ran in it
     backward   autograd's engine evaluates functions
-    update     `Optimizer.step#`, the outermost
+    update     the outermost `Optimizer.step#`
     outside    after the update, until the next forward
 
 An iteration ends with its update, or when gradients are discarded without an update. One that began
@@ -58,7 +58,7 @@ class _Mark(StrEnum):
 
 
 class PhaseTimeline:
-    """The places of one rank, in order."""
+    """The positions of one rank's program, in order."""
 
     def __init__(self, profile: KinetoProfile) -> None:
         marks = sorted(_marks(profile), key=lambda one: one[0])

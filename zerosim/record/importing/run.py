@@ -1,4 +1,4 @@
-"""Profiles of some or all ranks become a folder that every reading command understands."""
+"""Writes profiles of some or all ranks as a folder that every reading command accepts."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def read_sources(paths: Sequence[Path]) -> list[KinetoProfile]:
         paths: files, folders of them, or archives.
 
     Raises:
-        TraceError: one is damaged, hostile, or of no recorder that is known.
+        TraceError: a file is damaged, hostile, or of an unknown recorder.
     """
     profiles: list[KinetoProfile] = []
     executions: list[Execution] = []

@@ -16,7 +16,7 @@ class ProfileSpan:
 
     Attributes:
         thread: process and thread, as named in the file.
-        start_ns, end_ns: since 1970.
+        start_ns, end_ns: start and end, since 1970.
         args: its further arguments in the file.
         inside: the innermost kept span of the thread around this one.
     """
@@ -30,7 +30,7 @@ class ProfileSpan:
     contents: list[ProfileSpan] = field(default_factory=list)
 
     def around(self) -> list[ProfileSpan]:
-        """The spans that this one is in, from the innermost."""
+        """The spans around this one, from the innermost."""
         found, one = [], self.inside
         while one is not None:
             found.append(one)

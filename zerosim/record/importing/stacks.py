@@ -3,7 +3,7 @@
 A framework calls its collectives in its own functions: their presence on the stack is equivalent to
 an annotation in a profile. PyTorch's C++ code has no frame: an all-reduce directly below autograd's
 engine is from DDP's reducer. On a GPU, autograd has its own threads, named "pt_autograd_N"
-(torch/csrc/autograd/engine.cpp), with stacks that do not reach the program: their calls are of
+(torch/csrc/autograd/engine.cpp), whose stacks do not contain the program: their calls belong to
 backward.
 """
 

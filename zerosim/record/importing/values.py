@@ -29,7 +29,7 @@ _NAMES = {name: dtype for dtype, (_, *names) in _BYTES.items() for name in names
 
 
 def dtype_of(name: object) -> str:
-    """A type as PyTorch names it in Python; "" if it is none that is known."""
+    """PyTorch's Python name of a type; "" if it is unknown."""
     return _NAMES.get(name, "") if isinstance(name, str) else ""
 
 
@@ -48,7 +48,7 @@ def counted(values: Mapping[str, Any], *names: str) -> int | None:
 
 
 def listed(text: object) -> list[int] | None:
-    """A list of whole numbers, or its text, as the profiler writes it; None if it is not whole."""
+    """A list of whole numbers, or its text in a profile; None if it is incomplete."""
     value = text
     if isinstance(text, str):
         try:

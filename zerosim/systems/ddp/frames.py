@@ -12,7 +12,7 @@ BESIDE = (frozenset[str](),)
 
 
 def read(made: Cutting) -> ProgramUnits:
-    """All is whole, each bucket is all-reduced."""
+    """Everything is whole, and each bucket is all-reduced."""
     strategy = made.systems[NAME]
     units = made.units(made.cut(parameters_of(strategy)), {})
     division = divided(made, EVERYTHING, seats_of(made))

@@ -1,10 +1,10 @@
 """The state of `DistributedDataParallel`.
 
-Its reducer is C++ and calls from within autograd, so no Python function of it is on the stack: an
-all-reduce of its group called by autograd is a bucket's, if the next bucket has this size. The
-reducer tells the parameters of each bucket by handing out buckets of zeros; it is queried before a
-forward, when that memory is free, and once more after it rebuilt its buckets. Forward settles
-whether gradients are reduced: `no_sync()` is read there.
+Its reducer is C++ and calls from within autograd, so none of its functions is on the Python stack:
+an all-reduce of its group that autograd calls belongs to a bucket, if the next bucket has this
+size. The parameters of each bucket are found with buckets of zeros, which the reducer provides: it
+is queried before a forward, when that memory is free, and again after it has rebuilt its buckets.
+Forward decides whether gradients are reduced, so `no_sync()` is read there.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _MODULE = "torch.nn.parallel.distributed"
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """A bucket: the elements reduced by one call.
+    """A bucket, whose elements one call reduces.
 
     Attributes:
         parameters: names, as the module has them.
@@ -136,7 +136,7 @@ class ReplicatedModules(Observer):
         )
 
     def meet(self, thing: Any) -> None:
-        """Find it in a model."""
+        """Find the wrapper in a model."""
         kind = getattr(sys.modules.get(_MODULE), _CLASS, None)
         if kind is None or not isinstance(thing, nn.Module):
             return
@@ -151,7 +151,7 @@ class ReplicatedModules(Observer):
                 self._known[module].roots.add(thing)
 
     def settings(self) -> Hashable:
-        """Whether it reduces, and its buckets."""
+        """Record whether it reduces, and its buckets."""
         return tuple(
             (
                 known.reduces,
@@ -165,7 +165,7 @@ class ReplicatedModules(Observer):
         )
 
     def describe(self) -> Iterator[Strategy]:
-        """Each as it is now."""
+        """The current strategy of each."""
         for module, known in list(self._known.items()):
             buffers: Counter[str] = Counter()
             if known.num_syncs:
@@ -197,14 +197,14 @@ class ReplicatedModules(Observer):
             )
 
     def kept(self, *, wholly: bool) -> Iterator[Content]:
-        """Buckets that a hook reduces in tensors of its own: no collective is given them."""
+        """Buckets that a hook reduces in its own tensors: they are not passed to a collective."""
         for known in list(self._known.values()) if wholly else ():
             for reference in known.hooked.values():
                 if (buffer := reference()) is not None:
                     yield Content(Role.BUFFERS, "", buffer)
 
     def micro_step_begins(self) -> None:
-        """The activity of the previous micro-step is settled."""
+        """Begin a micro-step: the activity of the previous one is complete."""
         for known in self._known.values():
             known.now = _Now()
 
@@ -234,19 +234,19 @@ class ReplicatedModules(Observer):
                 known.now.without_gradient = _waited_for(module, known)
 
     def update_begins(self) -> None:
-        """See which gradients the program has left to the optimizer."""
+        """Record which gradients the program has left to the optimizer."""
         for known in self._known.values():
             _see_gradients(known, self._units.optimizers)
 
     def settle(self) -> None:
-        """A backward or a micro-step is over."""
+        """A backward or a micro-step ends."""
         for known in self._known.values():
             known.is_settled = True
             known.reduces, known.num_syncs = known.now.reduces, known.now.num_syncs
             known.without_gradient = known.now.without_gradient
 
     def agrees_anew(self) -> bool:
-        """Buckets are rebuilt: the known ones are not valid any more."""
+        """Buckets are rebuilt, so the known ones are no longer valid."""
         for known in self._known.values():
             known.buckets = None
         return bool(self._known)
@@ -259,7 +259,7 @@ class ReplicatedModules(Observer):
                 known.version += 1
 
     def hooks(self) -> Iterator[tuple[CodeType, Rule]]:
-        """The program's own functions that reduce buckets."""
+        """Functions of the program that reduce buckets."""
         for module in list(self._known):
             code = code_of(_hook_of(module))
             if code is not None:

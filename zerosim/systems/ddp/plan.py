@@ -1,4 +1,4 @@
-"""DistributedDataParallel: each bucket of gradients is all-reduced when its last one is present.
+"""DistributedDataParallel: each bucket is all-reduced when its last gradient is present.
 
 Law: data parallel, 2 Psi a step. Source: S. Li et al., "PyTorch Distributed: Experiences on
 Accelerating Data Parallel Training" (arXiv 2006.15704), section 3.2; the law as in `theory.laws`.
@@ -261,8 +261,8 @@ def _buckets(strategy: Strategy, trainable: Sequence[Parameter]) -> list[tuple[i
     common = set(dtype_of.values())
     if not all(dtypes) and len(common) > 1:
         raise ConfigError(
-            f"DDP of {strategy.name!r} has parameters in {', '.join(sorted(common))}, and does not "
-            "say which bucket holds which parameter"
+            f"DDP of {strategy.name!r} has parameters in {', '.join(sorted(common))}, "
+            "but the trace does not record the bucket of each parameter"
         )
     usual = next(iter(common), "float32")
     return [

@@ -46,8 +46,8 @@ class Modules:
     """The modules of a model.
 
     Attributes:
-        bundles: those with parameters of their own, and these.
-        order: those that compute, as forward and backward enter them.
+        bundles: modules with parameters of their own, and these parameters.
+        order: modules that compute, in the order in which forward and backward enter them.
     """
 
     bundles: tuple[Bundle, ...]
@@ -86,7 +86,7 @@ def without_padding(num_ranks: int) -> Modules:
 
 
 def strategy_of(given: Given, modules: Modules, num_ranks: int, num_micro_steps: int) -> Strategy:
-    """The strategy of DeepSpeed with these keys, after it has settled.
+    """The strategy of DeepSpeed with these keys, after the first iterations.
 
     Raises:
         ConfigError: DeepSpeed refuses these keys together.

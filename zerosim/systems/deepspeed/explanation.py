@@ -1,7 +1,8 @@
 """The traffic and memory of DeepSpeed itself with a configuration, predicted without a run.
 
 The plan of DeepSpeed's stages is evaluated for the strategy that a trace would record;
-docs/deepspeed.md has its rules. The keys that make DeepSpeed follow the law are found by search.
+docs/deepspeed.md explains its rules. The keys that make DeepSpeed follow the law are found by
+search.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Explanation:
         given: the configuration, with DeepSpeed's defaults.
         modules: modules of the model, or a placeholder.
         num_micro_steps: g, per step.
-        has_model: there is a model, so bytes are known.
+        has_model: whether there is a model, so that bytes are known.
     """
 
     given: Given
@@ -116,8 +117,9 @@ class Explanation:
             name=term(self.plan.law_name),
             law=self._in_symbols(lambda plan: plan.law.payloads),
         )
+        payload = replace(self.plan.scale, suffix="")  # as the law is written here
         for one in self.plan.merged_causes():
-            if digits := self.plan.scale.in_digits(one.bytes):
+            if digits := payload.in_digits(one.bytes):
                 yield _SAID("cause", digits=digits, words=one.words)
         if self.to_get_there:
             keys = ", ".join(f'"{key}": {shown(it)}' for key, it in self.to_get_there.items())
@@ -197,12 +199,14 @@ def explain(config: object, model: Model | None = None, *, ranks: int = 2) -> Ex
         UnplannedError: an option has no plan.
     """
     if isinstance(ranks, bool) or not isinstance(ranks, int) or ranks < 2:
-        raise ConfigError(f"ranks is {shown(ranks)}: expected 2 or more, as one rank sends nothing")
+        raise ConfigError(
+            f"ranks is {shown(ranks)}: expected 2 or more, because one rank sends nothing"
+        )
     given = check(read_document(config))
     if model is None and given[f"{ZERO}.stage"] == 3:
         raise ConfigError(
-            "stage 3 keeps small parameters and fetches ahead, so its traffic depends on the "
-            "model: give that, too, as in explain(config, model)"
+            "stage 3 keeps small parameters and prefetches, so its traffic depends "
+            "on the model: give it as well, as in explain(config, model)"
         )
     found = Explanation(
         given=given,

@@ -3,7 +3,8 @@
 In its first micro-step it records the order in which modules compute, and gathers each module's
 parameters on use. From the second on it follows that order: it prefetches the next ones, and does
 not release parameters that are reused soon. A parameter that a module reads and another owns is
-external: it is gathered when the recording first meets it, and from then on with the reader's own.
+external: it is gathered when it is first read during the recording, and from then on together with
+the reader's own.
 With hpZ, parameters that were released once since the update are gathered again from a secondary
 partition. docs/deepspeed.md has the rules in words. Source: DeepSpeed 0.19.8,
 `runtime/zero/partitioned_param_coordinator.py`.
@@ -27,7 +28,7 @@ class FetchLimits:
     Attributes:
         prefetch: elements of one prefetch (`stage3_prefetch_bucket_size`).
         live: elements of all fetched parameters (`stage3_max_live_parameters`).
-        reuse: the distance within which a reuse is soon (`stage3_max_reuse_distance`).
+        reuse: the distance within which a reused parameter is kept (`stage3_max_reuse_distance`).
         one_by_one: each parameter is gathered separately (`stage3_allgather_sequential`).
     """
 
@@ -42,7 +43,7 @@ class Fetch:
     """One gather.
 
     Attributes:
-        names: of the parameters that it makes whole.
+        names: names of the gathered parameters.
         is_secondary: from the secondary partition.
     """
 
@@ -97,8 +98,8 @@ class Fetcher:
 
     Attributes:
         order: names of modules as they compute, forward and backward.
-        own: names of the parameters of each module, for a leaf module all within it, and of those
-            that it only reads.
+        own: names of the parameters that each module gathers: its own, for a leaf module all
+            within it, and those that it only reads.
         direct: for a leaf module, its direct parameters.
         external: for each module, those that it only reads.
         returned: parameters that modules return to their callers; released only by an update.
@@ -109,7 +110,7 @@ class Fetcher:
         frozen: parameters without updates, so their secondary partition stays valid.
         has_secondary: whether there are secondary partitions.
         secondary: parameters that currently have one.
-        whole, on_its_way: gathered parameters, and among these those not used since.
+        whole, on_its_way: gathered parameters, and those of them that have not been used since.
         released: releases decided, by module and the entry after it.
         ahead: parameters not considered yet, by parameter and entry.
         next_use: the last known entry that uses a parameter.
@@ -142,7 +143,7 @@ class Fetcher:
         """The gathers of one forward and backward.
 
         Args:
-            records: the order is being recorded, so the future is unknown.
+            records: whether the order is being recorded, so that later entries are unknown.
             partitioned: parameters that the program released before it began.
         """
         order, fetches = self.order, list[Fetch]()
@@ -182,13 +183,11 @@ class Fetcher:
         return fetches
 
     def num_recomputed(self) -> Counter[str]:
-        """How often a micro-step needs each parameter for a recomputation."""
+        """Number of times that a micro-step needs each parameter for a recomputation."""
         return Counter(name for place in self.recomputes for name in self._of(self.order[place]))
 
     def update(self) -> tuple[str, ...]:
-        """An optimizer step releases everything; returns the persistent parameters gathered after
-        it.
-        """
+        """Release everything after a step; return the parameters gathered then."""
         self.whole, self.on_its_way = set(self.persistent), set()
         self.secondary &= self.frozen
         return tuple(name for name in self.sizes if name in self.persistent)

@@ -1,6 +1,6 @@
 """DeepSpeed: stages 1 and 2 divide flat groups of parameters, stage 3 each parameter.
 
-`states`, beside this, defines the memory of each stage.
+`states`, in this folder, defines the memory of each stage.
 """
 
 from __future__ import annotations

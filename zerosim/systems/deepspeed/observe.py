@@ -1,6 +1,7 @@
 """The state of DeepSpeed: its stage, and the options that affect its traffic.
 
-Found in any computing model that is an engine of `deepspeed.initialize`. DeepSpeed's traffic
+It is recorded for each computing model that is an engine of `deepspeed.initialize`. DeepSpeed's
+traffic
 depends on its configuration, on its padding, and in stage 3 on the order of modules that it records
 in its first micro-step and repeats from then on; docs/deepspeed.md explains it. Options of its
 `Strategy`:
@@ -111,7 +112,7 @@ class DeepSpeed(Observer):
         self.rules = self._rules()
 
     def meet(self, thing: Any) -> None:
-        """See whether a model is an engine."""
+        """Find out whether a model is an engine."""
         kind = getattr(sys.modules.get(_MODULE), "DeepSpeedEngine", None)
         if kind is None or not isinstance(thing, kind):
             return
@@ -120,7 +121,7 @@ class DeepSpeed(Observer):
             self._modules.setdefault(module, name or "root")
 
     def remove(self) -> None:
-        """Stop looking."""
+        """Stop observing."""
         self._orders.remove()
 
     def shards(self, module: nn.Module) -> Iterator[Shard]:
@@ -131,9 +132,7 @@ class DeepSpeed(Observer):
                 yield Shard(kept, parameter, is_parameter=False)
 
     def kept(self, *, wholly: bool) -> Iterator[Content]:
-        """Buckets of gradients on their way, a rank's own gradients, which are in no `grad`, and
-        parameters that the program itself gathered, which no module computes with.
-        """
+        """Memory of buckets in flight, gradients outside of `grad`, gathered parameters."""
         for engine in self._engines:
             for role, unit, tensor in own_gradients(engine.optimizer, wholly=wholly):
                 yield Content(role, unit, tensor)
@@ -141,11 +140,11 @@ class DeepSpeed(Observer):
                 yield Content(Role.GATHERED, "", parameter)
 
     def settings(self) -> Hashable:
-        """The recorded order of stage 3; everything else is settled when an engine is created."""
+        """Read the order that stage 3 recorded; all else is known when an engine is created."""
         return tuple(self._orders.of(engine) for engine in self._engines)
 
     def describe(self) -> Iterator[Strategy]:
-        """Each engine as it is now."""
+        """The current strategy of each engine."""
         for engine in self._engines:
             stage = int(engine.zero_optimization_stage())
             zero = engine._config.zero_config

@@ -31,10 +31,10 @@ def parameter_groups(engine: Any) -> Iterator[Bundle]:
 
 
 def own_gradients(optimizer: Any, *, wholly: bool) -> Iterator[tuple[Role, str, torch.Tensor]]:
-    """What an optimizer keeps of gradients: its buckets, and if `wholly` what a rank will use.
+    """The gradients that an optimizer keeps: its buckets and, if `wholly`, a rank's own.
 
-    Stages 1 and 2 make them in each backward; stage 3 keeps its buckets, and one flat buffer for
-    all parts.
+    Stages 1 and 2 allocate them in each backward; stage 3 keeps its buckets, and one flat buffer
+    for all parts.
     """
     for bucket in (getattr(optimizer, "ipg_buckets", None) or {}).values():
         buffers = getattr(bucket, "buffer", None)
@@ -54,7 +54,7 @@ def own_gradients(optimizer: Any, *, wholly: bool) -> Iterator[tuple[Role, str, 
 
 
 def whole_parameters(engine: Any) -> Iterator[torch.Tensor]:
-    """Stage 3: the parameters that are gathered now."""
+    """Stage 3: the currently gathered parameters."""
     for parameter in engine.module.parameters():
         if getattr(getattr(parameter, "ds_status", None), "name", "") == "AVAILABLE":
             yield parameter
@@ -122,7 +122,7 @@ def secondary_ranks(engine: Any) -> list[int]:
 
 
 def listed(named: Any) -> Iterator[Parameter]:
-    """Parameters as a strategy lists them; of one that is divided, the whole shape."""
+    """Parameters as a strategy lists them; divided ones with their whole shape."""
     for name, parameter in named:
         yield Parameter(
             name=name,

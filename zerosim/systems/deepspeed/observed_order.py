@@ -48,7 +48,7 @@ class Recomputes:
     Attributes:
         found: in the order of their places.
         cut_short: places of those that ended early.
-        trouble: why it looks no more; "" if it does.
+        trouble: why it has stopped observing; "" if it observes.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Recomputes:
         order: Callable[[], Sequence[nn.Module]],
         going_back: Callable[[], Sequence[nn.Module]],
     ) -> None:
-        """Look at nothing yet.
+        """Create an observer that is not active yet.
 
         Args:
             names: names of the modules that DeepSpeed knows.
@@ -71,11 +71,11 @@ class Recomputes:
         self._running: list[tuple[nn.Module, int]] = []
 
     def begin(self) -> None:
-        """Begin to look."""
+        """Begin to observe."""
         modules.watch(self)
 
     def end(self) -> None:
-        """Look no more."""
+        """Stop observing."""
         modules.unwatch(self)
 
     @fail_safe
@@ -92,7 +92,7 @@ class Recomputes:
 
     @fail_safe
     def module_ends(self, module: nn.Module, output: Any, error: BaseException | None) -> None:
-        """The call is over."""
+        """The call ends."""
         del output
         if self._running and self._running[-1][0] is module:
             _, place = self._running.pop()
@@ -102,7 +102,7 @@ class Recomputes:
 
 @dataclass(frozen=True, slots=True)
 class ForeignRead:
-    """A parameter that a module read and another owns, before DeepSpeed knew that it would."""
+    """A parameter that a module reads and another owns, not yet known to DeepSpeed as external."""
 
     place: int
     reader: str
@@ -137,7 +137,7 @@ class RepeatedOrders:
     """The state of stage 3 in each engine's micro-step."""
 
     def __init__(self, names: Mapping[nn.Module, str]) -> None:
-        """Know no engine yet.
+        """Create an observer without engines.
 
         Args:
             names: of the modules that DeepSpeed knows.
@@ -149,13 +149,13 @@ class RepeatedOrders:
         self._known: dict[int, set[tuple[str, str]]] = {}
 
     def remove(self) -> None:
-        """Stop looking."""
+        """Stop observing."""
         for one in self._recomputes.values():
             one.end()
         self._recomputes.clear()
 
     def reads(self, engine: Any, reader: str, parameter: Any) -> None:
-        """A module read a parameter that another owns, which was not known to be external."""
+        """A module reads a parameter that another owns and that was not known to be external."""
         name = names_of(engine).get(parameter)
         coordinator = coordinator_of(engine)
         if name is not None and coordinator is not None:
@@ -163,7 +163,7 @@ class RepeatedOrders:
             self._met.setdefault(id(engine), []).append(ForeignRead(place, reader, name))
 
     def of(self, engine: Any) -> RepeatedOrder:
-        """The state of stage 3 in this micro-step: read once, when its forward begins."""
+        """The state of stage 3 in this micro-step, read once when its forward begins."""
         coordinator, number = coordinator_of(engine), int(engine.micro_steps)
         seen, before = self._seen.get(id(engine), (-1, _NO_ORDER))
         if coordinator is None or seen == number or not _in_forward():

@@ -108,7 +108,7 @@ class FullyShardedModules(Observer):
         )
 
     def meet(self, thing: Any) -> None:
-        """Find it in a model."""
+        """Find the wrappers in a model."""
         kind = getattr(sys.modules.get(_MODULE), _CLASS, None)
         if kind is None or not isinstance(thing, nn.Module):
             return
@@ -138,7 +138,7 @@ class FullyShardedModules(Observer):
             self._see(model)
 
     def backward_begins(self) -> None:
-        """Determine which modules forward did not call: they have no place in its order."""
+        """Determine which modules forward did not call, and which its order therefore lacks."""
         for root in [] if self._units.is_piped else list(self._computes):
             for _, reference in self._models[root].modules:
                 module = reference()
@@ -147,18 +147,18 @@ class FullyShardedModules(Observer):
         self._computes.clear()
 
     def backward_over(self, gone_back: Callable[[nn.Module], bool]) -> None:
-        """See which flat parameters have got no gradient."""
+        """Record which flat parameters have no gradient."""
         for thing, model in list(self._models.items()):
             if gone_back(thing):
                 model.see_gradients(self._units.optimizers)
 
     def update_begins(self) -> None:
-        """See which gradients the program has left to the optimizer."""
+        """Record which gradients the program has left to the optimizer."""
         for model in list(self._models.values()):
             model.see_gradients(self._units.optimizers)
 
     def settle(self) -> None:
-        """A backward or a micro-step is over."""
+        """A backward or a micro-step ends."""
         self._unused = self._now_unused
 
     def _see(self, model: _FlatModel) -> None:
@@ -169,7 +169,7 @@ class FullyShardedModules(Observer):
                 self._whole[module] = is_sharded and not module._handle.needs_unshard()
 
     def shards(self, module: nn.Module) -> Iterator[Shard]:
-        """What is kept of a module's flat parameter, and the memory in which it is whole."""
+        """The rank's part of a module's flat parameter, and the memory for the whole one."""
         kind = getattr(sys.modules.get(_MODULE), _CLASS, None)
         handle = getattr(module, "_handle", None) if kind and isinstance(module, kind) else None
         if handle is None or not handle.uses_sharded_strategy:
@@ -191,7 +191,7 @@ class FullyShardedModules(Observer):
                     yield Content(Role.GRADIENTS, NOT_REDUCED_YET, flat.grad)
 
     def settings(self) -> Hashable:
-        """Switches per module, and the state settled by its first forward."""
+        """Read the options of each module, and the state after its first forward."""
         return tuple(
             (
                 self._units.passes(thing),
@@ -202,7 +202,7 @@ class FullyShardedModules(Observer):
         )
 
     def describe(self) -> Iterator[Strategy]:
-        """Each model as it is now."""
+        """The current strategy of each model."""
         for thing, model, modules in self._ready():
             bundles = tuple(self._bundle(name, module) for name, module in modules)
             ranks = {

@@ -1,4 +1,4 @@
-"""FSDP2: `torch.distributed.fsdp.fully_shard`, each parameter by its rows; on a 2-D mesh HSDP.
+"""FSDP2: `torch.distributed.fsdp.fully_shard` shards each parameter by rows; on a 2-D mesh, HSDP.
 
 Options of its `Strategy`:
 

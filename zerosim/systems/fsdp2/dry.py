@@ -14,7 +14,7 @@ from zerosim.trace.holdings import is_same_memory
 def as_with_memory() -> Iterator[None]:
     """FSDP2 compares addresses to check whether a parameter was moved.
 
-    If it was not, there is nothing to do.
+    Nothing is done if it was not moved.
     """
     from torch.distributed.fsdp._fully_shard._fsdp_param import FSDPParam
 

@@ -1,4 +1,4 @@
-"""What FSDP2's groups of parameters tell of themselves: private state, read and never changed."""
+"""The private state of FSDP2's groups of parameters, which is read and never changed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class GroupUse:
 
 
 def written_as(parameter: Any) -> Written:
-    """The gradient of a parameter as it is written in a trace."""
+    """The gradient of a parameter in the form that a trace records."""
     return written(parameter.sharded_param.grad)
 
 
@@ -59,13 +59,13 @@ def is_trainable(parameter: Any) -> bool:
 
 
 def num_forwards(group: Any) -> int:
-    """Those that no backward has reached; -1 if this version does not tell."""
+    """The number of groups that no backward has reached; -1 if this version does not record it."""
     found = getattr(group, "_post_forward_indices", None)
     return -1 if found is None else len(found)
 
 
 def groups_of(module: Any) -> list[Any]:
-    """A module's parameter groups; none if it is not wrapped, several with newer PyTorch."""
+    """A module's parameter groups: none if it is not wrapped, several with newer PyTorch."""
     if not hasattr(module, "_get_fsdp_state"):
         return []
     state = module._get_fsdp_state()
@@ -79,9 +79,7 @@ def _switches(group: Any) -> dict[str, object]:
 
 
 def reached_modules(model: nn.Module) -> tuple[set[nn.Module], set[nn.Module]]:
-    """The modules whose output has a gradient, because a trained module is in them or precedes
-    them; and those whose input has one, too.
-    """
+    """The modules whose output has a gradient, and those whose input has one as well."""
     is_trained, names, fed = False, set[str](), set[str]()
     seen: set[str] = set()
     for name, parameter in model.named_parameters():

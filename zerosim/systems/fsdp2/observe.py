@@ -1,6 +1,6 @@
 """The state of `fully_shard` (FSDP2, and HSDP on a mesh of two dimensions).
 
-The newer `replicate` is data parallel on the same machinery.
+The newer `replicate` implements data parallelism with the same code.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class FullyShard(Observer):
     """Every model with modules that were passed to `fully_shard`.
 
     Attributes:
-        is_prepared: the program has gathered parameters itself, for the forward of this micro-step.
+        is_prepared: whether the program has gathered parameters itself for the forward of this
+            micro-step.
     """
 
     def __init__(self, units: Units) -> None:
@@ -83,7 +84,7 @@ class FullyShard(Observer):
         )
 
     def meet(self, thing: Any) -> None:
-        """Find it in a model."""
+        """Find the wrapped modules in a model."""
         kind = getattr(sys.modules.get(_MODULE), "FSDPModule", None)
         if kind is None or not isinstance(thing, nn.Module):
             return
@@ -114,7 +115,7 @@ class FullyShard(Observer):
             self._see(model)
 
     def forward_begins(self, root: nn.Module, *, is_first: bool) -> None:
-        """Determine which groups the model kept gathered, if none was gathered for this forward."""
+        """Determine which groups the model has kept gathered since an earlier forward."""
         model = self._models.get(root) if is_first else None
         if model is not None:
             if not self.is_prepared:
@@ -152,12 +153,12 @@ class FullyShard(Observer):
         self._before = {}
 
     def update_begins(self) -> None:
-        """See which gradients the program has left to the optimizer."""
+        """Record which gradients the program has left to the optimizer."""
         for model in list(self._models.values()):
             model.see_gradients(self._units.optimizers)
 
     def settle(self) -> None:
-        """A backward or a micro-step is over."""
+        """A backward or a micro-step ends."""
         self._look_at_forward()
         self._settled = self._use
 
@@ -166,7 +167,7 @@ class FullyShard(Observer):
         return _MODULE in sys.modules and find_frame("unshard", _ASKED) is not None
 
     def forward_is_prepared(self) -> None:
-        """It does, for the forward of this micro-step."""
+        """The program calls it, for the forward of this micro-step."""
         self.is_prepared = True
 
     def shards(self, module: nn.Module) -> Iterator[Shard]:
@@ -176,7 +177,7 @@ class FullyShard(Observer):
                 yield Shard(one.sharded_param, getattr(one, "_unsharded_param", None))
 
     def kept(self, *, wholly: bool) -> Iterator[Content]:
-        """Whole gradients of backwards that did not reduce; of a hybrid, sums of a replica."""
+        """Whole gradients of backwards that did not reduce; with HSDP, sums within a replica."""
         for model in list(self._models.values()) if wholly else ():
             for group in model.alive():
                 kept = [
@@ -196,7 +197,7 @@ class FullyShard(Observer):
             self._whole[group] = bool(group.is_unsharded)
 
     def settings(self) -> Hashable:
-        """Switches per group."""
+        """Read the options of each group."""
         return tuple(
             (
                 self._units.passes(thing),
@@ -208,7 +209,7 @@ class FullyShard(Observer):
         )
 
     def describe(self) -> Iterator[Strategy]:
-        """Each model as it is now."""
+        """The current strategy of each model."""
         for thing, model, groups in self._ready():
             names = named_parameters(thing)
             reached, fed = reached_modules(thing)

@@ -15,7 +15,7 @@ from zerosim.train.models import Batches
 
 
 def fsdp2(run: RunConfig, batches: Batches) -> Step:
-    """`fully_shard` on each block and on the whole, as its tutorial does."""
+    """`fully_shard` on each block and on the whole model, as in its tutorial."""
     return _fully_sharded(run, batches)
 
 
@@ -31,7 +31,7 @@ def fsdp2_bf16(run: RunConfig, batches: Batches) -> Step:
 
 
 def hsdp(run: RunConfig, batches: Batches) -> Step:
-    """The same on two rows of ranks: divided within a row, equal in both."""
+    """The same on two rows of ranks: sharded within a row, replicated across rows."""
     mesh = init_device_mesh("cpu", (2, dist.get_world_size() // 2), mesh_dim_names=("r", "s"))
     return _fully_sharded(run, batches, mesh=mesh)
 

@@ -1,8 +1,8 @@
 """The state of a pipeline of `torch.distributed.pipelining`, and the contents of its messages.
 
-A schedule asks its stages for the operations of a micro-batch, and combines and delays them freely.
-The purpose of each tensor is therefore noted when a stage names it; the stage's own answer is
-passed on. Earlier messages between stages, shapes and votes, are set-up.
+A schedule requests the operations of a micro-batch from its stages, and combines and delays them
+freely. The purpose of each tensor is therefore recorded when a stage returns its operations, which
+are passed on unchanged. Earlier messages between stages, shapes and votes, belong to the set-up.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Pipelines(Observer):
         return _micro_batch("backward_weight_one_chunk", "bwd_chunk_id") if found is None else found
 
     def install(self) -> None:
-        """Start to note the stages' operations, once the program has imported them."""
+        """Start to record the operations of stages, once the program has imported them."""
         stages = getattr(sys.modules.get(_MODULE), "_PipelineStageBase", None)
         if stages is None or self._originals:
             return
@@ -85,7 +85,7 @@ class Pipelines(Observer):
             setattr(stages, name, self._noting(original, purpose, phase))
 
     def remove(self) -> None:
-        """Stop; restore the stages' methods."""
+        """Stop recording, and restore the methods of stages."""
         stages = getattr(sys.modules.get(_MODULE), "_PipelineStageBase", None)
         for name, original in self._originals.items():
             setattr(stages, name, original)
@@ -121,7 +121,7 @@ class Pipelines(Observer):
         )
 
     def describe(self) -> Iterator[Strategy]:
-        """Each schedule whose stages know their outputs and have distinct labels."""
+        """The current strategy of each schedule with known outputs and distinct labels."""
         for schedule in self._schedules:
             stages = _stages(schedule)
             labels = [self._units.label(stage.submod) for stage in stages]

@@ -1,4 +1,4 @@
-"""Pipeline parallel: a stage sends its output on, and gets the gradient of it back.
+"""Pipeline parallel: a stage sends its output forward and receives the gradient of it.
 
 Law: b s h per micro-batch and boundary, both ways. Its ranks are idle while the pipeline fills and
 drains: (p-1)/(v m) of the computing time alone, (p-1)/(v m + p - 1) of the total time, with v
@@ -25,6 +25,7 @@ from zerosim.theory.programs.plan import (
     Plan,
     Scale,
     element_bytes_of,
+    factor,
 )
 from zerosim.theory.programs.steps import StrategyStep
 from zerosim.theory.wording import said
@@ -76,7 +77,7 @@ def plan(asked: StrategyStep) -> Plan:
             BSH,
         ),
         law_name="pipeline parallel",
-        formula=f"{format_exact(num_sends)}{BSH}",
+        formula=f"{factor(format_exact(num_sends))}{BSH}",
         scale=scale,
         calls=tuple(calls),
         causes=(Deviation(Cause.ONE_RANK, unsent, said("pipeline.neighbours", rank=rank)),),

@@ -23,7 +23,7 @@ def gpipe(run: RunConfig, batches: Batches) -> Step:
 
 
 def one_f_one_b(run: RunConfig, batches: Batches) -> Step:
-    """A backward as soon as one is ready, so that fewer activations are live."""
+    """Each backward as soon as it can start, so that fewer activations are live."""
     return _pipeline(run, batches, Schedule1F1B)
 
 
@@ -51,7 +51,7 @@ def _pipeline(run: RunConfig, batches: Batches, schedule_of: type[PipelineSchedu
 
 
 def num_microbatches(run: RunConfig) -> int:
-    """Two per stage, if the batch of a rank can be halved, else one.
+    """The number of micro-batches: two per stage if a rank's batch can be halved, else one.
 
     With as many micro-batches as stages the first stage holds all of them in either schedule.
     """

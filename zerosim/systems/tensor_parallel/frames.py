@@ -1,4 +1,4 @@
-"""Shards of ranks that compute layers together: tensor parallel, alone or beside DDP.
+"""Shards of ranks that compute layers together: tensor parallel, alone or with DDP.
 
 Each rank keeps a column-wise or row-wise shard of a matrix, and all replicated parameters. Source:
 M. Shoeybi et al., "Megatron-LM" (arXiv 1909.08053), section 3.
@@ -22,7 +22,7 @@ _UNDIVIDED = "not divided"
 
 
 def read(made: Cutting) -> ProgramUnits:
-    """The sharded parameters; besides, DDP reduces each rank's own."""
+    """The shards of the parameters; with DDP, each rank's own are also reduced."""
     strategy = made.systems[NAME]
     parameters = parameters_in(strategy.bundles)
     if DDP in made.systems:

@@ -71,7 +71,7 @@ class TensorParallel(Observer):
     """Every model with modules that `parallelize_module` divided.
 
     Attributes:
-        trouble: why it looks at modules no more; "" if it does.
+        trouble: why it has stopped observing modules; "" if it observes them.
     """
 
     rules = (
@@ -94,11 +94,11 @@ class TensorParallel(Observer):
         self._seen: Hashable = ()
 
     def remove(self) -> None:
-        """Look at modules no more."""
+        """Stop observing modules."""
         modules.unwatch(self)
 
     def meet(self, thing: Any) -> None:
-        """Find it in a model, or in the sums that an optimizer will have to complete for it."""
+        """Find divided modules in a model, or in the sums that an optimizer has to complete."""
         if TENSOR_MODULE not in sys.modules:
             return
         if isinstance(thing, torch.optim.Optimizer):
@@ -118,7 +118,7 @@ class TensorParallel(Observer):
 
     @fail_safe
     def module_begins(self, module: nn.Module) -> bool:
-        """A module is called, its hooks have not seen the inputs yet; whether it is divided."""
+        """A module is called, before its hooks run; returns whether the module is divided."""
         found = self._by_module.get(module)
         if found is None:
             return False
@@ -130,7 +130,7 @@ class TensorParallel(Observer):
 
     @fail_safe
     def module_ends(self, module: nn.Module, output: Any, error: BaseException | None) -> None:
-        """The call is over, and its hooks have made the output fit."""
+        """The call ends; its hooks have converted the output."""
         found = self._by_module.get(module)
         here = labels.position()
         if found is None or error is not None:
@@ -148,7 +148,7 @@ class TensorParallel(Observer):
                 _look_at_output(divided, module, tensors)
 
     def settings(self) -> Hashable:
-        """The latest micro-step, with its whole forward."""
+        """Read the latest micro-step, with its whole forward."""
         if labels.position().phase is not Phase.FORWARD:
             self._seen = tuple(
                 (one.forwards, one.recomputed, *one.looks.values())
@@ -159,7 +159,7 @@ class TensorParallel(Observer):
         return (self._seen, self._optimizer, self._partial, self._whole, states)
 
     def update_begins(self) -> None:
-        """See which states the parameters have."""
+        """Record which states the parameters have."""
         self._states = by_states(
             (clean(name), self._units.optimizers.states(one))
             for model in self._models
@@ -167,7 +167,7 @@ class TensorParallel(Observer):
         )
 
     def describe(self) -> Iterator[Strategy]:
-        """Each model as it is now: a row for each group of ranks."""
+        """The current strategies of each model, one for each group of ranks."""
         for model, found in self._models.items():
             known = [one for one in found if one.options]
             for ranks in dict.fromkeys(one.style.ranks for one in known):
@@ -197,8 +197,8 @@ class TensorParallel(Observer):
     def purpose_of_activations(self, phase: Phase | None, call: OperatorCall) -> Purpose | None:
         """The purpose of a redistribution of a DTensor.
 
-        An optimizer step completes the sums that tensor parallelism left in gradients; any other
-        call of it belongs to its own computation.
+        An optimizer step completes the sums of gradients that tensor parallelism left, and may
+        communicate for its own computation.
         """
         if phase in (Phase.FORWARD, Phase.BACKWARD):
             return Purpose.ACTIVATIONS

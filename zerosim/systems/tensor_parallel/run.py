@@ -13,7 +13,7 @@ from zerosim.train.models.parallel import divide_blocks
 
 
 def tensor_parallel(run: RunConfig, batches: Batches) -> Step:
-    """Every rank computes a part of each block on the data of all, and every replicated layer."""
+    """Every rank computes its part of each block on the data of all ranks."""
     model = model_of(run)
     divide_blocks(model, init_device_mesh("cpu", (dist.get_world_size(),)))
     divided = [one for one in model.parameters() if isinstance(one, DTensor)]

@@ -1,4 +1,4 @@
-"""Tensor parallel: parts of matrices, and all that is not divided."""
+"""Tensor parallel: parts of the divided matrices, and all other parameters."""
 
 from __future__ import annotations
 

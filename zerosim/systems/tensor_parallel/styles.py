@@ -74,7 +74,7 @@ class Style:
 
 
 def whole(tensor: torch.Tensor, placements: Any, mesh: Any) -> tuple[list[int], Any]:
-    """A tensor's shape, as if nothing were divided, and how it is divided."""
+    """A tensor's whole shape, and how it is divided."""
     shape = list(tensor.shape)
     if is_divided(tensor):
         return shape, tensor.placements  # type: ignore[attr-defined]
@@ -151,7 +151,7 @@ def is_divided(value: Any) -> bool:
 
 
 def words(placements: Any, num_dims: int) -> str:
-    """LayoutChange as a trace writes them: "replicate", "shard 1", "partial"."""
+    """The name of a layout in a trace: "replicate", "shard 1", "partial"."""
     words = [
         f"shard {one.dim % num_dims}"
         if one.is_shard()

@@ -1,4 +1,4 @@
-"""ZeroRedundancyOptimizer beside DDP: the optimizer states of a parameter are with its owner."""
+"""ZeroRedundancyOptimizer with DDP: each parameter's owner has its optimizer states."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BESIDE = (frozenset({DDP}),)
 
 
 def read(made: Cutting) -> ProgramUnits:
-    """The states of each parameter are with its owner, which broadcasts the parameter."""
+    """Each parameter's owner has its optimizer states and broadcasts it."""
     require_seats_of_all(made)
     strategy = made.systems[NAME]
     owners = {

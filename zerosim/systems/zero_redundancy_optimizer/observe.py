@@ -33,7 +33,7 @@ class RedundancyOptimizer(Observer):
         self._names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 
     def meet(self, thing: Any) -> None:
-        """See whether an optimizer is one."""
+        """Find out whether an optimizer is one."""
         kind = getattr(sys.modules.get(_MODULE), _CLASS, None)
         if kind is not None and isinstance(thing, kind) and thing not in self._names:
             self._names[thing] = unique(self._taken, thing._optim_constructor.__name__)
@@ -43,7 +43,7 @@ class RedundancyOptimizer(Observer):
         return len(self._names)
 
     def describe(self) -> Iterator[Strategy]:
-        """Each as it is now."""
+        """The current strategy of each."""
         for optimizer, name in list(self._names.items()):
             ranks = ranks_of(optimizer.process_group)
             bundles = tuple(

@@ -1,4 +1,4 @@
-"""ZeroRedundancyOptimizer beside DDP: the optimizer states of each parameter are with its owner."""
+"""ZeroRedundancyOptimizer with DDP: each parameter's owner has its optimizer states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parameters as a rank keeps them: what is divided, and what a strategy tells of their states."""
+"""The parameters of a rank: how they are divided, and their states according to the strategy."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _UNDIVIDED = "undivided_states"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Divided:
-    """Parameters kept in the same way: one, or those of a flat parameter.
+    """Parameters that are kept in the same way: a single one, or those of a flat parameter.
 
     Attributes:
         elements, trainable: elements over all ranks; with and without frozen ones.
         size: bytes of an element.
         kept: elements of the storages of this rank.
-        kept_gradients, kept_states: likewise, if that is not as many, or none where all is frozen.
-        among: how many ranks they are divided among.
-        states_among: likewise the optimizer's states, if these are divided otherwise.
-        cause: why what is kept is not an equal share; states are never padded.
-        has_gradient, has_states: False if the backward before gave none, or none ever did.
+        kept_gradients, kept_states: the same for gradients and states, if the number differs.
+        among: number of ranks among which they are divided.
+        states_among: the same for the optimizer's states, if these are divided differently.
+        cause: why the kept part is not an equal share; states are never padded.
+        has_gradient, has_states: False if the last backward, or any backward, produced no gradient.
         states: elements of the trained ones' states by role, over all ranks and on this one; None
             if they are those that any optimizer keeps.
     """
@@ -46,7 +46,7 @@ class Divided:
     states: Mapping[Role, tuple[int, int]] | None = None
 
     def owned(self, among: int, *, is_own: bool) -> Divided:
-        """The same with its states on one rank of several, this one or another."""
+        """The same with its states on one of several ranks."""
         states = self.states
         if states is not None and not is_own:
             states = {role: (of_all, 0) for role, (of_all, _) in states.items()}
@@ -81,7 +81,7 @@ class Divided:
 
 
 class ToldStates:
-    """What a strategy tells of the gradients and states of its parameters, or its bundles."""
+    """Gradients and states of the parameters or bundles, as recorded in a strategy."""
 
     def __init__(
         self, strategy: Strategy, everywhere: Mapping[int, Sequence[Strategy]] | None = None
@@ -107,7 +107,7 @@ class ToldStates:
             self._states[f"{_UNDIVIDED} {names}"] = names.split()[1:]
 
     def of(self, name: str, part: Divided, shape: tuple[int, ...] = ()) -> Divided:
-        """A part with what is told of it.
+        """A part with its recorded gradients and states.
 
         Args:
             shape: of its parameter; without one it is flat.
@@ -120,7 +120,7 @@ class ToldStates:
 
 
 def with_states(part: Divided, names: Iterable[str] | None, shape: tuple[int, ...] = ()) -> Divided:
-    """A part with states of these names, and no others; None if nothing is told of them."""
+    """A part with states of these names only; None if its states are not recorded."""
     if names is None or not part.trainable:
         return part
     found: dict[Role, tuple[int, int]] = {}
@@ -134,7 +134,7 @@ def with_states(part: Divided, names: Iterable[str] | None, shape: tuple[int, ..
 
 
 def together(parts: Iterable[Divided]) -> Mapping[Role, tuple[int, int]] | None:
-    """The states of several parameters; None if nothing is told of any."""
+    """The states of several parameters; None if they are not recorded."""
     found: dict[Role, tuple[int, int]] = {}
     told = [one.states for one in parts if one.states is not None]
     for states in told:
@@ -156,9 +156,7 @@ def whole(parameter: Parameter) -> Divided:
 
 
 def undivided(strategy: Strategy) -> Iterator[Parameter]:
-    """The parameters of a model outside of the sharded ones: their elements, by dtype, and by
-    states as far as these are told. Those are their names, for `ToldStates`.
-    """
+    """Elements of a model's parameters that are not sharded, by dtype and recorded states."""
     for option, trains in (("undivided", True), ("undivided_frozen", False)):
         left = number_map(strategy, option)
         for names, elements in number_map(strategy, _UNDIVIDED).items() if trains else ():

@@ -20,7 +20,7 @@ from zerosim.schema.strategies import Bundle, Parameter, Strategy
 from zerosim.theory.causes import Cause, Deviation, Law
 from zerosim.theory.movement import Movement
 from zerosim.theory.programs.options import flag, number, numbers, passes, text, texts
-from zerosim.theory.programs.plan import Plan, Scale, element_bytes_of
+from zerosim.theory.programs.plan import Plan, Scale, element_bytes_of, factor
 from zerosim.theory.programs.steps import StrategyStep
 from zerosim.theory.wording import said
 
@@ -91,8 +91,8 @@ class Sharding:
         title: name of a strategy, from its numbers of shards and replicas.
         is_flat: a module's parameters are one flat parameter, padded as a whole; else dim 0 of each
             is padded.
-        gathers_ahead: in each module's backward it gathers the module that precedes it in forward,
-            including the last one without a backward.
+        gathers_ahead: whether the backward of each module gathers the module that precedes it
+            in forward, even if that one has no backward.
     """
 
     title: Callable[[Strategy, int, int], str]
@@ -219,7 +219,7 @@ def _law_name(num_shards: int, num_replicas: int) -> str:
 def _formula(num_shards: int, num_replicas: int, made: _Passes) -> str:
     if num_shards == 1:
         return f"{2 * made.backwards}{PSI}(R-1)/R"
-    formula = f"{made.forwards + made.returns + made.backwards}{PSI}(N-1)/N"
+    formula = f"{factor(made.forwards + made.returns + made.backwards)}{PSI}(N-1)/N"
     if num_replicas > 1 and made.backwards:
         formula += f" + {2 * made.backwards}{PSI}/N(R-1)/R"
     return formula
@@ -400,7 +400,7 @@ def _is_within(name: str, outer: str) -> bool:
 
 
 def kept_after_forward(module: str) -> str:
-    """The text which explains that a module's parameters are kept after forward."""
+    """The text that explains that a module's parameters are kept after forward."""
     return "fsdp.root_parameters_kept" if _is_root(module) else "fsdp.kept_after_forward"
 
 

@@ -1,8 +1,8 @@
 """A program with its own collectives: the law that its calls resemble most.
 
-The author's intention is unknown, so the calls are taken as given, and the closest known pattern is
-a resemblance, never a proof. It is judged by the requested bytes, the phase and the operation; the
-implementation by the backend is a cause of its own.
+The author's intention is unknown, so the calls are taken as recorded, and the closest known pattern
+is a resemblance, not a proof. It is chosen by the requested bytes, the phase and the operation; the
+backend's implementation is a separate cause.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from zerosim.theory.causes import Cause, Deviation, Law
 from zerosim.theory.movement import Movement
 from zerosim.theory.programs.fully_sharded import kept_after_forward
 from zerosim.theory.programs.options import flag, parameters_of, text
-from zerosim.theory.programs.plan import Plan, Scale, bytes_of, element_bytes_of
+from zerosim.theory.programs.plan import Plan, Scale, bytes_of, element_bytes_of, factor
 from zerosim.theory.wording import said
 
 _PAPER = "Rajbhandari et al., arXiv 1910.02054, section"
@@ -88,7 +88,7 @@ def plan_hand_written(
     """The recorded calls of one step, beside the closest known pattern.
 
     Args:
-        strategy: has the number of parameters.
+        strategy: the strategy, with the number of parameters.
         seen: calls of the rank in the step among the strategy's ranks that no other strategy
             planned: laws of data parallelism cover neither messages nor calls of other groups.
         num_micro_steps: micro-steps of the step; gradients may be reduced, and parameters gathered,
@@ -124,7 +124,7 @@ def plan_hand_written(
         ranks=strategy.ranks,
         law=law,
         law_name=known.name,
-        formula=f"{known.payloads}{PSI}(N-1)/N",
+        formula=f"{factor(known.payloads)}{PSI}(N-1)/N",
         scale=scale,
         calls=tuple(seen),
         causes=(

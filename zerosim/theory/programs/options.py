@@ -22,7 +22,7 @@ def flag(held: Held, key: str, *, default: bool = True) -> bool:
 def passes(strategy: Strategy) -> tuple[int, int]:
     """The number of forwards and backwards of a model in a micro-step.
 
-    Neither in one that it sits out, when its strategy spans one rank only.
+    Both are 0 in a micro-step without the model, in which its strategy spans one rank only.
 
     Raises:
         ConfigError: they are not integers.

@@ -2,7 +2,7 @@
 
 A system's plan has three parts that add up: the law; the causes, by which the ring shares of its
 calls differ from the law; and the algorithm's difference from these shares. A ring share is the
-traffic of a ring's rank in the mean: (N-1)/N of a buffer, twice that for an all-reduce.
+average traffic of a rank of a ring: (N-1)/N of a buffer, twice that for an all-reduce.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def element_bytes_of(dtype: str) -> int:
     """Bytes of an element of a dtype, by PyTorch's name.
 
     Raises:
-        ConfigError: a dtype that is not known.
+        ConfigError: the dtype is not known.
     """
     if dtype.startswith("float8"):
         return 1
@@ -61,12 +61,18 @@ def bytes_of(parameters: Iterable[Parameter], dtype: str = "") -> int:
     return sum(one.elements * element_bytes_of(dtype or one.dtype) for one in parameters)
 
 
+def factor(count: object) -> str:
+    """A factor in front of a law's unit: empty for 1."""
+    text = f"{count}"
+    return "" if text == "1" else text
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bubble:
     """Idle time of a pipeline's ranks, if every stage takes the same time.
 
     Attributes:
-        num_ranks: p, ranks in a row.
+        num_ranks: p, ranks of the pipeline.
         num_microbatches: m.
         stages_a_rank: v.
     """
@@ -77,12 +83,12 @@ class Bubble:
 
     @property
     def of_ideal(self) -> Fraction:
-        """Idle time over the time that the work alone takes: (p-1) / (v m)."""
+        """Idle time divided by the time of the work alone: (p-1) / (v m)."""
         return Fraction(self.num_ranks - 1, self.stages_a_rank * self.num_microbatches)
 
     @property
     def of_total(self) -> Fraction:
-        """Idle time over all the time: (p-1) / (v m + p - 1)."""
+        """Idle time divided by the total time: (p-1) / (v m + p - 1)."""
         work = self.stages_a_rank * self.num_microbatches
         return Fraction(self.num_ranks - 1, work + self.num_ranks - 1)
 
@@ -113,26 +119,22 @@ class Scale:
         return Fraction(sent_bytes) / self.a_pass if self.a_pass else Fraction(0)
 
     def amount(self, sent_bytes: Fraction | int) -> str:
-        """The same in words: `2Ψ(N-1)/N`, `2.89Ψ(N-1)/N`."""
+        """The same in words, as a law is written: `2Ψ(N-1)/N`, `Ψ(N-1)/N`, `2.89Ψ(N-1)/N`."""
         multiple = self.multiple(sent_bytes)
         text = f"{multiple}" if multiple.denominator == 1 else format_decimal(multiple, 2)
-        return f"{text}{self.unit}{self.suffix}"
+        return f"{factor(text)}{self.unit}{self.suffix}"
 
     def in_digits(self, sent_bytes: Fraction | int) -> str:
-        """The same, as in `+ 0.04Ψ`; "" if two digits do not show it."""
-        multiple = self.multiple(sent_bytes)
-        text = format_decimal(abs(multiple), 2)
-        return f"{'-' if multiple < 0 else '+'} {text}{self.unit}" if text.strip("0.") else ""
+        """A difference from the law, with a sign: `- 0.04Ψ(N-1)/N`; "" if two digits hide it."""
+        size = abs(Fraction(sent_bytes))
+        shown = format_decimal(self.multiple(size), 2).strip("0.")
+        return f"{'-' if sent_bytes < 0 else '+'} {self.amount(size)}" if shown else ""
 
     def in_units(self, sent_bytes: Fraction | int) -> str:
-        """The same in words, with a sign: `+ 1.00 Ψ`, `- 0.11 Ψ`."""
-        multiple = self.multiple(sent_bytes)
-        sign = "-" if multiple < 0 else "+"
-        size = abs(multiple)
-        text = format_decimal(size, 2)
-        if not text.strip("0."):
-            return f"{sign} {format_exact_bytes(abs(Fraction(sent_bytes)))}"
-        return f"{sign} {text} {self.unit}"
+        """The same, or in bytes if two digits hide it: `+ Ψ(N-1)/N`, `- 12 B`."""
+        sign = "-" if sent_bytes < 0 else "+"
+        size = abs(Fraction(sent_bytes))
+        return self.in_digits(sent_bytes) or f"{sign} {format_exact_bytes(size)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +146,7 @@ class PlanClaim:
         title: the sentence.
         formula: the law with this run's numbers filled in, and its value.
         law: the value of the pure law.
-        causes: why a step moves more, or less: exactly the difference.
+        causes: why a step moves more or less; their sum is exactly the difference.
         phase: the phase of the claim; None for the whole step.
         link: the link of the claim; None for all traffic between ranks.
     """
@@ -173,12 +175,13 @@ class Plan:
         causes: why the calls' ring shares differ from the law, in words without numbers. Together
             they are exactly the difference.
         bubble: for a pipeline with a schedule of known bubble.
-        left_to: the authority over unplannable traffic, by purpose: a communication hook.
+        left_to: what determines the traffic that cannot be planned, by purpose: a communication
+            hook.
         asked_for: the program's own requests besides the plan, in words, by unit.
         is_likeness: the law is the nearest one to the recorded calls, and was not planned.
         is_far: even the nearest one differs from the recorded calls by a larger part of it.
         num_parameters: Psi; 0 for a law with another unit.
-        is_complete: nothing else is moved in the step, for any purpose.
+        is_complete: whether nothing else is moved in the step, for any purpose.
         made: the forwards and backwards of the model, in words, if not one of each.
     """
 
@@ -207,7 +210,7 @@ class Plan:
         return frozenset(call.purpose for call in self.calls)
 
     def merged_causes(self) -> list[Deviation]:
-        """Its causes, those of the same words as one."""
+        """Its causes; those with equal words are merged."""
         sizes: dict[tuple[Cause, str], Fraction] = defaultdict(Fraction)
         for one in self.causes:
             sizes[one.cause, one.words] += one.bytes

@@ -3,8 +3,8 @@
 For each system the law, role by role, and its exact value for these parameters: computed from the
 strategy, which has the sharding and dtype of each parameter. A gradient has its parameter's dtype,
 and PyTorch's optimizers keep their states in it too, or in fp32 beside an fp32 master copy. A
-strategy tells the names of each parameter's states; where it does not, as in older traces, it is
-given which states there are. Several models, each in a system of its own or in none, are a sum.
+strategy records the names of each parameter's states. For older traces without them, the caller
+gives the states. The memory of several models, each in its own system or in none, is their sum.
 
 Each system's own module defines its memory (`zerosim.systems`, the part `states`).
 
@@ -36,7 +36,7 @@ class AskedStates:
     Attributes:
         own: its strategies in force for one model, by system.
         everywhere: the strategies of all ranks.
-        has_master: the optimizer keeps an fp32 copy of the parameters.
+        has_master: whether the optimizer keeps an fp32 copy of the parameters.
     """
 
     own: Mapping[str, Strategy]
@@ -51,10 +51,10 @@ class KeptParts:
 
     Attributes:
         name: the system and its mode, in words.
-        unknown: why nothing is said of gradients; "" if it is.
+        unknown: why the gradients are unknown; "" if they are known.
         tells_states: whether it is known which parameters have optimizer states.
-        updates_in_backward: an optimizer uses each gradient at once, so that it has its states
-            already when its first update would begin.
+        updates_in_backward: whether an optimizer uses each gradient at once, so that its states
+            exist before its first update would begin.
     """
 
     name: str
@@ -74,7 +74,7 @@ def program_states(
 
     Args:
         strategies: those in force, by rank.
-        optimizer: the present ones among `OPTIMIZER_STATES`.
+        optimizer: the states that the optimizer has, of `OPTIMIZER_STATES`.
         first_update: the iteration of the first update, which creates momentum and variance, and a
             master copy if there is one.
     """

@@ -24,7 +24,7 @@ Held = tuple[Strategy, ...]
 
 
 def in_force(rows: Sequence[Strategy], iteration: int, num_micro_steps: int) -> tuple[Held, ...]:
-    """The strategies that hold in an iteration, each in each micro-step.
+    """The strategies in force in an iteration, for each micro-step.
 
     Args:
         rows: of one rank, in the order of writing. A row takes the place of earlier ones of the
@@ -82,14 +82,14 @@ class StrategyStep:
 
     @property
     def strategy(self) -> Strategy:
-        """As it was in the last micro-step."""
+        """The strategy in the last micro-step."""
         return self.steps[-1]
 
     def order(self) -> Sequence[Phase]:
         """The passes of a pipeline's micro-batches; none without a pipeline.
 
         Raises:
-            ConfigError: it is not known.
+            ConfigError: their number is not known.
         """
         if self.pipeline is None:
             return ()
@@ -119,7 +119,7 @@ def plan_step(
 
     Raises:
         ConfigError: an option or a dtype is not known.
-        TraceError: what the trace says of a system contradicts itself.
+        TraceError: the trace contradicts itself about a system.
         UnplannedError: a system is not installed here.
     """
     mine = [steps for steps in held[rank] if any(len(one.ranks) > 1 for one in steps)]
@@ -133,8 +133,9 @@ def plan_step(
             continue
         if system is None:
             raise UnplannedError(
-                f"the trace says that {own!r} divides the training, and no package here knows that "
-                "system (entry points of zerosim.systems), so its traffic is shown without a check"
+                f"by the trace, {own!r} divides the training, but no package here "
+                "provides that system (entry points of zerosim.systems), so its "
+                "traffic is shown without a check"
             )
         asked = StrategyStep(
             steps=tuple(_local(one, tensor) for one in steps),

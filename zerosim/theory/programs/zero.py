@@ -1,4 +1,4 @@
-"""The plan of zerosim's own engine: a system of the ZeRO family, as it was configured."""
+"""The plan of zerosim's own engine: a configured system of the ZeRO family."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ COPIED = {Link.BUS: "copied-over-the-bus", Link.STORAGE: "copied-to-and-from-the
 
 
 def copied(link: Link, what: str) -> str:
-    """A rank's copies over one of these links, in words: "2 B x Ψ/N over its bus"."""
+    """A rank's copies over one of these links, in words: "2Ψ/N bytes over its bus"."""
     return said(f"claims.{link}", what=what)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZeroPlan(Plan):
-    """A plan whose law has parts, by phase and link, each with its causes.
+    """A plan whose law is divided by phase and link, each part with its causes.
 
     Attributes:
         terms: the terms of its law and its calls.
@@ -46,7 +46,7 @@ class ZeroPlan(Plan):
         return self.workload.world_node_size
 
     def deviations(self, rank: int, algorithm: Algorithm) -> tuple[Deviation, ...]:
-        """As of any plan; with this step's numbers in their words."""
+        """The same as for any plan, with this step's numbers in the words."""
         return deviations(self.workload, rank, algorithm)
 
     def claims(self, rank: int, algorithm: Algorithm) -> tuple[PlanClaim, ...]:
@@ -82,13 +82,13 @@ class ZeroPlan(Plan):
         return tuple(found)
 
     def in_words(self, moved: Fraction, link: Link | None) -> str:
-        """The amount in Psi for sent bytes; for copies, the bytes of a share of them."""
+        """Sent bytes in Psi; for copies, bytes in Psi/N."""
         workload = self.workload
         if link is None:
             unit = workload.num_parameters * workload.element_bytes
             return f"{format_exact_bytes(moved)} = {format_decimal(moved / unit, 3)} {PSI}"
         each = moved * Fraction(workload.num_ranks, workload.num_parameters)
-        return f"{format_exact_bytes(moved)} = {format_decimal(each, 3)} B x {PSI}/N"
+        return f"{format_exact_bytes(moved)} = {format_decimal(each, 3)}{PSI}/N bytes"
 
 
 def plan_zero(workload: Workload, rank: int) -> ZeroPlan:

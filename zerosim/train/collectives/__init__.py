@@ -1,9 +1,9 @@
 """Collective operations: one protocol, our rings, and the backend's own calls.
 
-Besides, for ZeRO++: groups of ranks in nodes (`nodes`), an all-to-all of our own (`pairwise`),
+For ZeRO++ there are also groups of ranks in nodes (`nodes`), our own all-to-all (`pairwise`), and
 blocks of int8 and int4 (`quantization`). `faulty` is for a rank with an injected fault.
 
-No theory here: the traffic of a ring is verified, not assumed.
+It contains no theory: the traffic of a ring is verified, not assumed.
 """
 
 from zerosim.base.config import CollectivesKind
@@ -41,7 +41,7 @@ def make_collectives(
     """The collectives that a configuration names.
 
     Args:
-        chunk_bytes: see `Ring`; native calls cut their messages themselves.
+        chunk_bytes: see `Ring`; native calls split their messages themselves.
     """
     if kind is CollectivesKind.RING:
         made: Collectives = Ring(group, executor, chunk_bytes)

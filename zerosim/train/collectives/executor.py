@@ -1,7 +1,7 @@
-"""When a collective or a copy runs: at once, or in order of issue on a background thread.
+"""Execution of collectives and copies: at once, or in order of issue on a background thread.
 
-One thread for all collectives of a process keeps their order, hence the same order on all ranks,
-and gives the sockets to one collective at a time, so that the kernel's counters can be separated.
+One thread for all collectives of a process keeps their order, which is thus the same on all ranks.
+It gives the sockets to one collective at a time, so that the kernel's counters can be separated.
 On CUDA the thread launches on its own stream; streams wait for each other, the host does not.
 """
 
@@ -64,7 +64,7 @@ class InlineExecutor:
     """Runs each collective at once, on the calling thread."""
 
     def submit(self, work: Work) -> Handle:
-        """Run `work`; it is over when this returns."""
+        """Run `work`, which has ended when this returns."""
         own = labels.Awaited()
         with labels.waiting(own), dry.aside():
             _perform(work, labels.snapshot(), own)
@@ -82,7 +82,7 @@ class DryExecutor:
     """
 
     def submit(self, work: Work) -> Foreseen:
-        """Run `work`; it is over when it was waited for."""
+        """Run `work`, which counts as ended once it has been waited for."""
         foreseen = Foreseen()
         with threads.beside(), dry.aside():
             _perform(work, labels.snapshot(), foreseen.awaited)
@@ -93,7 +93,7 @@ class DryExecutor:
 
 
 class Foreseen:
-    """A collective or a copy that another thread would still be busy with.
+    """A collective or a copy that another thread would still be executing.
 
     Attributes:
         awaited: identifies it for a wait.
@@ -104,7 +104,7 @@ class Foreseen:
         self._is_over = False
 
     def wait(self) -> None:
-        """Report that this thread waits, once."""
+        """Report once that this thread waits."""
         if not self._is_over:
             self._is_over = True
             with labels.waiting(self.awaited):
@@ -139,7 +139,7 @@ class _Pending:
 
 
 class BackgroundExecutor:
-    """Runs the collectives in the order of asking on one thread.
+    """Runs the collectives on one thread, in the order of the requests.
 
     After a failure, all later requests fail with the same error.
     """
@@ -153,7 +153,7 @@ class BackgroundExecutor:
         """Start the thread.
 
         Args:
-            within: context managers of the thread, entered at its start and left at its end.
+            within: context managers that the thread enters at its start and exits at its end.
         """
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self._queue: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
@@ -212,7 +212,7 @@ def in_background(
     name: str = "zerosim-collectives",
     within: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Executor:
-    """Runs work on a background thread, or not; arguments as of `BackgroundExecutor`."""
+    """An executor with or without a background thread; arguments as for `BackgroundExecutor`."""
     if dry.installed() is not None:
         return DryExecutor()
     return BackgroundExecutor(device, name, within)

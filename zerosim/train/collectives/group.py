@@ -1,4 +1,4 @@
-"""The ranks that work together."""
+"""The ranks that communicate together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch.distributed as dist
 
 @dataclass(frozen=True, slots=True)
 class RankGroup:
-    """A process group as one of its ranks sees it.
+    """A process group, seen from one of its ranks.
 
     Attributes:
         rank: this process's position in the group.
@@ -38,12 +38,12 @@ class RankGroup:
 
     @property
     def next(self) -> int:
-        """Global rank that this rank sends to in a ring."""
+        """Global rank to which this rank sends in a ring."""
         return self.ranks[(self.rank + 1) % self.size]
 
     @property
     def previous(self) -> int:
-        """Global rank that this rank receives from in a ring."""
+        """Global rank from which this rank receives in a ring."""
         return self.ranks[(self.rank - 1) % self.size]
 
 

@@ -6,7 +6,8 @@ Nodes of P ranks are filled one after another in the order of the group:
     neighbours          0, 1  and  2, 3
     counterparts        0, 2  and  1, 3
 
-PyTorch's groups are made once and then shared: a process keeps them until it leaves its world.
+PyTorch's groups are created once and then shared: a process keeps them until it leaves its process
+group.
 """
 
 from __future__ import annotations
@@ -58,10 +59,10 @@ def node_size(group: RankGroup, ranks_per_node: int) -> int:
 
 
 def neighbours(group: RankGroup, size: int) -> RankGroup:
-    """The group of `size` neighbours that this rank belongs to; all ranks of `group` must call.
+    """The group of `size` neighbours to which this rank belongs; all ranks of `group` must call.
 
     Args:
-        size: divides the group's.
+        size: a divisor of the group's size.
     """
     return _own_of(group, [range(first, first + size) for first in range(0, group.size, size)])
 
@@ -70,7 +71,7 @@ def counterparts(group: RankGroup, size: int) -> RankGroup:
     """The ranks at this rank's place in each node of `size`; all ranks of `group` must call.
 
     Args:
-        size: divides the group's.
+        size: a divisor of the group's size.
     """
     return _own_of(group, [range(first, group.size, size) for first in range(size)])
 

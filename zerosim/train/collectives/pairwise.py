@@ -1,4 +1,4 @@
-"""All-to-all of our own: a message from each rank to each other, every one of them seen.
+"""Our own all-to-all: a message from each rank to each other rank, all of them intercepted.
 
 With n ranks there are n - 1 rounds: in round s, rank r sends to rank r + s the part for that rank,
 and receives its own from rank r - s. All messages are posted at once, in that order.
@@ -36,7 +36,7 @@ class Pairwise:
             carried: dtype and elements behind the bytes; by default those of the buffers.
 
         Raises:
-            ConfigError: a buffer has not a row for each rank.
+            ConfigError: a buffer does not have a row for each rank.
         """
         for buffer in (outgoing, incoming):
             require_matrix(Op.ALL_TO_ALL, buffer, self.group)

@@ -21,8 +21,8 @@ class Carried:
     """The elements behind the bytes of a buffer, if PyTorch's dtype differs.
 
     Attributes:
-        dtype: as events name it: "int8", "int4".
-        elements: how many they are; scales that travel along are not counted.
+        dtype: its name in events: "int8", "int4".
+        elements: number of elements, without the scales.
     """
 
     dtype: str
@@ -38,7 +38,7 @@ class Handle(Protocol):
     """A collective that may be in progress."""
 
     def wait(self) -> None:
-        """Return when its result may be used by this thread.
+        """Return when this thread may use its result.
 
         Raises:
             CollectiveError: it did not complete: a peer is gone or silent.
@@ -49,8 +49,8 @@ class Handle(Protocol):
 class Collectives(Protocol):
     """Collective operations of one group, all in place.
 
-    Each returns at once with a handle if the executor works in the background; the buffers must
-    then be left alone until the handle was waited for.
+    If the executor works in the background, each returns a handle at once; the buffers must not be
+    touched until the handle has been waited for.
     """
 
     @property
@@ -108,10 +108,10 @@ class Collectives(Protocol):
 
 
 def require_matrix(op: Op, buffer: torch.Tensor, group: RankGroup) -> None:
-    """See that a buffer has a row for each rank.
+    """Check that a buffer has a row for each rank.
 
     Raises:
-        ConfigError: it has not.
+        ConfigError: it does not.
     """
     if buffer.dim() != 2 or buffer.shape[0] != group.size:
         shape = tuple(buffer.shape)

@@ -7,13 +7,14 @@ even: the error is at most half a scale. The quantization is symmetric: there is
 
     a packed row     values, then scales
     int8 values      a byte each
-    int4 values      half a byte each: a block's first half in the low ones, its second in the high
+    int4 values      half a byte each: a block's first half in the low bits, its second in the
+                     high bits
 
 Non-finite elements survive: they make the scale of their block inf or nan, and then every element
 of the block, so that an overflow is still detected.
 
-Nothing is done block by block in Python. Work is split into pieces that stay in the processor's
-cache during several passes.
+No Python loop runs over blocks. The work is split into pieces that stay in the processor's cache
+during several passes.
 
 Source: G. Wang et al., "ZeRO++" (arXiv 2306.10209), sections 3.1 and 3.3; blocks and scales as in
 T. Dettmers et al., "8-bit Optimizers via Block-wise Quantization" (arXiv 2110.02861), section 2.
@@ -47,7 +48,7 @@ class Bits(IntEnum):
 
     @property
     def dtype_name(self) -> str:
-        """As events call such elements."""
+        """The name of such elements in events."""
         return f"int{self.value}"
 
     @property
@@ -97,7 +98,7 @@ class Error:
     """
 
     def __init__(self, device: torch.device) -> None:
-        """Nothing was quantized."""
+        """Create a counter without errors."""
         self.sums = torch.zeros(2, dtype=torch.float64, device=device)
 
     def add(self, exact: torch.Tensor, found: torch.Tensor) -> None:
@@ -113,10 +114,10 @@ class Error:
         self.sums += torch.stack([off * off, size * size])
 
     def take(self) -> float | None:
-        """The errors' root mean square over that of the elements; counting begins anew.
+        """The root mean square of the errors divided by that of the elements; resets the counter.
 
         Returns:
-            None if nothing but zeros, or something that was not finite, was quantized.
+            None if only zeros were quantized, or a value was not finite.
         """
         error, whole = self.sums.tolist()
         self.sums.zero_()
@@ -148,7 +149,7 @@ class Quantizer:
     def __init__(
         self, bits: Bits, block: int, num_rows: int, columns: int, device: torch.device
     ) -> None:
-        """Have scratch memory.
+        """Allocate scratch memory.
 
         Args:
             block: elements that share a scale, an even number.

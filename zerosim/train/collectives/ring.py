@@ -1,4 +1,4 @@
-"""Collectives of our own: rings over send and receive, on the bandwidth bound, every hop seen.
+"""Our own collectives: rings over send and receive, at the bandwidth bound; each hop is traced.
 
 N ranks form a ring; each sends only to the next. To reduce-scatter a matrix of N rows takes N-1
 hops, to all-gather it another N-1; in each hop a rank sends one row, so it sends (N-1)/N of the
@@ -17,7 +17,7 @@ once.
 
 The sum of row j is always computed in the order j+1, j+2, ..., j, so results are bitwise equal in
 every run, on every rank, and for every division of a unit into buckets. A chain to a root adds all
-rows in the root's order, which for other rows rounds differently from three ranks on.
+rows in the root's order; with three or more ranks, other rows are therefore rounded differently.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Ring:
         """Create the collectives of a group.
 
         Args:
-            chunk_bytes: longer messages are cut, so that a chunk is added while the next arrives.
+            chunk_bytes: longer messages are split, so that a chunk is added while the next arrives.
         """
         self.group = group
         self._executor = executor

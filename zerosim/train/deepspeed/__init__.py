@@ -6,6 +6,6 @@
     engine         the engine with DeepSpeed's names
     optimizer, scheduler, dataloader    the other results of `initialize`
 
-Names are those of DeepSpeed 0.19.8. `zerosim.systems.deepspeed.explanation` tells what DeepSpeed
-itself would send with a configuration.
+Names are those of DeepSpeed 0.19.8. `zerosim.systems.deepspeed.explanation` predicts the traffic of
+DeepSpeed itself with a configuration.
 """

@@ -26,7 +26,7 @@ def make_dataloader(
         ConfigError: the data have no length.
     """
     if isinstance(data, IterableDataset) or not hasattr(data, "__len__"):
-        raise ConfigError("training_data has no length: make a DataLoader of it yourself")
+        raise ConfigError("training_data has no length: pass a DataLoader of it to the program")
     sampler: DistributedSampler[Any] = DistributedSampler(
         data, num_replicas=group.size, rank=group.rank
     )

@@ -36,7 +36,7 @@ def init_distributed(  # noqa: PLR0913, PLR0917 - DeepSpeed's arguments
     """Initialize `torch.distributed`, unless that has been done.
 
     Args:
-        dist_backend: "gloo" or "nccl"; by default nccl where there is a GPU.
+        dist_backend: "gloo" or "nccl"; by default nccl if there is a GPU.
         auto_mpi_discovery, verbose, config: accepted for DeepSpeed's signature, ignored.
         distributed_port: the rendezvous port, unless the launcher sets it.
         timeout, init_method, rank, world_size: for `torch.distributed.init_process_group`.

@@ -92,7 +92,7 @@ class DeepSpeedEngine(Engine):
             ConfigError: `retain_graph` is set, or backward is called out of order.
         """
         if retain_graph:
-            raise ConfigError("retain_graph is True: zerosim frees what a backward has used")
+            raise ConfigError("retain_graph is True: zerosim frees the graph after backward")
         count = self.config.accumulate
         super().backward(loss if scale_wrt_gas else loss * count)
         return loss / count if scale_wrt_gas else loss
@@ -231,7 +231,7 @@ class DeepSpeedEngine(Engine):
             return _refusing(name, _NOT_HERE[name])
         if name != "model" and hasattr(self.model, name):
             return getattr(self.model, name)
-        raise AttributeError(f"the engine has no {name!r}, and neither has the model")
+        raise AttributeError(f"neither the engine nor the model has {name!r}")
 
 
 def _refusing(name: str, instead: str) -> Any:

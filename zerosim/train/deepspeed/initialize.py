@@ -92,7 +92,7 @@ def initialize(*positional: Any, **named: Any) -> Any:
             is_own or config is None
         ):
             raise ConfigError(
-                "this mixes two ways to call initialize: give (model, EngineConfig(...)), or "
+                "this mixes two forms of calling initialize: give (model, EngineConfig(...)), or "
                 "DeepSpeed's arguments by name: (model=..., model_parameters=..., config=...)"
             )
         return own.initialize(*positional, **named)
@@ -128,7 +128,8 @@ def _initialize_as_deepspeed(  # noqa: PLR0913, PLR0917 - DeepSpeed's arguments
     settings = read_settings(source, group.size)
     if optimizer is None and not settings.has_optimizer:
         raise ConfigError(
-            "there is no optimizer: give the configuration an optimizer section, or optimizer="
+            "there is no optimizer: add an optimizer section to the configuration, "
+            "or give optimizer="
         )
     engine = open_engine(
         model.to(rank_device()),
@@ -205,7 +206,7 @@ def _configuration(args: Any, config: Any, config_params: Any) -> Any:
     source = config if config is not None else config_params
     named = getattr(args, "deepspeed_config", None) or getattr(args, "deepscale_config", None)
     if source is not None and named is not None:
-        raise ConfigError("there is config= and args.deepspeed_config: expected one of them")
+        raise ConfigError("config= and args.deepspeed_config are both given: expected one of them")
     found = source if source is not None else named
     if found is None:
         raise ConfigError("there is no configuration: give config= or args.deepspeed_config")

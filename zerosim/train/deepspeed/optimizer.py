@@ -48,26 +48,28 @@ class EngineOptimizer(torch.optim.Optimizer):
         return self.loss_scale
 
     def step(self, closure: Any = None) -> NoReturn:  # noqa: ARG002
-        """Refuse: the engine updates.
+        """Refuse, because the engine updates.
 
         Raises:
             ConfigError: always.
         """
-        raise ConfigError("optimizer.step() is the engine's business: call engine.step()")
+        raise ConfigError("optimizer.step() is called by the engine: call engine.step() instead")
 
     def zero_grad(self, set_to_none: bool = True) -> None:  # noqa: FBT002 - PyTorch's
-        """Do nothing: the engine's gradients start over after each update."""
+        """Do nothing, because the engine's gradients start over after each update."""
 
     def state_dict(self) -> NoReturn:
-        """Refuse: each rank has a part of the states.
+        """Refuse, because each rank has only a part of the states.
 
         Raises:
             ConfigError: always.
         """
-        raise ConfigError("optimizer states are divided among the ranks: zerosim saves none yet")
+        raise ConfigError(
+            "optimizer states are divided among the ranks: zerosim cannot save them yet"
+        )
 
     def load_state_dict(self, state_dict: Any) -> NoReturn:  # noqa: ARG002
-        """Refuse: each rank has a part of the states.
+        """Refuse, because each rank has only a part of the states.
 
         Raises:
             ConfigError: always.
@@ -137,7 +139,7 @@ def _as_client(config: EngineConfig, client: torch.optim.Optimizer) -> EngineCon
             f"optimizer is a {type(client).__name__}: zerosim has torch.optim.Adam and AdamW"
         )
     if client.state:
-        raise ConfigError("optimizer has done steps before: give one that has not")
+        raise ConfigError("optimizer has already done steps: give a new one")
     decoupled = {bool(group.get(_DECOUPLED)) for group in client.param_groups}
     if isinstance(client, torch.optim.AdamW):
         decoupled = {True}
@@ -159,21 +161,21 @@ def _require_all(model: nn.Module, optimizer: EngineOptimizer) -> None:
     names = {parameter: name for name, parameter in model.named_parameters()}
     given = {one for group in optimizer.param_groups for one in group["params"]}
     if any(parameter not in names for parameter in given):
-        raise ConfigError("model_parameters holds a tensor that is no parameter of the model")
+        raise ConfigError("model_parameters contains a tensor that is not a parameter of the model")
     for parameter in _trainable(model):
         if parameter not in given:
             raise ConfigError(
-                f"model_parameters leaves {names[parameter]} out, which asks for a gradient: give "
-                "it, or call requires_grad_(False) on it"
+                f"model_parameters leaves {names[parameter]} out, which requires a "
+                "gradient: give it, or call requires_grad_(False) on it"
             )
 
 
 def _require_adam(group: dict[str, Any]) -> None:
     for name in _REFUSED_OPTIONS:
         if group.get(name):
-            raise ConfigError(f"a parameter group has {name}: zerosim's Adam has not")
+            raise ConfigError(f"a parameter group has {name}: zerosim's Adam does not")
     if group.get("bias_correction") is False:
-        raise ConfigError("a parameter group has no bias_correction: zerosim's Adam always has")
+        raise ConfigError("a parameter group has no bias_correction: zerosim's Adam always does")
     beta1, beta2 = group[BETAS]
     EngineConfig(
         learning_rate=float(group[LR]),

@@ -32,13 +32,13 @@ class Scheduler:
         return self.get_lr()
 
     def step(self, last_batch_iteration: int | None = None) -> None:
-        """An optimizer step was done; or set the number of steps, counted from 0."""
+        """Count an optimizer step, or set the number of steps, counted from 0."""
         after = self.last_batch_iteration + 1
         self.last_batch_iteration = after if last_batch_iteration is None else last_batch_iteration
         self._set()
 
     def state_dict(self) -> dict[str, int]:
-        """Its state."""
+        """The state of the schedule."""
         return {"last_batch_iteration": self.last_batch_iteration}
 
     def load_state_dict(self, state_dict: dict[str, int]) -> None:
@@ -57,15 +57,15 @@ def make_scheduler(optimizer: EngineOptimizer, schedule: Schedule | None, given:
         given: a scheduler, or a function from the optimizer to a scheduler.
 
     Raises:
-        ConfigError: it is none, or works on another optimizer.
+        ConfigError: it is not a scheduler, or works on another optimizer.
     """
     if given is None:
         return schedule and Scheduler(optimizer, schedule)
     if isinstance(given, torch.optim.lr_scheduler.LRScheduler):
         if given.optimizer is not optimizer.client:
             raise ConfigError(
-                "lr_scheduler works on another optimizer: give its optimizer as optimizer=, or a "
-                "function that makes a scheduler of the optimizer it gets"
+                "lr_scheduler works on another optimizer: give its optimizer as "
+                "optimizer=, or a function from the optimizer to a scheduler"
             )
         return given
     made = given(optimizer) if callable(given) else given

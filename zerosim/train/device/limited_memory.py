@@ -1,9 +1,9 @@
 """A simulated device's memory on a host without a device: separate accounting, with a limit.
 
-A dispatch mode sees the operators of each thread that entered it, in forward, in backward and in
-the optimizer. A new storage that an operator returns gets an address in a limited address space,
-until it is freed. Temporary allocations inside operators are not seen; a caching allocator on a GPU
-would round and split, which this one does not.
+A dispatch mode intercepts the operators of each thread that entered it, in forward, in backward and
+in the optimizer. A new storage that an operator returns gets an address in a limited address space,
+until it is freed. Temporary allocations inside operators are not intercepted. A caching allocator
+on a GPU rounds and splits blocks; this one does not.
 """
 
 from __future__ import annotations
@@ -54,20 +54,19 @@ _thread = _ThreadLocal()
 
 
 class DeviceMemory:
-    """A memory of `limit_bytes` that must have room for everything that this thread allocates
-    inside.
+    """A memory of `limit_bytes` for all allocations of this thread within the context.
 
     Earlier allocations, and those under `on_host`, belong to the host. Backward of a graph on the
     CPU runs on the calling thread.
     """
 
     def __init__(self, limit_bytes: int) -> None:
-        """Make an empty memory; `with` enters it."""
+        """Create an empty memory; `with` enters it."""
         self.places = StoragePlaces(limit_bytes)
         self._mode = _Mode(self)
 
     def __enter__(self) -> Self:
-        """All that is allocated from now on lies in it."""
+        """All later allocations are in this memory."""
         assert _Current.memory is None, "one device memory at a time"
         _Current.memory = self
         trace_places.install(self.places)
@@ -75,7 +74,7 @@ class DeviceMemory:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        """Count no more."""
+        """Stop counting."""
         self._mode.__exit__(*raised)  # type: ignore[no-untyped-call]
         trace_places.install(None)
         _Current.memory = None
@@ -92,7 +91,7 @@ class DeviceMemory:
 
     @property
     def peak_bytes(self) -> int:
-        """The most that was ever in use."""
+        """The peak of the bytes in use."""
         return self.places.peak_bytes
 
     def take(self, storage: torch.UntypedStorage, operator: Any) -> None:
@@ -116,7 +115,7 @@ class DeviceMemory:
             )
 
     def returned(self, operator: Any, output: Any, inputs: Iterable[Any]) -> None:
-        """An operator was called in this thread."""
+        """Handle an operator that was called in this thread."""
         kind = _kind_of(operator)
         if kind is _Returns.OLD or _thread.on_host:
             return
@@ -165,7 +164,7 @@ class _Mode(TorchDispatchMode):
 
 @contextmanager
 def on_device() -> Iterator[None]:
-    """Allocations of another thread inside count as those of the device."""
+    """Allocations of another thread within the context count as those of the device."""
     if _Current.memory is None:
         yield
         return
@@ -175,7 +174,7 @@ def on_device() -> Iterator[None]:
 
 @contextmanager
 def on_host() -> Iterator[None]:
-    """Allocations of this thread inside belong to the host and take no room on the device."""
+    """Allocations of this thread within the context belong to the host and not to the device."""
     before = _thread.on_host
     _thread.on_host = True
     try:
@@ -197,7 +196,7 @@ def resized(tensor: torch.Tensor) -> None:
 
 
 def reserved(tensor: torch.Tensor, role: Role) -> None:
-    """Label memory that is allocated once and divided later: only for maps."""
+    """Label memory that is allocated once and divided later, for maps only."""
     storage = storage_of(tensor)
     if _Current.memory is not None and storage is not None:
         _Current.memory.places.reserve(storage, role, "")

@@ -17,7 +17,7 @@ class AddressSpace:
     """
 
     def __init__(self, limit_bytes: int) -> None:
-        """All is free."""
+        """Create an empty address space."""
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
         self._taken: dict[int, int] = {}
@@ -34,16 +34,16 @@ class AddressSpace:
 
     @property
     def largest_free_bytes(self) -> int:
-        """The longest piece that is free."""
+        """The size of the largest free piece."""
         return self._by_size[-1][0] if self._by_size else 0
 
     @property
     def num_free_pieces(self) -> int:
-        """Into how many pieces the free bytes are divided."""
+        """The number of free pieces."""
         return len(self._by_size)
 
     def take(self, num_bytes: int) -> int | None:
-        """Take a place: the start of the smallest free piece that is large enough.
+        """Allocate a range at the start of the smallest free piece that is large enough.
 
         Args:
             num_bytes: 1 or more; rounded up to the alignment.
@@ -64,7 +64,7 @@ class AddressSpace:
         return offset
 
     def give(self, offset: int) -> None:
-        """Free the range that begins there."""
+        """Free the range that begins at this address."""
         size = self._taken.pop(offset)
         self.used_bytes -= size
         start, end = offset, offset + size

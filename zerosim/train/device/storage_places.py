@@ -1,6 +1,6 @@
 """The addresses of storages in a device's memory, and maps of them.
 
-A storage's range is freed with the storage, whichever its last owner was: autograd, a thread, a
+A storage's range is freed with the storage, whatever its last owner was: autograd, a thread, a
 list. The role of a range is looked up when a map is drawn.
 """
 
@@ -44,11 +44,11 @@ class StoragePlaces:
 
     Attributes:
         space: the addresses.
-        peak_bytes: the most that was in use, ever.
+        peak_bytes: the peak of the bytes in use.
     """
 
     def __init__(self, limit_bytes: int) -> None:
-        """Initially empty."""
+        """Create an empty set of storages."""
         self.space = AddressSpace(limit_bytes)
         self.peak_bytes = 0
         self._places: dict[int, _StoragePlace] = {}
@@ -66,10 +66,10 @@ class StoragePlaces:
             return key_of(storage) in self._places
 
     def take(self, storage: torch.UntypedStorage) -> bool:
-        """Give a storage a range of its current size, in exchange for its previous one.
+        """Give a storage a range of its current size, and free its previous one.
 
         Returns:
-            False if there is no room: then it has none.
+            False if there is no room; then the storage has no range.
         """
         with self._lock:
             self._settle()

@@ -1,7 +1,7 @@
-"""The engine: ZeRO stages 0 to 3 and the systems based on them, each module a short read.
+"""The engine: ZeRO stages 0 to 3 and the systems based on them, in short modules.
 
     units, flat           units of communication, and their memory
-    stages                the four stages: `gradients` and `parameters`, and when
+    stages                the four stages: policies for `gradients` and `parameters`
     hooks, moments        detection of the moments of an iteration in any model
     update, optimizer     the optimizer step
     engine                the interface of a training loop

@@ -68,8 +68,8 @@ NUM_BUFFERS = 2
 class ConstantBuffers:
     """Memory for buckets of several pieces, of a size independent of the model.
 
-    Source: ZeRO-R's C_B (Rajbhandari et al. 2020, arXiv 1910.02054, section 6.2): a buffer fused of
-    all gradients is as large as the model.
+    Source: ZeRO-R's C_B (Rajbhandari et al. 2020, arXiv 1910.02054, section 6.2): a fused buffer of
+    all gradients would be as large as the model.
     """
 
     def __init__(self, num_ranks: int, bucket_elements: int, some: FlatUnit) -> None:

@@ -6,7 +6,8 @@ this time fill the placeholders. Gradients are therefore bitwise equal. A block 
 forward, as in Megatron-LM, including its last sum over a tensor-parallel group (PyTorch's own
 checkpointing stops as soon as it has what it needs).
 
-`inputs` defines what is kept of an input, and where. A block is a child of a container of the model
+`inputs` defines which part of an input is kept, and in which tier. A block is a child of a
+container of the model
 (`is_block`); autograd's saved tensors of embedding and head are kept.
 
 Source: Chen et al., "Training Deep Nets with Sublinear Memory Cost" (arXiv 1604.06174), section 3.
@@ -79,7 +80,7 @@ class Checkpoints:
                 module.forward = self._checkpointed(module.forward, flat.name)
 
     def finish_forward(self) -> None:
-        """The whole model has computed: all inputs are in their places."""
+        """The whole model has computed, and all inputs are stored."""
         self._keeper.settle()
 
     def close(self) -> None:
@@ -168,8 +169,8 @@ class _BlockForward:
         if number != len(self._places):
             raise ConfigError(
                 f"unit {self._unit} saved {len(self._places)} tensors for backward, and {number} "
-                "when it was recomputed: with checkpoint_activations a block must do the same "
-                "each time"
+                "when it was recomputed: with checkpoint_activations a block must do "
+                "the same computation each time"
             )
         labels.recomputed()
 

@@ -39,7 +39,7 @@ class Context:
 
     @property
     def num_ranks(self) -> int:
-        """Size of the group that the states are divided among."""
+        """Number of ranks among which the states are divided."""
         return self.collectives.group.size
 
     @property
@@ -65,7 +65,7 @@ class Context:
     def updated_rows(self, flat: FlatUnit) -> range:
         """The rows of a unit whose optimizer states are on this rank.
 
-        All of them in stage 0; all or none if units have owners that update them.
+        These are all rows in stage 0, and all or none if units have owners that update them.
         """
         if self.config.owners_update:
             return range(self.num_ranks if self.owns(flat) else 0)
@@ -74,6 +74,6 @@ class Context:
         return range(self.rank, self.rank + 1)
 
     def order_after(self, handle: Handle) -> None:
-        """Let later collectives wait for something else first."""
+        """Make later collectives wait for another handle first."""
         if not isinstance(handle, Done):
             self.executor.submit(handle.wait)

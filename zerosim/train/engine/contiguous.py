@@ -1,8 +1,8 @@
 """Memory that is allocated once and then divided: long-lived and short-lived tensors do not
 interleave (ZeRO-R's M_D: Rajbhandari et al. 2020, arXiv 1910.02054, section 6.3).
 
-A piece of an arena is a storage of its own, backed by the arena's bytes: the memory ledger sees its
-role and size as for any other, and its range is free again when the storage is freed.
+A piece of an arena is a separate storage backed by the arena's bytes. The memory ledger records its
+role and size as for any other storage, and its range is free again when the storage is freed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Arena:
     """Memory for tensors of one role.
 
     Attributes:
-        reserved_bytes: all that was allocated.
+        reserved_bytes: all allocated bytes.
     """
 
     def __init__(self, device: torch.device, role: Role) -> None:
@@ -65,7 +65,7 @@ class Arena:
 
     @property
     def reserved_bytes(self) -> int:
-        """All that was allocated."""
+        """All allocated bytes."""
         return sum(slab.space.limit_bytes for slab in self._slabs)
 
     @property
@@ -75,7 +75,7 @@ class Arena:
         return sum(slab.space.used_bytes for slab in self._slabs)
 
     def reserve(self, num_bytes: int) -> None:
-        """Allocate its bytes at once."""
+        """Allocate the bytes of the arena at once."""
         self._slabs.append(_Slab(rounded(num_bytes), self._device, self._role))
 
     def take(self, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:

@@ -48,7 +48,7 @@ class DiskOptimizer(UnitOptimizer):
 
         Args:
             row: the parameters' first values, in the compute dtype.
-            resumes: the disk has states; `resume` continues with them.
+            resumes: whether the disk has states, with which `resume` continues.
         """
         self._disk = disk
         self._name = f"states/{unit}"
@@ -75,7 +75,7 @@ class DiskOptimizer(UnitOptimizer):
                 self._coming = buffer, self._read(buffer)
 
     def fetch(self) -> None:
-        """Have the states in memory."""
+        """Make sure that the states are in memory."""
         if self._coming is None:
             buffer = self._disk.buffer(states_bytes(self._columns))
             self._coming = buffer, self._read(buffer)
@@ -88,22 +88,22 @@ class DiskOptimizer(UnitOptimizer):
             self._adam.state[piece].update(self._moments(cut))
 
     def store(self) -> None:
-        """Write the states, and keep nothing of them in memory."""
+        """Write the states, and release their memory."""
         buffer = self._forget()
         with labels.scope(unit=self._unit, purpose=Purpose.STORE_STATES, tensors=(self._unit,)):
             self._disk.write(self._name, buffer.tensor, on_done=buffer.release)
 
     def resume(self, steps: int) -> None:
-        """Go on from the states on the disk.
+        """Continue with the states on the disk.
 
         Args:
-            steps: updates that they have seen.
+            steps: number of updates that produced them.
         """
         for piece in self._pieces[0]:
             self._adam.state[piece]["step"].fill_(steps)
 
     def write_parameters(self, written: torch.Tensor) -> None:
-        """Make parameters of the master on the disk.
+        """Write the parameters from the master copy on the disk.
 
         Args:
             written: a row in the compute dtype.

@@ -1,6 +1,6 @@
 """The engine: forward, backward and step of a ZeRO stage, with the interface of DeepSpeed's engine.
 
-As a program uses it:
+A program uses it like this:
 
     engine = zerosim.initialize(model, EngineConfig(stage=3))
     for batch in batches:

@@ -37,10 +37,10 @@ class FlatUnit:
     """A unit with its memory, once it has any.
 
     Attributes:
-        unit: its parameters and their places.
+        unit: its parameters and their positions.
         flat: all parameters, shape (N * columns,), in the compute dtype.
         rows: the same, shape (N, columns).
-        state: see `UnitState`; always UNSHARDED where parameters are not partitioned.
+        state: see `UnitState`; always UNSHARDED if parameters are not partitioned.
         gradient: all gradients, shape (N, columns); None while there are none.
         arena: the memory for gradients; None for any memory.
     """
@@ -83,7 +83,7 @@ class FlatUnit:
         return Segment(unit=self.name, start=0, stop=self.unit.columns)
 
     def labelled(self, purpose: Purpose) -> AbstractContextManager[None]:
-        """Label communication and copies inside with this unit and this purpose."""
+        """Label communication and copies within the context with this unit and this purpose."""
         return labels.scope(unit=self.name, purpose=purpose, tensors=(self.name,))
 
     # parameters
@@ -96,7 +96,7 @@ class FlatUnit:
         self.state = UnitState.GATHERING
 
     def show_parameters(self) -> None:
-        """Everything has arrived: the parameters may be computed with."""
+        """Everything has arrived, so the parameters can be used."""
         assert self.state is UnitState.GATHERING, f"{self.name} is {self.state}"
         self._show_parameters()
         self.state = UnitState.UNSHARDED
@@ -104,7 +104,7 @@ class FlatUnit:
     def free_parameters(self) -> None:
         """Free the flat vector. Views that autograd saved keep pointing at its empty storage.
 
-        They become valid again when the same storage is filled before backward needs them.
+        These views become valid again when the same storage is filled before backward needs it.
         """
         assert self.state is UnitState.UNSHARDED, f"{self.name} is {self.state}"
         for slot in self.unit.slots:
@@ -180,7 +180,7 @@ class FlatUnit:
         return self.unit.columns * self._nothing.element_size()
 
     def start_over(self) -> None:
-        """The next gradient replaces this one, in the same memory."""
+        """Let the next gradient replace this one in the same memory."""
         self._accumulated.clear()
 
     def free_gradient(self) -> None:
@@ -189,7 +189,7 @@ class FlatUnit:
         self.start_over()
 
     def release(self) -> None:
-        """The engine is closed: for the next trace, its live tensors are not states of a unit."""
+        """Remove the labels of live tensors, because the engine is closed."""
         for tensor in (self.flat, self.gradient):
             if tensor is not None:
                 release(tensor)

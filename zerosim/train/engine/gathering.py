@@ -1,7 +1,7 @@
-"""How stage 3 gathers a unit's parameters before its computation.
+"""The gathering of a unit's parameters in stage 3, before its computation.
 
-`RowGathering` is the stage as in the paper. ZeRO++ (`zeropp`) sends less, or between fewer ranks;
-Module `owners` has the baseline that ZeRO-Infinity compares with: one rank owns a unit.
+`RowGathering` is the stage as in the paper. ZeRO++ (`zeropp`) sends less, or between fewer ranks.
+Module `owners` has the baseline of ZeRO-Infinity's comparison: one rank owns a unit.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from zerosim.train.engine.stores import ParameterStore
 
 
 class Gathering:
-    """Fills a unit's flat vector, which has memory with undefined contents."""
+    """Fills a unit's flat vector, whose memory is not initialized."""
 
     def start(self, flat: FlatUnit) -> Handle:
         """Fill `flat.rows`; the phase is that of `labels.position()`."""
         raise NotImplementedError
 
     def forward_is_over(self, flat: FlatUnit) -> None:
-        """All rows are present and about to be freed: the unit's forward ended."""
+        """The unit's forward has ended; all rows are present and about to be freed."""
 
     def update_is_over(self) -> None:
-        """Gathered parameters are out of date."""
+        """Gathered parameters have become out of date."""
 
     def release(self) -> None:
         """The engine is closed."""

@@ -1,4 +1,4 @@
-"""The treatment of gradients: the first of a stage's two policies.
+"""The first of a stage's two policies: the reduction of gradients.
 
     AllReduce                  in the last micro-step of an accumulation (at the boundary), every
                                rank gets the sum of all rows
@@ -50,7 +50,7 @@ class Gradients:
     def __init__(
         self, context: Context, reduce: Reduce, kept: ReducedRows, in_flight: int | None = None
     ) -> None:
-        """Take over the gradients of all units.
+        """Create the policy for the gradients of all units.
 
         Args:
             reduce: the collective.
@@ -82,7 +82,7 @@ class Gradients:
             self._reducer.finish()
 
     def finish_update(self) -> None:
-        """The reduced rows have been used."""
+        """The update has used the reduced rows."""
         self._kept.free()
 
     def release(self) -> None:
@@ -105,7 +105,7 @@ class AllReduce(Gradients):
     """Every rank gets the sum of all rows."""
 
     def __init__(self, context: Context) -> None:
-        """Take over the gradients of all units."""
+        """Create the policy for the gradients of all units."""
         super().__init__(context, _each(context.collectives.all_reduce), InPlaceRows(context))
 
 
@@ -113,7 +113,7 @@ class ReduceScatterAtBoundary(Gradients):
     """A rank gets the sum of its own row; its other rows are its local gradient."""
 
     def __init__(self, context: Context) -> None:
-        """Take over the gradients of all units."""
+        """Create the policy for the gradients of all units."""
         kept = HostRows if context.config.offloads_optimizer else InPlaceRows
         super().__init__(context, _each(context.collectives.reduce_scatter), kept(context))
 
@@ -127,7 +127,7 @@ class ReduceAtOnce(Gradients):
     """
 
     def __init__(self, context: Context) -> None:
-        """Take over the gradients of all units."""
+        """Create the policy for the gradients of all units."""
         kept: ReducedRows = DeviceRows()
         self._quantized: QuantizedReduction | None = None
         reduce = _each(context.collectives.reduce_scatter)
@@ -143,7 +143,7 @@ class ReduceAtOnce(Gradients):
         self._accumulates: set[str] = set()
 
     def after_backward(self, flat: FlatUnit, *, last_micro_step: bool) -> None:
-        """In every micro-step."""
+        """Gradients are reduced in every micro-step."""
         self._missing[flat.name] = flat.unit.columns
         self._kept.begin(flat)
         self._reduce(flat)
@@ -156,7 +156,7 @@ class ReduceAtOnce(Gradients):
         self._accumulates = set() if last_micro_step else set(self._missing)
 
     def finish_update(self) -> None:
-        """The reduced rows have been used."""
+        """The update has used the reduced rows."""
         super().finish_update()
         if self._quantized is not None:
             self._quantized.update_is_over()

@@ -1,7 +1,7 @@
 """Parameter groups: the learning rate and weight decay of each parameter.
 
-A group is a dictionary, as in `torch.optim`, read before each update: a schedule, for example,
-changes the training by changing it. A row of a unit is split where its parameters change groups.
+A group is a dictionary, as in `torch.optim`, and is read before each update, so that a schedule can
+change it. A row of a unit is split where its parameters change groups.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class ParameterGroups:
             settings[LR] = learning_rate
 
     def cuts(self, unit: Unit, row: int) -> list[GroupColumns]:
-        """A row of a unit, split where the group changes; padding belongs to the last parameter."""
+        """A row of a unit, split at each change of group; padding belongs to the last parameter."""
         first, last = row * unit.columns, (row + 1) * unit.columns
         found: list[GroupColumns] = []
         for index, slot in enumerate(unit.slots):
@@ -82,7 +82,7 @@ class ParameterGroups:
 
 
 def adam_settings(config: EngineConfig) -> dict[str, Any]:
-    """The configuration's values under the names that `torch.optim` has for them."""
+    """The configuration's values under the names of `torch.optim`."""
     return {
         LR: config.learning_rate,
         BETAS: (config.beta1, config.beta2),

@@ -1,4 +1,4 @@
-"""How the engine observes a model without changing it: hooks of modules and tensors.
+"""Hooks of modules and tensors, with which the engine observes a model without changing it.
 
     module about to compute       forward pre-hook
     module has computed           forward hook

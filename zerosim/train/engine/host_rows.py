@@ -33,7 +33,7 @@ class HostRows(ReducedRows):
     """
 
     def __init__(self, context: Context) -> None:
-        """No row has begun."""
+        """Create empty storage."""
         self._context = context
         self._filled: dict[str, torch.Tensor] = {}
         self._other: dict[str, torch.Tensor] = {}
@@ -48,7 +48,7 @@ class HostRows(ReducedRows):
             )
 
     def take(self, flat: FlatUnit, segment: Segment, matrix: torch.Tensor, *, adds: bool) -> None:
-        """A piece of the own row is reduced: it leaves the device."""
+        """A piece of the rank's own row is reduced and leaves the device."""
         piece = matrix[flat.rank]
         while len(self._leaving) >= MOST_LEAVING:
             self._leaving.popleft().wait()
@@ -67,12 +67,12 @@ class HostRows(ReducedRows):
         return [self._filled[flat.name]]
 
     def settle(self) -> None:
-        """Wait until all that leaves the device has left it."""
+        """Wait until all pieces in flight have left the device."""
         while self._leaving:
             self._leaving.popleft().wait()
 
     def free(self) -> None:
-        """The update ended, or took the rows over: the next gradients may arrive."""
+        """The update has ended or has taken over the rows, so the next gradients may arrive."""
         if self._context.config.delayed_update:
             self._filled, self._other = self._other, self._filled
 

@@ -4,7 +4,7 @@
     partition_activations    T tensor-parallel ranks, which have the same input, each keep one
                              T-th: its columns of the flat input, padded to a multiple of T. They
                              gather it before the block's recomputation (GATHER_ACTIVATIONS)
-    contiguous_memory        checkpoints on the device are in an arena of their own
+    contiguous_memory        checkpoints on the device are in a separate arena
     cpu_checkpointing        checkpoints are moved to host memory: OFFLOAD_ACTIVATIONS in forward,
                              FETCH_ACTIVATIONS in backward, b s h / T elements each, once per block
                              and micro-step. The copy to the host overlaps with the block's
@@ -58,7 +58,7 @@ class InputKeeper:
         arena: Arena | None = None,
         at_once: int = 1,
     ) -> None:
-        """Keep nothing yet.
+        """Create empty storage.
 
         Args:
             arena: memory for checkpoints on the device; None for any memory.
@@ -141,7 +141,7 @@ class _InPlace:
         if self._tensor._version != self._version:  # noqa: SLF001
             raise ConfigError(
                 f"an input of unit {self._unit} was changed in place, so the unit cannot be "
-                "recomputed: with checkpoint_activations leave a block's input as it is"
+                "recomputed: with checkpoint_activations, do not change a block's input"
             )
         return self._tensor.detach().requires_grad_(self._requires_grad)
 

@@ -25,7 +25,7 @@ def local_part(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def set_local_part(parameter: nn.Parameter, values: torch.Tensor) -> None:
-    """Have a parameter's part be these values, of any dtype; it stays the same object."""
+    """Replace the values of a parameter's part, with any dtype; the object stays the same."""
     if not is_dtensor(parameter):
         parameter.data = values
         return

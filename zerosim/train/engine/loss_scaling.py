@@ -22,7 +22,7 @@ class LossScaler:
     """The loss scale; constantly 1 unless the compute dtype is fp16.
 
     Attributes:
-        scales: gradients may overflow, and are looked at before they are used.
+        scales: whether gradients may overflow, and are checked before they are used.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -71,8 +71,8 @@ def gather_scalars(
 ) -> list[float]:
     """A number from each rank, in the order of ranks, the same list on all of them.
 
-    All ranks then do the same arithmetic in the same order; a summing collective would leave that
-    order to its algorithm.
+    All ranks then add in the same order; in a summing collective, the algorithm would decide the
+    order.
     """
     group = collectives.group
     if group.size == 1:
@@ -87,7 +87,7 @@ def gather_scalars(
 def squared_norm(rows: Sequence[torch.Tensor]) -> float:
     """Sum of squares over some rows: accumulated in fp32 within a row, in fp64 across rows.
 
-    Infinite or not a number if any element is.
+    It is infinite or not a number if any element is.
     """
     return sum(
         (float(torch.linalg.vector_norm(row, dtype=torch.float32)) ** 2 for row in rows), 0.0

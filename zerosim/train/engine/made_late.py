@@ -1,4 +1,4 @@
-"""Parameters of a model on the meta device, with shapes and no memory: materialized by module.
+"""Parameters of a model on the meta device, which have no memory, materialized by module.
 
 Each module with parameters or buffers of its own is given memory and initialized with its
 `reset_parameters`, in order of registration. PyTorch's layers initialize the same way when they are

@@ -65,7 +65,7 @@ class StageHooks(ModuleListener):
         for flat in units:
             if self._parameters.sharded and any(flat.holds(output) for output in outputs):
                 raise ConfigError(
-                    f"unit {flat.name} returned weights of its own, which stage 3 frees: return "
+                    f"unit {flat.name} returned its own weights, which stage 3 frees: return "
                     "a clone, or give units=(...) that leave them to the root"
                 )
             self._parameters.after_forward(flat)
@@ -82,15 +82,16 @@ class StageHooks(ModuleListener):
         """One more gradient is present; the unit's last one ends its backward."""
         if flat.name not in self._unfinished:
             raise ConfigError(
-                f"a gradient of unit {flat.name} came when none was expected: call "
-                "engine.backward(loss) for loss.backward(), and checkpoint a module that is used "
+                f"a gradient of unit {flat.name} arrived when none was expected: call "
+                "engine.backward(loss) instead of loss.backward(), and checkpoint a "
+                "module that is used "
                 "twice with use_reentrant=False"
             )
         if flat.collect_gradient(index):
             self._finish_unit(flat)
 
     def input_gradients(self, units: Sequence[FlatUnit]) -> None:
-        """Frozen parameters are needed until here, if this was the module's first use."""
+        """Frozen parameters are needed until this moment, if this was the module's first use."""
         for flat in units:
             self._uses[flat.name] -= 1
             if self._uses[flat.name] > 0:

@@ -46,8 +46,8 @@ class UnitOptimizer:
             rows: the parameters' first values, in the compute dtype.
             groups: parameter groups; by default one group, as configured.
             cuts: for each row, its columns by group; by default all in the first.
-            shared: the rows themselves, if they are in the tier of the optimizer: in fp32 they are
-                their own master. Else None.
+            shared: the rows themselves, if they are in the tier of the optimizer, where in fp32
+                they are their own master; else None.
         """
         self._unit = unit
         self._groups = groups or ParameterGroups.single(config)
@@ -74,12 +74,12 @@ class UnitOptimizer:
         )
 
     def read_groups(self) -> None:
-        """Use the parameter groups' settings as they are now from the next update on."""
+        """Use the current settings of the parameter groups from the next update on."""
         for group, number in zip(self._adam.param_groups, self._numbers, strict=True):
             group.update(self._groups.hyperparameters(number))
 
     def prefetch(self) -> None:
-        """The states will be fetched soon."""
+        """Announce that the states will be fetched soon."""
 
     def fetch(self) -> None:
         """An update is about to begin: bring the states to the tier of the optimizer."""

@@ -33,12 +33,12 @@ class OwnedStore(ParameterStore):
     """All rows of the units that this rank owns, on the device."""
 
     def __init__(self, context: Context) -> None:
-        """Nothing is kept yet."""
+        """Create an empty store."""
         super().__init__(context)
         self._owned: dict[str, torch.Tensor] = {}
 
     def keep(self, flat: FlatUnit, *, resumes: bool) -> bool:  # noqa: ARG002 - for disks only
-        """On the owner, give all rows a memory of their own, so that the unit's can be freed."""
+        """On the owner, copy all rows to separate memory, so that the unit's can be freed."""
         if self._context.owns(flat):
             self._owned[flat.name] = flat.rows.clone()
             hold(self._owned[flat.name], Role.PARAMETERS, flat.name)
@@ -49,7 +49,7 @@ class OwnedStore(ParameterStore):
         return list(self._owned[flat.name]) if self._context.owns(flat) else []
 
     def written(self, flat: FlatUnit) -> list[torch.Tensor]:
-        """The rows in place."""
+        """The rows, which the optimizer updates in place."""
         return self.updated(flat)
 
     def fetch(self, flat: FlatUnit) -> Handle:
@@ -68,7 +68,8 @@ class OwnedStore(ParameterStore):
 class OwnerStore(ParameterStore):
     """All rows of a unit on its owner, on the host or on a disk.
 
-    Units have their owners in turn. After an update the others send their rows to the owner.
+    Units are assigned to owners in turn. After an update the other ranks send their rows to the
+    owner.
     """
 
     def __init__(self, context: Context, tier: TierStore) -> None:
@@ -98,7 +99,7 @@ class OwnerStore(ParameterStore):
         return self._tier.get(flat, flat.flat) if self._is_own(flat) else Done()
 
     def prefetch(self, units: Sequence[FlatUnit]) -> None:
-        """Those that this rank owns."""
+        """Announce the units that this rank owns."""
         self._tier.prefetch([flat for flat in units if self._is_own(flat)])
 
     def deliver(self, flat: FlatUnit) -> Handle:

@@ -1,4 +1,4 @@
-"""The treatment of parameters: the second of a stage's two policies.
+"""The second of a stage's two policies: the partitioning of parameters.
 
     CompleteParameters    every rank has all of them. If each rank updates only its own rows,
                           they are gathered after the update
@@ -33,23 +33,23 @@ class Parameters:
     """The moments of an iteration at which the policies differ; the default is no action.
 
     Attributes:
-        sharded: a unit's parameters are present only while its module computes.
+        sharded: whether a unit's parameters are present only while its module computes.
         store: the store of the rows that this rank updates.
     """
 
     sharded = False
 
     def __init__(self, context: Context) -> None:
-        """Take over units that have no memory yet."""
+        """Create the policy for units that have no memory yet."""
         self.context = context
         self.store = _make_store(context) if self.sharded else ParameterStore(context)
 
     def shard(self, flat: FlatUnit) -> None:
-        """The store has its rows of a unit that was complete on every rank."""
+        """The store has received its rows of a unit that was complete on every rank."""
 
     @contextmanager
     def unsharded(self, flat: FlatUnit) -> Iterator[None]:
-        """All parameters of a unit are present inside, on every rank."""
+        """A context in which all parameters of a unit are present on every rank."""
         yield
 
     def before_forward(self, flat: FlatUnit) -> None:
@@ -68,7 +68,7 @@ class Parameters:
         """All gradients of the unit are present."""
 
     def finish_backward(self) -> None:
-        """The backward pass is over."""
+        """The backward pass has ended."""
 
     def after_update(self, flat: FlatUnit) -> None:
         """The updated rows of the unit are on their way to the store."""
@@ -77,7 +77,7 @@ class Parameters:
         """Wait until the rows updated by other ranks have arrived."""
 
     def finish_update(self) -> None:
-        """The optimizer step is over, or was skipped."""
+        """The optimizer step has ended, or was skipped."""
 
     def release(self) -> None:
         """The engine is closed."""
@@ -88,12 +88,12 @@ class CompleteParameters(Parameters):
     """Every rank has all parameters at all times."""
 
     def __init__(self, context: Context) -> None:
-        """Take over units that have no memory yet."""
+        """Create the policy for units that have no memory yet."""
         super().__init__(context)
         self._gathers: list[Handle] = []
 
     def after_update(self, flat: FlatUnit) -> None:
-        """Each rank has updated its own row, unless it updated all: all ranks need all rows."""
+        """Gather the rows, unless each rank has updated all of them."""
         if len(self.context.updated_rows(flat)) < self.context.num_ranks:
             with flat.labelled(Purpose.GATHER_PARAMETERS):
                 self._gathers.append(self.context.collectives.all_gather(flat.rows))
@@ -108,14 +108,14 @@ class CompleteParameters(Parameters):
 class ShardedParameters(Parameters):
     """Unshards a unit before it computes and reshards it as soon as it has computed.
 
-    With prefetch U the next U units, in the order that the first forward showed, are gathered
-    while the present one computes.
+    With prefetch U, the next U units, in the order of the first forward, are gathered while the
+    current one computes.
     """
 
     sharded = True
 
     def __init__(self, context: Context) -> None:
-        """Take over units that have no memory yet."""
+        """Create the policy for units that have no memory yet."""
         super().__init__(context)
         self._gathering = _make_gathering(context, self.store)
         self._gathers: dict[str, Handle] = {}
@@ -124,13 +124,13 @@ class ShardedParameters(Parameters):
         self._finished: set[str] = set()
 
     def shard(self, flat: FlatUnit) -> None:
-        """Free all of the unit."""
+        """Free the whole unit."""
         hold(flat.flat, Role.GATHERED, flat.name)
         flat.free_parameters()
 
     @contextmanager
     def unsharded(self, flat: FlatUnit) -> Iterator[None]:
-        """Gather a unit, and free it again."""
+        """A context that gathers a unit, and frees it afterwards."""
         self._start_gather(flat)
         self._finish_gather(flat)
         yield
@@ -169,7 +169,7 @@ class ShardedParameters(Parameters):
         self._reshard_all()
 
     def finish_update(self) -> None:
-        """The shards are new."""
+        """The shards have new values."""
         self._gathering.update_is_over()
 
     def release(self) -> None:

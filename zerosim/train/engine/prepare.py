@@ -1,4 +1,4 @@
-"""A model made ready to train: flat units, equal on all ranks."""
+"""Preparation of a model for training: flat units, equal on all ranks."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def prepare(
 
     Args:
         tensor: the tensor-parallel group of this rank.
-        resumes: continue from the state on the disk.
+        resumes: whether to continue from the state on the disk.
 
     Returns:
         The shared objects of the stages, and the values saved with the state on the disk.
@@ -100,8 +100,8 @@ def take_over(
 ) -> None:
     """Move parameters into their units, broadcast them from rank 0, keep this rank's part.
 
-    One unit at a time, so that at most one is complete if parameters are partitioned; for a model
-    on the meta device, at any time.
+    This happens one unit at a time, so that at most one is complete if parameters are partitioned;
+    for a model on the meta device, this holds at any time.
 
     Args:
         resumes: continue with the state of an earlier run, if possible.

@@ -28,7 +28,7 @@ class ReducedRows:
         """Wait for copies in flight."""
 
     def free(self) -> None:
-        """The update ended, or took the rows over: the next gradients may arrive."""
+        """The update has ended or has taken over the rows, so the next gradients may arrive."""
 
     def release(self) -> None:
         """The engine is closed."""
@@ -38,7 +38,7 @@ class InPlaceRows(ReducedRows):
     """Reduced rows in place: in the unit's complete gradient."""
 
     def __init__(self, context: Context) -> None:
-        """No further storage is needed."""
+        """Do nothing, as no further storage is needed."""
         self._context = context
 
     def take(self, flat: FlatUnit, segment: Segment, matrix: torch.Tensor, *, adds: bool) -> None:
@@ -61,10 +61,10 @@ class InPlaceRows(ReducedRows):
 
 
 class DeviceRows(ReducedRows):
-    """Reduced rows on the device, from backward until the update is over."""
+    """Reduced rows on the device, from backward until the end of the update."""
 
     def __init__(self) -> None:
-        """No row has begun."""
+        """Create empty storage."""
         self._rows: dict[str, torch.Tensor] = {}
 
     def begin(self, flat: FlatUnit) -> None:
@@ -88,7 +88,7 @@ class DeviceRows(ReducedRows):
         return [self._rows[flat.name]]
 
     def free(self) -> None:
-        """The update is over."""
+        """The update has ended."""
         self._rows.clear()
 
     def release(self) -> None:
@@ -98,10 +98,10 @@ class DeviceRows(ReducedRows):
 
 
 class OwnedRows(ReducedRows):
-    """All rows of the units that this rank owns, on the device; of others nothing."""
+    """All rows of the units that this rank owns, on the device; nothing for other units."""
 
     def __init__(self, context: Context) -> None:
-        """Nothing is reduced."""
+        """Create empty storage."""
         self._owns = context.owns
         self._rows: dict[str, torch.Tensor] = {}
 
@@ -119,7 +119,7 @@ class OwnedRows(ReducedRows):
         return list(self._rows[flat.name]) if self._owns(flat) else []
 
     def free(self) -> None:
-        """The update is over."""
+        """The update has ended."""
         self._rows.clear()
 
     def release(self) -> None:

@@ -46,13 +46,13 @@ class GradientReducer:
         in_flight: int,
         before_reuse: Callable[[], None],
     ) -> None:
-        """Prepare to reduce.
+        """Create a reducer.
 
         Args:
             reduce: the collective: all-reduce, reduce-scatter, or a reduction to an owner.
             on_reduced: called with each reduced segment and its (N, columns) matrix.
             in_flight: maximum number of buckets in flight.
-            before_reuse: returns once nothing reads an earlier bucket any more.
+            before_reuse: a function that returns once nothing reads an earlier bucket.
         """
         self._buckets = context.buckets
         self._units = {flat.name: flat for flat in context.units}

@@ -39,7 +39,7 @@ def open_disk(
     Args:
         group, tensor: the ranks that are data parallel with this one, and those that compute each
             layer with it: a state is complete if all ranks of both kinds have it.
-        resumes: go on from the last state that all ranks have.
+        resumes: whether to continue from the last state that all ranks have.
 
     Raises:
         ConfigError: there is no state to resume, or it belongs to another model.
@@ -84,14 +84,14 @@ def _state_to_resume(folder: Path, units: Sequence[FlatUnit], num_ranks: int) ->
         )
     if state.values.get("units") != describe(units):
         raise ConfigError(
-            f"{folder} holds the state of another model: expected units of {len(units)} names and "
-            "sizes as now; give the options of the run that wrote it"
+            f"{folder} holds the state of another model: expected the same "
+            f"{len(units)} names and sizes of units; give the options of the run that wrote it"
         )
     return state
 
 
 def describe(units: Sequence[FlatUnit]) -> list[list[Any]]:
-    """Identifies a model: names and sizes of its units, as JSON values."""
+    """The identity of a model: names and sizes of its units, as JSON values."""
     return [[flat.name, flat.unit.elements, flat.unit.trainable] for flat in units]
 
 
@@ -111,7 +111,7 @@ class Saver:
     """Commits a disk's state during computation."""
 
     def __init__(self, disk: Disk, device: torch.device) -> None:
-        """Nothing is being committed."""
+        """Create a committer without a commit in progress."""
         self._disk = disk
         self._executor = in_background(device, "zerosim-commit")
         self._under_way: Handle = Done()

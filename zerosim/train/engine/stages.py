@@ -1,4 +1,4 @@
-"""The four stages: the treatment of gradients and of parameters.
+"""The four stages of ZeRO: a policy for gradients and one for parameters.
 
     stage               gradients                       parameters    G micro-steps send, in Psi
     0  data parallel    all-reduced at the boundary     complete      2
@@ -44,7 +44,7 @@ class Stage:
     """
 
     def __init__(self, context: Context) -> None:
-        """Take over units that have no memory yet."""
+        """Create the stage for units that have no memory yet."""
         self._context = context
         gradients, parameters = STAGES[context.config.stage]
         self.parameters = parameters(context)
@@ -58,7 +58,7 @@ class Stage:
             self.gradients.after_backward(flat, last_micro_step=last_micro_step)
 
     def finish_backward(self, *, last_micro_step: bool) -> None:
-        """The backward pass is over, and after_backward was called for every unit."""
+        """The backward pass has ended, and after_backward was called for every unit."""
         self.parameters.finish_backward()
         self.gradients.finish_backward(last_micro_step=last_micro_step)
 
@@ -70,7 +70,7 @@ class Stage:
         self.parameters.after_update(flat)
 
     def settle(self) -> None:
-        """Wait until the written rows are delivered: their buffer may be overwritten."""
+        """Wait until the written rows are delivered, so that their buffer may be overwritten."""
         for delivery in self._deliveries:
             delivery.wait()
         self._deliveries.clear()

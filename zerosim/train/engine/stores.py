@@ -1,7 +1,7 @@
 """The stores of the parameter rows that a rank updates, and the copies to them.
 
     ParameterStore    in their unit, on the device: stages 0 to 2
-    ShardStore        a shard of its own on the device: stage 3
+    ShardStore        the rank's own shard on the device: stage 3
     OffloadedStore    a shard on the host or on a disk: stage 3 of ZeRO-Infinity
 
 Stores of whole units are in `owners`.
@@ -31,7 +31,7 @@ class ParameterStore:
     """Updated rows on the device, in their unit."""
 
     def __init__(self, context: Context) -> None:
-        """Nothing is kept yet."""
+        """Create an empty store."""
         self._context = context
         self.updates_on_host = context.config.offloads_optimizer
         self.places: dict[str, torch.Tensor] = {}
@@ -40,7 +40,7 @@ class ParameterStore:
         """Take this rank's rows of a unit that is complete on every rank.
 
         Args:
-            resumes: continue with the rows of an earlier run, if possible.
+            resumes: whether to continue with the rows of an earlier run, if possible.
 
         Returns:
             True if the rows are those of an earlier run.
@@ -64,7 +64,7 @@ class ParameterStore:
         return Done()
 
     def prefetch(self, units: Sequence[FlatUnit]) -> None:
-        """These will be fetched soon, in this order, and no others."""
+        """Announce units that will be fetched soon, in this order, and no others."""
 
     def deliver(self, flat: FlatUnit) -> Handle:
         """The optimizer has written the new row: bring it to its store."""
@@ -100,12 +100,12 @@ class ShardStore(ParameterStore):
     """A shard on the device."""
 
     def __init__(self, context: Context) -> None:
-        """Nothing is kept yet."""
+        """Create an empty store."""
         super().__init__(context)
         self._shards: dict[str, torch.Tensor] = {}
 
     def keep(self, flat: FlatUnit, *, resumes: bool) -> bool:
-        """Give this rank's row a memory of its own, so that the unit's can be freed."""
+        """Copy this rank's row to separate memory, so that the unit's can be freed."""
         shard = flat.rows[self._context.rank].clone()
         hold(shard, Role.PARAMETERS, flat.name)
         self._shards[flat.name] = shard
@@ -136,7 +136,7 @@ class OffloadedStore(ParameterStore):
         self._tier = tier
 
     def keep(self, flat: FlatUnit, *, resumes: bool) -> bool:
-        """Put this rank's row there, unless it is there."""
+        """Store this rank's row in the tier, unless it is there."""
         if resumes and isinstance(self._tier, DiskStore):
             self._tier.find(flat, flat.unit.columns)
             return True
@@ -150,7 +150,7 @@ class OffloadedStore(ParameterStore):
         return None
 
     def written(self, flat: FlatUnit) -> list[torch.Tensor]:
-        """A place in the tier, or on the device."""
+        """A row for the optimizer to write, in the tier or on the device."""
         if self.updates_on_host:
             return [self._tier.place(flat, flat.unit.columns)]
         return [self.device_place(flat)]
@@ -160,11 +160,11 @@ class OffloadedStore(ParameterStore):
         return self._tier.get(flat, flat.rows[self._context.rank])
 
     def prefetch(self, units: Sequence[FlatUnit]) -> None:
-        """Start to read them, as far as the tier can."""
+        """Start to read them, as far as the tier supports it."""
         self._tier.prefetch(units)
 
     def deliver(self, flat: FlatUnit) -> Handle:
-        """Put the result into the tier."""
+        """Store the result in the tier."""
         if not self.updates_on_host:
             return self._tier.put(flat, self.places.pop(flat.name))
         self._tier.placed(flat)

@@ -1,4 +1,4 @@
-"""Tensor parallelism under the engine: parameters that PyTorch's `parallelize_module` has cut.
+"""Tensor parallelism under the engine: parameters sharded by PyTorch's `parallelize_module`.
 
 T ranks compute each block together (a tensor-parallel group); each is data parallel with those at
 the same index in the other groups. The engine partitions its states among the latter, stage by
@@ -18,7 +18,8 @@ compute dtype; T ranks; n = b s h):
 The unit of all of them is the block's. The last row is the gradient of the two inputs of
 column-parallel matrices. "Again" applies with `checkpoint_activations`, when a block recomputes its
 whole forward, including the last sum; without it, these two calls are absent. P_a, with
-`partition_activations`, precedes them, once per block. Embedding and head call nothing. All-reduces
+`partition_activations`, precedes them, once per block. Embedding and head make no calls.
+All-reduces
 are the backend's own (`Algorithm.GLOO`), called by DTensor; P_a's all-gather follows the engine's
 configuration (`collectives`): a ring has T - 1 hops, labelled and counted like all others. A ring
 counts an all-reduce twice, so a block with recomputation moves 6 x 2 n e = 12 n e, and P_a's n e
@@ -52,10 +53,10 @@ from zerosim.train.engine.local import is_dtensor
 
 
 def tensor_group(model: nn.Module) -> RankGroup:
-    """The ranks that compute each block together; a group of one if no parameter is cut.
+    """The ranks that compute each block together; a group of one if no parameter is sharded.
 
     Raises:
-        ConfigError: parameters are cut among different ranks, or along several axes.
+        ConfigError: parameters are sharded among different ranks, or along several axes.
     """
     meshes = {one.device_mesh for one in model.parameters() if is_dtensor(one)}
     if not meshes:
@@ -76,25 +77,25 @@ def require_sound(config: EngineConfig, tensor: RankGroup, data: RankGroup) -> N
     """Check that the configuration supports tensor-parallel parameters.
 
     Raises:
-        ConfigError: it is not: each rank sees a part of the gradient's norm and of its overflows,
-            and the states may be divided only among ranks that hold the same parts.
+        ConfigError: it does not: each rank has only a part of the gradient's norm and of its
+            overflows, and the states may be divided only among ranks that hold the same shards.
     """
     if tensor.size == 1:
         return
     if config.clip is not None:
         raise ConfigError(
-            f"clip is {config.clip} with {tensor.size} tensor parallel ranks, which know a part "
-            "of the gradient's norm each: leave clip out"
+            f"clip is {config.clip} with {tensor.size} tensor parallel ranks, which "
+            "know only a part of the gradient's norm each: leave clip out"
         )
     if config.dtype is DType.FP16:
         raise ConfigError(
-            f"dtype is fp16 with {tensor.size} tensor parallel ranks, which would not see each "
-            "other's overflows: try bf16 or fp32"
+            f"dtype is fp16 with {tensor.size} tensor parallel ranks, which do not "
+            "exchange their overflows: try bf16 or fp32"
         )
     shared = sorted(set(tensor.ranks) & set(data.ranks))
     if len(shared) > 1:
         raise ConfigError(
-            f"ranks {shared} compute blocks together and are to be data parallel as well: give "
+            f"ranks {shared} compute blocks together and cannot be data parallel as well: give "
             "group=, the ranks at the same position in their tensor parallel groups"
         )
 
@@ -103,12 +104,12 @@ class TensorLabels(ModuleListener):
     """Labels the collectives of tensor parallelism with their unit."""
 
     def __init__(self, units: Sequence[FlatUnit]) -> None:
-        """Attach hooks to the units' modules; no units, no labels."""
+        """Attach hooks to the units' modules; without units there are no labels."""
         self._hooks: list[RemovableHandle] = attach_hooks(units, self)
 
     @contextmanager
     def labelled(self) -> Iterator[None]:
-        """Forward or backward runs inside."""
+        """A context in which forward or backward runs."""
         if not self._hooks:
             yield
             return
@@ -127,7 +128,7 @@ class TensorLabels(ModuleListener):
         self._work_for(units[0].name)
 
     def module_ends(self, units: Sequence[FlatUnit], outputs: Sequence[torch.Tensor]) -> None:  # noqa: ARG002
-        """They no longer do."""
+        """Later calls no longer belong to this module."""
         self._work_for("")
 
     def output_gradient(self, units: Sequence[FlatUnit]) -> None:

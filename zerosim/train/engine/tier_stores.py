@@ -32,7 +32,7 @@ class TierStore:
         raise NotImplementedError
 
     def get(self, flat: FlatUnit, target: torch.Tensor) -> Handle:
-        """Copy the vector that is kept to the device."""
+        """Copy the stored vector to the device."""
         raise NotImplementedError
 
     def place(self, flat: FlatUnit, elements: int) -> torch.Tensor:
@@ -40,10 +40,10 @@ class TierStore:
         raise NotImplementedError
 
     def placed(self, flat: FlatUnit) -> None:
-        """The vector was written at its place."""
+        """The vector was written in place."""
 
     def prefetch(self, units: Sequence[FlatUnit]) -> None:
-        """These will be fetched soon, in this order, and no others."""
+        """Announce vectors that will be fetched soon, in this order, and no others."""
 
     def release(self) -> None:
         """The engine is closed."""
@@ -53,7 +53,7 @@ class HostStore(TierStore):
     """Vectors in the host's memory."""
 
     def __init__(self, context: Context) -> None:
-        """Nothing is kept yet."""
+        """Create an empty store."""
         self._copies = context.copies
         self.kept: dict[str, torch.Tensor] = {}
 
@@ -84,7 +84,7 @@ class DiskStore(TierStore):
     """Vectors on a disk, read and written through a few buffers on the host."""
 
     def __init__(self, context: Context) -> None:
-        """Nothing is kept yet."""
+        """Create an empty store."""
         assert context.disk is not None, "nothing is configured to be on a disk"
         self._disk = context.disk
         self._copies = context.copies
@@ -95,13 +95,13 @@ class DiskStore(TierStore):
         self._sizes: dict[str, int] = {}
 
     def put(self, flat: FlatUnit, source: torch.Tensor, after: Sequence[Handle] = ()) -> Handle:
-        """The copy is over when the vector has left the device."""
+        """Write the vector; the copy ends when the vector has left the device."""
         target = self.place(flat, source.numel())
         with flat.labelled(Purpose.STORE_PARAMETERS):
             return self._copies.copy(target, source, TO_HOST, after, then=lambda: self.placed(flat))
 
     def get(self, flat: FlatUnit, target: torch.Tensor) -> Handle:
-        """From the disk to the host, then to the device."""
+        """Copy the vector from the disk to the host, then to the device."""
         with flat.labelled(Purpose.FETCH_PARAMETERS):
             coming = flat.name in self._coming
             buffer, read = (
@@ -111,7 +111,7 @@ class DiskStore(TierStore):
             return self._copies.copy(target, kept, TO_DEVICE, after=[read], then=buffer.release)
 
     def find(self, flat: FlatUnit, elements: int) -> None:
-        """Go on with the vector that an earlier run kept."""
+        """Continue with the vector that an earlier run stored."""
         self._sizes[flat.name] = elements * flat.flat.element_size()
         hold_file(_name(flat), Role.PARAMETERS, flat.name, self._sizes[flat.name])
 

@@ -27,8 +27,8 @@ class ParameterSlot:
     """The place of one parameter in its unit's flat vector.
 
     Attributes:
-        shape, elements: the parameter's own, which it lacks while sharded; those of this rank's
-            shard under tensor parallelism.
+        shape, elements: those of the parameter, which PyTorch does not show while it is
+            sharded; under tensor parallelism, those of this rank's shard.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Unit:
     columns: int
 
     def layout(self, num_ranks: int) -> UnitLayout:
-        """The unit as a manifest describes it."""
+        """The description of the unit for a manifest."""
         return UnitLayout(
             name=self.name,
             elements=self.elements,
@@ -161,8 +161,8 @@ def _matching(model: nn.Module, patterns: Sequence[str]) -> Iterator[tuple[str, 
     for name, module in chosen:
         if isinstance(module, NEVER_CALLED):
             raise ConfigError(
-                f"unit {name} is a {type(module).__name__}, which never computes itself: give "
-                f"{name}.* for its children"
+                f"unit {name} is a {type(module).__name__}, which has no forward of "
+                f"its own: give {name}.* for its children"
             )
         for other, _ in chosen:
             if name.startswith(f"{other}."):

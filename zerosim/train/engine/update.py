@@ -37,7 +37,7 @@ class Updater:
         """Start without states; `adopt` creates those of a unit.
 
         Args:
-            resumes: the disk has states.
+            resumes: whether the disk has states.
         """
         self._resumes = resumes
         self.updates = 0
@@ -58,7 +58,7 @@ class Updater:
         """Create the states of a unit with complete parameters: for the rows updated here.
 
         Args:
-            found: the parameters that are kept are an earlier run's.
+            found: whether the stored parameters are those of an earlier run.
         """
         if flat not in self._trained:
             return
@@ -101,7 +101,7 @@ class Updater:
         """Update all units, unless a gradient of any rank overflowed.
 
         Returns:
-            True if the step was left out.
+            True if the step was skipped.
         """
         overflowed = self._overflowed()
         if overflowed:
@@ -132,7 +132,7 @@ class Updater:
             self._stage.parameters.gathered()
 
     def release(self) -> None:
-        """The engine is closed: the optimizer's states serve no purpose any more."""
+        """Release the optimizer's states, because the engine is closed."""
         if self._delayed is not None:
             self._delayed.close()
         for optimizer in self._optimizers.values():
@@ -213,7 +213,7 @@ class DelayedUpdate:
     """
 
     def __init__(self, device: torch.device) -> None:
-        """Nothing is in flight."""
+        """Create an update without work in flight."""
         self._executor = in_background(device, "zerosim-update")
         self._under_way: Handle = Done()
         self._units: Sequence[FlatUnit] = ()

@@ -6,8 +6,9 @@
     qgZ   gradients are reduced by an all-to-all     e Psi becomes Psi / 2 and the scales within a
           of int4 within each node and one across    node, Psi / 2P across
 
-Each can be enabled alone. All ranks compute with equal parameters, also with qwZ: a rank uses its
-own row as the others receive it. Gathers outside of iterations, for example in an evaluation, are
+Each can be enabled alone. All ranks compute with equal parameters, even with qwZ, where a rank uses
+the quantized values of its own row as well. Gathers outside of iterations, for example in an
+evaluation, are
 exact.
 Source: G. Wang et al., "ZeRO++: Extremely Efficient Collective Communication for Giant Model
 Training" (arXiv 2306.10209), section 3.
@@ -58,7 +59,7 @@ class QuantizedGathering(RowGathering):
     """qwZ: each rank quantizes its row, and all dequantize all rows (section 3.1)."""
 
     def __init__(self, context: Context, store: ParameterStore) -> None:
-        """Have a buffer for the largest unit; one is enough, as gathers follow each other."""
+        """Allocate a buffer for the largest unit; one is enough, as gathers follow each other."""
         super().__init__(context, store)
         config, group = context.config, context.collectives.group
         self._submit = context.executor.submit
@@ -74,7 +75,7 @@ class QuantizedGathering(RowGathering):
         self._error = Error(device)
 
     def all_gather(self, flat: FlatUnit) -> Handle:
-        """Quantize the own row, gather bytes, dequantize all rows, the own one too."""
+        """Quantize the rank's own row, gather bytes, dequantize all rows including the own one."""
         position, rows = labels.position(), flat.rows
         if position.phase is Phase.OUTSIDE:  # gathers outside of iterations are exact
             return super().all_gather(flat)
@@ -105,7 +106,7 @@ class SecondaryGathering(Gathering):
     """
 
     def __init__(self, context: Context, primary: Gathering) -> None:
-        """Make the groups of neighbours.
+        """Create the groups of neighbours.
 
         Args:
             primary: gathers in forward.
@@ -123,7 +124,7 @@ class SecondaryGathering(Gathering):
         self._parts: dict[str, torch.Tensor] = {}
 
     def start(self, flat: FlatUnit) -> Handle:
-        """In backward from the secondary group, if it has the unit; else from all ranks."""
+        """Gather from the secondary group in backward, if it has the unit; else from all ranks."""
         part = self._parts.get(flat.name)
         if part is None or labels.position().phase is not Phase.BACKWARD:
             return self._primary.start(flat)
@@ -161,14 +162,14 @@ class SecondaryGathering(Gathering):
 class QuantizedReduction:
     """qgZ: int4 gradients are added in fp32, within each node and then across (section 3.3).
 
-    Twice quantized, however many ranks: a ring would quantize a sum at each of its hops.
+    A gradient is quantized twice, for any number of ranks; a ring would quantize a sum at each hop.
     """
 
     def __init__(self, context: Context) -> None:
-        """Have buffers for the largest bucket; one set is enough, as buckets follow each other.
+        """Allocate buffers for the largest bucket; one set is enough, as buckets follow each other.
 
         Raises:
-            ConfigError: the nodes do not have equally many ranks.
+            ConfigError: the nodes differ in their number of ranks.
         """
         config, group = context.config, context.collectives.group
         self._group, self._submit = group, context.executor.submit

@@ -72,10 +72,10 @@ def call_on_ranks(
         port: the rendezvous port, as for `open_rendezvous`.
 
     Returns:
-        How it went, by rank.
+        The outcome of each rank.
 
     Raises:
-        EnvironmentFault: they cannot be started.
+        EnvironmentFault: the ranks cannot be started.
         RunError: the fork server was stopped for too long.
     """
     timeouts = RankTimeouts(stopped_s=call.timeout_s, grace_s=_GRACE_S, deadline_s=call.timeout_s)

@@ -50,7 +50,7 @@ _IMPATIENT_S = 3.0
 
 
 def require_startable(command: Sequence[str]) -> None:
-    """See that a command's first word names a program.
+    """Check that a command's first word names a program.
 
     Raises:
         EnvironmentFault: it does not.
@@ -79,7 +79,7 @@ class Recording:
         light: the extent of a light trace; None for a full trace.
         faults: faults to inject, each on its rank.
         check_replicas: interval of iterations with checksums; 0 for none.
-        token: the token for attaching a debugger later; "" if none may attach.
+        token: the token with which a debugger may attach later; "" if none may attach.
     """
 
     memory: bool = True
@@ -89,7 +89,7 @@ class Recording:
     token: str = ""
 
     def to_plain(self) -> dict[str, object]:
-        """As the processes read it."""
+        """The text that the processes read."""
         return {
             "memory": self.memory,
             "light": None if self.light is None else self.light.to_plain(),
@@ -144,7 +144,7 @@ def _looking(folder: Path) -> Iterator[None]:
 
 
 def hanging(folder: Path, silences: dict[int, Silence], now_s: float) -> str:
-    """The message that a trace's ranks have been silent in a call for long; "" if not.
+    """The message that a trace's ranks have not responded in a call for long; "" if they have.
 
     Args:
         silences: earlier observations, by number of ranks; updated here.
@@ -167,7 +167,7 @@ def start_command(
     """Start a command.
 
     Args:
-        how: as `subprocess.Popen` takes it.
+        how: arguments of `subprocess.Popen`.
 
     Raises:
         EnvironmentFault: it cannot be started.
@@ -189,13 +189,13 @@ def injection(
     *,
     mark: str = "",
 ) -> dict[str, str]:
-    """The environment in which each Python process that joins a process group traces itself.
+    """The environment that makes each Python process trace itself once it joins a process group.
 
     Args:
         folder: folder of the trace.
         program: its name in the manifest.
         before: the environment to extend.
-        mark: identifies the processes later.
+        mark: a text that identifies the processes later.
     """
     settings = {
         "folder": str(folder.absolute()),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """One model that was trained, or could not be.
+    """One attempt to train a model.
 
     Attributes:
         parameters: number of parameters.
@@ -38,7 +38,7 @@ class Fit:
     Attributes:
         tries: in order.
         largest: the largest model that trained; None if not even one layer did.
-        is_bounded: False if the search ended before a model did not fit.
+        is_bounded: False if the search ended before it found a model that does not fit.
     """
 
     tries: tuple[Try, ...]

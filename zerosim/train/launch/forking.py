@@ -1,8 +1,8 @@
-"""The process that forks ranks, and how a rank begins and ends in it.
+"""The process that forks ranks, and the beginning and end of a rank in it.
 
-It computes nothing and starts no thread, so that a fork takes all of it along. A rank that will use
-CUDA is forked all the same and then begins anew, as CUDA must not have been looked at before a
-fork.
+It computes nothing and starts no thread, because a fork does not copy threads. A rank that will use
+CUDA is forked as well and then starts a new interpreter, since CUDA must not be initialized before
+a fork.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PR_SET_NAME = 15
 
 
 def die_of_interrupts() -> None:
-    """Let Ctrl-C end this process like any signal: its owner reports what happened.
+    """Let Ctrl-C end this process like any signal; its owner reports the cause.
 
     If it is ignored, it stays ignored.
     """
@@ -43,7 +43,7 @@ def die_of_interrupts() -> None:
 
 
 def serve(owner: Connection) -> None:
-    """Fork the ranks that the owner requests, and report their ends; until the owner is gone."""
+    """Fork the ranks that the owner requests, and report their ends, until the owner has ended."""
     # by process id: the rank, and the descriptor of its message
     ranks: dict[int, tuple[int, int]] = {}
     while True:

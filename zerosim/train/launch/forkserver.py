@@ -1,4 +1,4 @@
-"""A process that imports PyTorch once and forks ranks: they begin at once, not in two seconds.
+"""A process that imports PyTorch once and forks ranks, which saves two seconds for each.
 
 This is the owner's side; the server is in `forking`. The ranks end with the server (the kernel
 ensures it), and the server with its owner, whose end of their connection closes in any case.
@@ -36,7 +36,7 @@ class Work:
 
     Attributes:
         function: its module and its name, "package.module:name"; it returns the exit code.
-        begins_anew: each rank imports PyTorch for itself.
+        begins_anew: whether each rank imports PyTorch itself.
     """
 
     function: str
@@ -75,10 +75,10 @@ class Ended:
 
 
 class ForkServer:
-    """Starts ranks, hears how they end, ends them.
+    """Starts ranks, receives their outcomes, and ends them.
 
     Attributes:
-        is_ready: it has imported the modules of ranks.
+        is_ready: whether it has imported the modules of ranks.
     """
 
     def __init__(self) -> None:
@@ -126,7 +126,7 @@ class ForkServer:
         self._tell(Start(work, str(Path.cwd()), tuple(sys.path), given))
 
     def exit_codes(self) -> dict[int, int]:
-        """Those of the ranks that have ended, by rank; negative for a signal.
+        """The exit codes of ended ranks, by rank; negative for a signal.
 
         Raises:
             EnvironmentFault: no rank can be started.
@@ -189,7 +189,7 @@ def interpreter(function: str, path: Sequence[str], *words: str) -> tuple[str, .
 
     Args:
         path: its module path.
-        words: follow the path in its `sys.argv`.
+        words: the words after the path in its `sys.argv`.
     """
     code = f"{_FIRST}; from zerosim.train.launch.forking import {function}; {function}()"
     return (sys.executable, "-c", code, json.dumps(list(path)), *words)
@@ -203,7 +203,7 @@ class _KeptServer:
 
 
 def keep() -> None:
-    """Have all runs of this process share one server.
+    """Make all runs of this process share one server.
 
     Settings that PyTorch reads on import, and the output streams, are those of the first start.
     """

@@ -16,7 +16,7 @@ from zerosim.schema.faults import Fault, read_faults
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Runs to be done one after another by the same ranks.
+    """Runs that the same ranks execute one after another.
 
     Attributes:
         engines: for each run, the trainer, which is zerosim's engine with a configuration or

@@ -39,15 +39,15 @@ def launch(
     """Start `job.run.ranks` processes here and wait for them.
 
     Args:
-        server: forks the ranks.
-        port: the rendezvous port on loopback; 0 for memory, without a port.
+        server: the server that forks the ranks.
+        port: the rendezvous port on loopback; 0 for a rendezvous in memory, without a port.
         prepare: called when only the ranks' folders remain to be checked.
 
     Raises:
         ConfigError: no port has that number.
         EnvironmentFault: the port is in use, or the device does not support the run.
         RanksFailedError: a rank failed, was killed or hung; the others were ended.
-        RunError: the ranks could not be monitored any more; they were ended.
+        RunError: the ranks could no longer be monitored, and were ended.
         KeyboardInterrupt: interrupted by the user or a signal.
     """
     if not 0 <= port <= 65535:
@@ -74,7 +74,7 @@ def _run(job: Job, server: ForkServer, rendezvous: dict[str, str]) -> dict[int, 
         raise
     except Exception as error:
         raise RunError(
-            f"the ranks could not be watched any more and were ended: {type(error).__name__}: "
+            f"the ranks could no longer be monitored, and were ended: {type(error).__name__}: "
             f"{first_line(error)}; their traces are kept"
         ) from error
 
@@ -122,7 +122,7 @@ def require_able(job: Job) -> None:
     needed = _OWN_FILES + _FILES_OF_A_PEER * job.run.ranks
     if allowed != resource.RLIM_INFINITY and allowed < needed:
         raise EnvironmentFault(
-            f"a process may have {allowed} files open here: expected {needed} or more for "
+            f"a process may open {allowed} files here: expected {needed} or more for "
             f"{job.run.ranks} ranks; try ulimit -n {needed}"
         )
 

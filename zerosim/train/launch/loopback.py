@@ -26,13 +26,13 @@ def take(port: int) -> socket.socket:
         port: 0 for a free one.
 
     Raises:
-        OSError: it cannot be had.
+        OSError: the port is not available.
     """
     return socket.create_server((LOOPBACK, port), backlog=128)
 
 
 def require_loopback() -> None:
-    """See that processes of this host can talk to each other as ranks do.
+    """Check that processes of this host can communicate as ranks do.
 
     Raises:
         EnvironmentFault: they cannot.

@@ -25,9 +25,9 @@ _DATA, _TENSOR = "data", "tensor"
 
 
 def data_group(run: RunConfig) -> RankGroup:
-    """The ranks that the engine divides its states among: those that hold the same parts.
+    """The ranks among which the engine divides its states: those that hold the same shards.
 
-    Groups are made when this is first called, on every rank; call it before a trace begins.
+    The first call, on every rank, creates the groups; it must come before a trace begins.
     """
     if run.tensor_parallel == 1:
         return world()
@@ -38,7 +38,7 @@ def data_group(run: RunConfig) -> RankGroup:
 
 
 def divide(model: nn.Module, run: RunConfig) -> None:
-    """Cut a model that is the same on every rank among those that compute together."""
+    """Shard a model, which is the same on every rank, among those that compute together."""
     if run.tensor_parallel == 1:
         return
     from zerosim.train.models.parallel import divide_blocks
@@ -48,7 +48,7 @@ def divide(model: nn.Module, run: RunConfig) -> None:
 
 
 def forget() -> None:
-    """The process has left its groups: the next ones are others."""
+    """Forget the groups, because the process has left them."""
     _mesh.cache_clear()
 
 
@@ -59,7 +59,7 @@ def _mesh(device: str, num_ranks: int, num_together: int) -> DeviceMesh:
 
 
 def require_divisible(run: RunConfig, config: EngineConfig) -> None:
-    """See that the ranks can compute this model together, and train it as configured.
+    """Check that the ranks can compute this model together, and train it as configured.
 
     Raises:
         ConfigError: they cannot.

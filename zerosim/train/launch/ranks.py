@@ -1,9 +1,9 @@
-"""The ranks of one run: started together, watched with patience, and ended with haste.
+"""The ranks of one run: they are started, monitored and ended together.
 
 When a rank fails, the others are given a few seconds to notice and to record their positions; the
 rest is killed: a trace has all rows written so far, so there is nothing to wait for. PyTorch's
-elastic agent is not used: its rendezvous unpickles state from a store that listens on every
-address, and one host needs neither.
+elastic agent is not used, because its rendezvous unpickles state from a store that listens on every
+address; a single host needs neither.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class RankTimeouts:
     """Timeouts for ranks.
 
     Attributes:
-        stopped_s: while the fork server is stopped.
-        grace_s: after one has failed, for the others to notice and to record their positions.
-        deadline_s: for the whole run.
+        stopped_s: how long the fork server may be stopped.
+        grace_s: time for the other ranks to notice a failure and to record their positions.
+        deadline_s: the limit for the whole run.
     """
 
     stopped_s: float
@@ -49,7 +49,7 @@ def run_ranks(
 
     Args:
         rendezvous: the result of `open_rendezvous`.
-        silence: tells whether they have been silent for too long; None for no check.
+        silence: checks whether ranks have not responded for too long; None for no check.
 
     Returns:
         The exit codes of those that ended by themselves, by rank; negative for a signal.

@@ -43,7 +43,7 @@ def beyond_loopback(pids: Iterable[int], port: int = 0) -> list[ListeningSocket]
         port: also check the listener of this port; 0 for none.
 
     Returns:
-        Ascending by port; empty where the kernel does not tell (no /proc).
+        Ascending by port; empty if the kernel does not list them (no /proc).
     """
     own = {inode for pid in pids for inode in _sockets(pid)}
     found = (one for one in listeners() if one.inode in own or one.port == port)
@@ -51,7 +51,7 @@ def beyond_loopback(pids: Iterable[int], port: int = 0) -> list[ListeningSocket]
 
 
 def listeners() -> Iterator[ListeningSocket]:
-    """All of this network namespace."""
+    """All listening sockets of this network namespace."""
     for name in ("tcp", "tcp6"):
         rows: list[str] = []
         with suppress(OSError):

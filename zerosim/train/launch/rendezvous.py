@@ -1,4 +1,4 @@
-"""Where the ranks of one host find each other, and barriers between them.
+"""The rendezvous of the ranks of one host, and barriers between them.
 
 PyTorch's store and Gloo do not authenticate, so anyone who reaches them is trusted. Ranks of one
 host therefore meet in memory that only this user's processes can open, or at a loopback port on
@@ -48,7 +48,7 @@ def open_rendezvous(port: int | None = None) -> Iterator[dict[str, str]]:
         port: of the loopback address, 0 for a free one; None for memory, without any port.
 
     Yields:
-        Their variables for it.
+        The environment variables of the ranks for it.
 
     Raises:
         EnvironmentFault: the port is not available, or there is no loopback.
@@ -65,7 +65,7 @@ def open_rendezvous(port: int | None = None) -> Iterator[dict[str, str]]:
         used = error.errno == errno.EADDRINUSE
         raise EnvironmentFault(
             f"port {port} {'is in use' if used else f'cannot be had ({error.strerror})'}: expected "
-            f"a free one; leave --port out to do without"
+            f"a free one; leave --port out to use none"
         ) from None
     taken = door.getsockname()[1]
     # it is given the socket, as by itself it would listen on every address
@@ -78,13 +78,13 @@ def open_rendezvous(port: int | None = None) -> Iterator[dict[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class JoinedRanks:
-    """The ranks that this process has joined, whatever becomes of its process groups."""
+    """The ranks that this process has joined, even after its process groups are destroyed."""
 
     store: Any
     num_ranks: int
 
     def meet(self, moment: str) -> None:
-        """Wait until all ranks are here, over the store and not over the ranks' connections.
+        """Wait until all ranks have arrived, over the store and not over the ranks' connections.
 
         Between two such moments nothing is in flight, so the bytes sent by all ranks are those
         received.

@@ -1,4 +1,4 @@
-"""Ranks without a new row during a call: they will never continue.
+"""Ranks without a new row during a call, which will never continue.
 
 A backend aborts a collective after its timeout, or never: NCCL's own watchdog may hang. The
 launcher therefore checks the last row of each rank: a hanging rank records that, and its call
@@ -20,14 +20,14 @@ _STANDS = b'{"row":"standstill"'
 
 
 class Silence:
-    """How long the ranks of a run have been silent in a call.
+    """Monitors how long the ranks of a run write no row in a call.
 
     Attributes:
-        longest_s: the limit after which they are given up.
+        longest_s: the limit after which the run is ended.
     """
 
     def __init__(self, folders: Sequence[Path], num_ranks: int, longest_s: float) -> None:
-        """Prepare.
+        """Create a monitor.
 
         Args:
             folders: of the traces that the ranks write, one after another.
@@ -38,7 +38,7 @@ class Silence:
         self._rows: list[bytes] = []
 
     def is_over(self, now_s: float, ended: Sequence[int] = ()) -> bool:
-        """Whether all running ranks have been silent for too long, at least one of them in a call.
+        """Whether no running rank has written a row for too long, with one of them in a call.
 
         Args:
             ended: the ranks that have ended by themselves.

@@ -30,7 +30,7 @@ def make_engine(job: Job, config: EngineConfig, device: torch.device, data: Rank
     """A model, built identically on every rank, ready to train.
 
     Args:
-        data: the ranks that its states are divided among.
+        data: the ranks among which its states are divided.
 
     Raises:
         ConfigError: it cannot be trained as configured.
@@ -73,7 +73,7 @@ def batches_of(run: RunConfig, data: RankGroup) -> Batches:
 
 
 def told(run: RunConfig, faults: Sequence[Fault], rank: int) -> RunConfig:
-    """A run's options for this rank: with an injected difference from the others."""
+    """A run's options for this rank, with an injected difference from the others."""
     for fault in faults:
         if fault.rank == rank and fault.kind is FaultKind.SEED:
             run = replace(run, seed=run.seed + 1)
@@ -88,7 +88,7 @@ def train_engine(
     read: Callable[[int, int], torch.Tensor],
     advance: Callable[[str], None],
 ) -> None:
-    """Do the remaining steps of a run, and close the engine.
+    """Run the remaining steps, and close the engine.
 
     Args:
         read: this rank's micro-batch, int64 [B, s + 1], given iteration and micro-step.
@@ -99,7 +99,7 @@ def train_engine(
     """
     if engine.iteration >= steps:
         raise ConfigError(
-            f"steps is {steps}: the state that is resumed has done {engine.iteration}; give more"
+            f"steps is {steps}: the resumed state has already done {engine.iteration}; give more"
         )
     rate = engine.config.learning_rate
     for iteration in range(engine.iteration, steps):
@@ -125,7 +125,7 @@ def train_engine(
 def train_other(
     step: Step, steps: int, who: Implementation, advance: Callable[[str], None]
 ) -> None:
-    """Do the steps of a run with another implementation.
+    """Run the steps with another implementation.
 
     Args:
         advance: called with the result of each step.

@@ -45,8 +45,8 @@ def run_job(job: Job, prepare: Callable[[], None], begun: list[Path]) -> None:
     """Join the other ranks, do each run of the job, leave.
 
     Args:
-        prepare: called when all ranks are here, before any of them writes.
-        begun: gets each folder when all ranks are about to write into it.
+        prepare: called when all ranks have joined, before any of them writes.
+        begun: called with each folder when all ranks are about to write into it.
 
     Raises:
         RunError: this rank failed; its trace has the reason.
@@ -205,7 +205,7 @@ def status_of(error: Exception) -> tuple[int, str]:
 
 
 def work(job: str) -> int:
-    """Be a rank; returns the exit code."""
+    """Run as a rank; returns the exit code."""
     error = run_guarded(Job.decode(job))
     if error is None:
         return 0

@@ -15,7 +15,7 @@ Those that `zerosim simulate --model` knows beside them, which no single machine
     llama-3-70b     70,553,706,496 parameters    80 blocks of width 8192, context 8192
     llama-3-405b   405,853,388,800 parameters    126 blocks of width 16384, context 8192
 
-`config.shapes` has their sizes, and where these are from. A model of a Hugging Face configuration
+`config.shapes` has their sizes, with sources. A model of a Hugging Face configuration
 is a GPT or a Llama as well (`config.model`).
 """
 
@@ -51,7 +51,7 @@ def heads_of(name: ModelName | ModelFile, shape: Shape = _USUAL) -> int:
 
 
 def num_parameters_of(name: ModelName | ModelFile) -> int:
-    """How many parameters a model has that is too large to be built here."""
+    """Number of parameters of a model that is too large to be built here."""
     return trained_model(name).num_parameters
 
 
@@ -60,7 +60,7 @@ def _config(name: ModelName | ModelFile) -> GPTConfig | LlamaConfig | MLPConfig:
 
 
 def gpt_config(name: ModelName | ModelFile, shape: Shape = _USUAL) -> GPTConfig:
-    """The size of a GPT, where `shape` says so with another than its name stands for.
+    """The size of a GPT, with the overrides of `shape`.
 
     Raises:
         ConfigError: it is not a GPT, or its heads do not divide the width.
@@ -80,14 +80,14 @@ def build(
 ) -> nn.Module:
     """Build a model with seeded weights.
 
-    The weights depend on nothing but the arguments, so that every rank and every device starts
-    from the same; the state of torch's own generators is left as it was.
+    The weights depend only on the arguments, so that every rank and every device starts with the
+    same weights; the state of torch's own generators is not changed.
 
     Args:
         name: the model.
-        seed: of the initial weights.
-        tied: the head's matrix is the token embedding; not of the mlp.
-        shape: in place of what the name stands for; not of the mlp.
+        seed: seed of the initial weights.
+        tied: whether the head's matrix is the token embedding; not for the mlp.
+        shape: overrides of the sizes of that name; not for the mlp.
 
     Returns:
         The model on the CPU in fp32. Its forward takes int64 [B, context + 1] and returns the
@@ -98,7 +98,7 @@ def build(
             divide.
     """
     if tied and name is ModelName.MLP:
-        raise ConfigError("tied is True: the mlp has no two matrices of one shape, try gpt-tiny")
+        raise ConfigError("tied is True: the mlp has no two matrices of equal shape; try gpt-tiny")
     with torch.device("cpu"), torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         if name is ModelName.MLP and shape.is_usual:

@@ -1,8 +1,8 @@
 """A small byte-level GPT: token and position, pre-LN blocks, a head, and the loss.
 
 The layout is nanoGPT's (GPT-2 without dropout). Every parameter belongs to `embedding`, to one of
-`blocks`, or to `head`, and is used only inside the forward of that submodule: so each of them can
-be gathered before it computes and freed after.
+`blocks`, or to `head`, and is used only inside the forward of that submodule, so that each of these
+can be gathered before it computes and freed afterwards.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Embedding(nn.Module):
         self.position = nn.Embedding(config.context, config.width)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Look tokens [B, T] up: [B, T, h]."""
+        """Look up tokens [B, T]: [B, T, h]."""
         positions = torch.arange(tokens.shape[1], device=tokens.device)
         vectors: Tensor = self.token(tokens) + self.position(positions)
         return vectors

@@ -2,7 +2,7 @@
 
 Source: Shoeybi et al., "Megatron-LM" (arXiv 1909.08053), section 3: the first matrix of attention
 and of the MLP by columns, the second by rows. Other layers (norms, embedding, head) are replicated
-on every rank. Not imported with the package: DTensor is slow to import.
+on every rank. The package does not import this module, because DTensor is slow to import.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ PLAN: dict[str, type[ColwiseParallel | RowwiseParallel]] = {
 def divide_blocks(model: nn.Module, mesh: DeviceMesh, source: int | None = 0) -> None:
     """Shard every block of a GPT among the ranks of a mesh with one axis.
 
-    The model's queries, keys and values lie behind one another in one matrix; its rows are put in
-    the order of heads first, so that a slice of it is whole heads. The sums stay the same.
+    The model's queries, keys and values follow one another in one matrix. Its rows are first put in
+    the order of heads, so that a slice consists of whole heads. The sums stay the same.
 
     Args:
-        model: the same on every rank of the mesh, on its device.
+        model: the model, equal on every rank of the mesh, on its device.
         source: rank within the mesh that scatters its values; None for each rank to take its part
             of its own, without communication.
 

@@ -1,7 +1,8 @@
 """The training text of the built-in models, and its distribution to ranks and steps.
 
 The text is the language reference that every Python carries for `help()` (`pydoc_data.topics`): 466
-KB of real prose and grammar, nothing to download. It differs a little from one version of Python to
+KB of real prose and grammar that need no download. It differs a little from one version of Python
+to
 the next, and the losses with it.
 """
 
@@ -29,12 +30,12 @@ def whole_text() -> bytes:
 
 
 def train_text() -> bytes:
-    """The part of `whole_text` that is trained on."""
+    """The part of `whole_text` for training."""
     return whole_text()[: _border()]
 
 
 def validation_text() -> bytes:
-    """The part of `whole_text` that is never trained on."""
+    """The part of `whole_text` that is never used for training."""
     return whole_text()[_border() :]
 
 
@@ -43,7 +44,7 @@ def _border() -> int:
 
 
 def unigram_loss(text: bytes) -> float:
-    """Entropy of the bytes of `text` in nats: the loss of the best guess that reads nothing.
+    """Entropy of the bytes of `text` in nats: the loss of the best guess without any input.
 
     About 3.26 for this text; ln 256 = 5.55 is the loss before training.
     """
@@ -55,7 +56,7 @@ def unigram_loss(text: bytes) -> float:
 class Batches:
     """The micro-batches of one rank, and of all ranks together.
 
-    A micro-batch depends on nothing but (seed, rank, iteration, micro-step). One process can
+    A micro-batch depends only on (seed, rank, iteration, micro-step). One process can
     therefore rebuild the input of any number of ranks, for the comparison with a run that is not
     distributed.
 

@@ -21,10 +21,10 @@ SMALLEST_ELEMENTS = 2**17
 
 
 class TiledLinear(nn.Module):
-    """A linear layer cut along its outputs.
+    """A linear layer split along its outputs.
 
-    Output j is the same sum of products as in the layer that was cut; the matrix multiplication may
-    add them in another order. Within u of rounding (2**-24 in fp32) and k inputs, an output differs
+    Output j is the same sum of products as in the original layer; the matrix multiplication may add
+    them in another order. Within u of rounding (2**-24 in fp32) and k inputs, an output differs
     by at most 2(k + 1)u / (1 - (k + 1)u) times the sum of |w||x| + |b| (Higham 2002, "Accuracy and
     Stability of Numerical Algorithms", section 3.1).
 
@@ -34,7 +34,7 @@ class TiledLinear(nn.Module):
     """
 
     def __init__(self, linear: nn.Linear, tiles: int) -> None:
-        """Copy the weights of `linear`, which is not needed afterwards.
+        """Copy the weights of `linear`, which is no longer needed afterwards.
 
         Args:
             tiles: at most the number of outputs; their sizes differ by at most one.
@@ -60,8 +60,8 @@ def tile_linears(
     subclasses of nn.Linear, whose parents may use the weight without calling them.
 
     Args:
-        tiles: 1 leaves everything as it is.
-        smallest_elements: a layer is cut if its weight has as many elements or more.
+        tiles: number of tiles; 1 changes nothing.
+        smallest_elements: a layer is tiled if its weight has at least this many elements.
 
     Returns:
         The names of the tiled layers. `tiled_units` then gives an engine's units.

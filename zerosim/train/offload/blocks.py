@@ -6,7 +6,8 @@ page p is U[i] * V[p]. Since an odd weight has an inverse, one changed word alwa
 Several changed words, a lost page or two exchanged pages go undetected with probability 2**-64; or
 if only the words' highest bits changed, as two flips of bit 63 cancel.
 
-With CRC-32 (zlib, 4 GB/s on a core) a fast disk waits for the processor; this takes 13 GB/s.
+With CRC-32 (zlib, 4 GB/s on a core) a fast disk would wait for the processor; this checksum reaches
+13 GB/s.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def checksums(source: torch.Tensor, last_page: torch.Tensor) -> torch.Tensor:
         last_page: uint8, the rest, padded with zeros to a whole page; or nothing.
 
     Returns:
-        int64, one for each begun block.
+        int64, one for each started block.
     """
     pages = source[: source.numel() // PAGE_BYTES * PAGE_BYTES]
     sums = torch.cat([_of_pages(pages), _of_pages(last_page)])

@@ -1,8 +1,9 @@
 """The commits of a rank: which version of each file belongs to a complete state.
 
 A rank keeps its last two commits, in files that are replaced atomically (written beside, flushed to
-the disk, renamed). Two, because ranks commit one after another: if some died before their commit,
-the others still have the previous state. A commit's file is one line of JSON and its CRC-32.
+the disk, renamed). There are two because ranks commit one after another: if some died before their
+commit, the others still have the previous state. A commit's file is one line of JSON and its
+CRC-32.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def empty(folder: Path) -> Commit:
         The initial state of a rank without commits.
 
     Raises:
-        EnvironmentFault: it could not be done.
+        EnvironmentFault: they could not be removed.
     """
     try:
         for path in [*folder.glob("commit-*.json*"), *folder.glob("*.slot-[01]")]:
@@ -106,7 +107,7 @@ def go_back(folder: Path, sequence: int) -> Commit:
         _sync(folder)
     except OSError as error:
         raise DiskError(
-            f"cannot remove a commit in {folder}: {error.strerror}; let it be written to"
+            f"cannot remove a commit in {folder}: {error.strerror}; make it writable"
         ) from error
     return found[0]
 
@@ -115,19 +116,19 @@ def set_aside(folder: Path, sequence: int) -> None:
     """Discard a commit of a rank, because its files are damaged.
 
     Raises:
-        DiskError: it could not be done.
+        DiskError: it could not be discarded.
     """
     try:
         _path(folder, sequence).unlink(missing_ok=True)
         _sync(folder)
     except OSError as error:
         raise DiskError(
-            f"cannot remove a commit in {folder}: {error.strerror}; let it be written to"
+            f"cannot remove a commit in {folder}: {error.strerror}; make it writable"
         ) from error
 
 
 def newest_state(folder: Path, num_ranks: int) -> SavedState | None:
-    """The newest state that every rank has complete; None if no state was committed by all.
+    """The newest state that is complete on every rank; None if not all ranks committed one.
 
     Raises:
         DiskError: states were committed, but none is complete on all ranks.
@@ -158,7 +159,8 @@ def newest_state(folder: Path, num_ranks: int) -> SavedState | None:
         _, why = max(problems, default=(0, "expected one in common"))
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise DiskError(
-            f"no state in {folder} is whole on all {num_ranks} ranks (commits by rank: {by_rank}): "
+            f"no state in {folder} is complete on all {num_ranks} ranks (commits by "
+            f"rank: {by_rank}): "
             f"{why}{more}; start over"
         )
     return None
@@ -189,8 +191,8 @@ def write_commit(folder: Path, commit: Commit) -> None:
         with suppress(OSError):
             beside.unlink()
         raise DiskError(
-            f"cannot write {path}: {error.strerror}; the state before it remains: make room or "
-            "see to the disk, then resume from it"
+            f"cannot write {path}: {error.strerror}; the state before it remains: "
+            "free space or check the disk, then resume from it"
         ) from error
 
 

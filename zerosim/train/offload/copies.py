@@ -1,6 +1,7 @@
 """Copies between the tiers of this rank, overlapped with computation.
 
-One thread does them in order of issue, so that a copy may rely on earlier ones. On CUDA the thread
+One thread makes them in order of issue, so that a copy may depend on earlier ones. On CUDA the
+thread
 has a stream of its own, and host memory is pinned.
 """
 
@@ -28,7 +29,7 @@ class Copies:
     """Copies of one rank between its device and its host."""
 
     def __init__(self, executor: Executor) -> None:
-        """Copy on this executor's thread, or at once if it has none."""
+        """Create copies on this executor's thread, or at once if it has none."""
         self._executor = executor
 
     def copy(
@@ -42,7 +43,8 @@ class Copies:
         """Copy `source` over `target`, under the labels of the caller.
 
         Args:
-            target, source: of one shape and dtype; must stay untouched until a wait for the handle.
+            target, source: tensors of one shape and dtype, which must stay untouched until a
+                wait for the handle.
             way: the tiers of `source` and of `target`.
             after: the work that must end first.
             then: called on the copying thread at the end.

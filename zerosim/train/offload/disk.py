@@ -71,10 +71,10 @@ class Disk(Protocol):
         """Fill a tensor with the latest version of `name`, in the background."""
 
     def commit(self, state: Mapping[str, object]) -> None:
-        """Make all that was written so far the last good state, at once or not at all."""
+        """Commit everything written so far as the last good state, atomically."""
 
     def check(self) -> None:
-        """See that all that the last commit refers to is undamaged."""
+        """Check that all files of the last commit are undamaged."""
 
     def close(self) -> None:
         """Wait for pending requests; release memory and files."""
@@ -86,8 +86,8 @@ class DiskFiles:
     After a failure, all later requests fail with the same error, including `commit`.
 
     Attributes:
-        folder: the rank's own.
-        direct: True if reads and writes of aligned tensors pass the kernel's page cache by.
+        folder: the rank's own folder.
+        direct: True if reads and writes of aligned tensors bypass the kernel's page cache.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class DiskFiles:
         threads: int = THREADS,
         state: SavedState | None = None,
     ) -> None:
-        """Take the rank's folder, and begin with nothing, or with a state that was committed.
+        """Lock the rank's folder, and begin without a state, or with a committed one.
 
         Starting without a state removes the files of an earlier run in the rank's folder; starting
         with a state removes later commits.
@@ -115,7 +115,7 @@ class DiskFiles:
 
         Raises:
             EnvironmentFault: the folder cannot be written, or another process uses it.
-            DiskError: this rank does not have all of that state.
+            DiskError: the state is not complete on this rank.
         """
         self.folder = rank_folder(folder, rank)
         self._num_ranks = num_ranks
@@ -140,9 +140,9 @@ class DiskFiles:
 
     @classmethod
     def last_good(cls, folder: Path, num_ranks: int) -> SavedState | None:
-        """The newest state that every rank has complete; None if no state was committed by all.
+        """The newest state that is complete on every rank; None if not all ranks committed one.
 
-        Files are looked at, not read: damage inside shows when they are.
+        Files are checked without reading them; damage inside is found when they are read.
 
         Raises:
             DiskError: states were committed, but none is complete on all ranks.
@@ -169,11 +169,12 @@ class DiskFiles:
         """Write a tensor's bytes as the next version of `name`, in the background.
 
         Args:
-            source: contiguous, in the host's memory; to be left alone until the write is over.
-            on_done: called on the store's thread when it is over, whether or not it succeeded.
+            source: contiguous, in the host's memory; it must stay untouched until the end of
+                the write.
+            on_done: called on the store's thread at the end, successful or not.
 
         Returns:
-            Its `wait` raises a DiskError if the bytes are not written.
+            A handle, whose `wait` raises a DiskError if the bytes were not written.
         """
         request = request_of(source, Tier.HOST, Tier.DISK)
         num_bytes = request.payload_bytes
@@ -205,7 +206,8 @@ class DiskFiles:
             into: contiguous, in the host's memory, of as many bytes as were written.
 
         Returns:
-            Its `wait` raises a DiskError if they are gone, short, damaged, or another version.
+            A handle, whose `wait` raises a DiskError if the bytes are missing, too few, damaged, or
+            of another version.
         """
         request = request_of(into, Tier.DISK, Tier.HOST)
 
@@ -226,13 +228,13 @@ class DiskFiles:
         return self._submit(name, work, None)
 
     def commit(self, state: Mapping[str, object]) -> None:
-        """Make all that was written so far the last good state, at once or not at all.
+        """Commit everything written so far as the last good state, atomically.
 
         Args:
             state: the program's values for resuming, as JSON values.
 
         Raises:
-            DiskError: something was not written; the state before remains the last good one.
+            DiskError: something was not written; the previous state remains the last good one.
         """
         with self._changing:
             for job in self._written.values():
@@ -253,7 +255,7 @@ class DiskFiles:
             self._sequence, self._committed = commit.sequence, commit.versions
 
     def check(self) -> None:
-        """Read all that the last commit refers to, and see that it is undamaged.
+        """Read all files of the last commit, and check that they are undamaged.
 
         Raises:
             DiskError: the state is not safe. The commit is discarded: the previous one is then the
@@ -266,7 +268,7 @@ class DiskFiles:
             except DiskError as error:
                 set_aside(self.folder, self._sequence)
                 raise DiskError(
-                    f"{error}; this state was set aside: resume again for the one before it"
+                    f"{error}; this state was discarded: resume again from the previous one"
                 ) from error
             finally:
                 buffer.release()

@@ -1,6 +1,6 @@
 """The disk of a dry run: nothing is written, but every copy is recorded.
 
-A copy is done on issue, on the calling thread, as collectives are by `DryExecutor`.
+A copy is made on issue, on the calling thread, like collectives with `DryExecutor`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class DryDisk:
     """The state that one rank would have on a disk. Implements `Disk`."""
 
     def __init__(self, *, buffers: int, buffer_bytes: int) -> None:
-        """Begin with nothing; arguments as of `DiskFiles`."""
+        """Create an empty disk; arguments as for `DiskFiles`."""
         self._pool = Pool(buffers, buffer_bytes, THREADS)
         self._executor = DryExecutor()
 
@@ -53,10 +53,10 @@ class DryDisk:
         return self._copy(into, Tier.DISK, Tier.HOST, None)
 
     def commit(self, state: Mapping[str, object]) -> None:
-        """Nothing is kept."""
+        """Do nothing, because nothing is stored."""
 
     def check(self) -> None:
-        """There is no state."""
+        """There is no state to resume."""
 
     def close(self) -> None:
         """Release the memory."""

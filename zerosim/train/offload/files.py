@@ -1,8 +1,8 @@
-"""One file of the disk tier: set aside, written, read, and known to be complete.
+"""One file of the disk tier: allocated, written, read and checked.
 
 It is read and written with as few system calls as the kernel allows, all on the calling thread, so
-that the kernel's count for that thread is the count for the file. It is opened anew each time: a
-file that vanished is noticed.
+that the kernel's count for that thread is the count for the file. It is opened each time, so that a
+missing file is noticed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class DiskFile:
         Args:
             source: contiguous, on the CPU.
             staging: `staging_bytes` of memory at an aligned address.
-            direct: pass the kernel's cache by, if the tensor's address allows it.
+            direct: bypass the kernel's cache, if the tensor's address allows it.
 
         Raises:
             DiskError: the file is gone, there is no room, or the disk failed.
@@ -83,7 +83,7 @@ class DiskFile:
     ) -> None:
         """Fill a tensor with the contents of this version.
 
-        Args: as `write`.
+        Args: as for `write`.
 
         Raises:
             DiskError: the file is gone, short, damaged, or another version.
@@ -104,8 +104,8 @@ class DiskFile:
                 end = min(begin + BLOCK_BYTES, data.numel())
                 raise DiskError(
                     f"{self.path} is damaged between byte {begin:,} and {end:,}: checksum "
-                    f"{checksum % 2**64:016x}, expected {right % 2**64:016x}; see to the disk, "
-                    f"then {_AGAIN}"
+                    f"{checksum % 2**64:016x}, expected {right % 2**64:016x}; check "
+                    f"the disk, then {_AGAIN}"
                 )
 
     def inspect(self, version: Version) -> None:
@@ -113,7 +113,7 @@ class DiskFile:
         bytes.
 
         Raises:
-            DiskError: it is not.
+            DiskError: it does not, or is not.
         """
         size = bytes_on_disk(version.num_bytes)
         with self._explained("read", size), self._opened(os.O_RDONLY) as file:
@@ -143,7 +143,7 @@ class DiskFile:
         try:
             return decode(self._name, version, trailer)
         except ValueError as error:
-            raise DiskError(f"{self.path} {error}; see to the disk, then {_AGAIN}") from None
+            raise DiskError(f"{self.path} {error}; check the disk, then {_AGAIN}") from None
 
     @contextmanager
     def _opened(self, flags: int) -> Iterator[int]:
@@ -159,14 +159,14 @@ class DiskFile:
             yield
         except FileNotFoundError:
             raise DiskError(
-                f"{self.path} is gone: expected a file of {size:,} bytes to {what}; leave the "
-                f"files alone while zerosim runs, and {_AGAIN}"
+                f"{self.path} is gone: expected a file of {size:,} bytes to {what}; "
+                f"do not change the files while zerosim runs, and {_AGAIN}"
             ) from None
         except OSError as error:
             if error.errno in _NO_ROOM:
                 raise self._no_room(size) from None
             raise DiskError(
-                f"cannot {what} {self.path}: {error.strerror}; see to the disk, then {_AGAIN}"
+                f"cannot {what} {self.path}: {error.strerror}; check the disk, then {_AGAIN}"
             ) from error
 
     def _no_room(self, size: int) -> DiskError:

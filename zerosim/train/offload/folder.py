@@ -10,10 +10,10 @@ from zerosim.base.errors import EnvironmentFault
 
 
 def take(folder: Path) -> int:
-    """Create a rank's folder and have it for this process alone.
+    """Create a rank's folder, and lock it for this process.
 
     Returns:
-        A descriptor; the folder is another's again when it is closed, or the process is gone.
+        A descriptor, which holds the lock until it is closed or the process ends.
 
     Raises:
         EnvironmentFault: it cannot be written, or another process uses it.

@@ -2,7 +2,7 @@
 
     bytes | trailer: mark, generation, number of bytes, name, checksum of itself, of each block | 0
 
-All of it is padded to whole pages, so that it can pass the kernel's cache by (O_DIRECT).
+The whole is padded to full pages, so that it can bypass the kernel's cache (O_DIRECT).
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def trailer_bytes(num_bytes: int) -> int:
 def bytes_on_disk(num_bytes: int) -> int:
     """Size of a file with `num_bytes` bytes of data, and of one write or read of it.
 
-    The bytes, 32 for the trailer's head, 8 per block of 1 MiB or part of one, all in pages of 4096.
+    These are the data, 32 bytes for the trailer's head, and 8 per started block of 1 MiB, in pages
+    of 4096.
     """
     return in_pages(num_bytes + trailer_bytes(num_bytes))
 
@@ -47,7 +48,7 @@ class Version:
     """The expected identity of a file.
 
     Attributes:
-        slot: which of the name's two files it is in.
+        slot: index of the name's file, 0 or 1.
         generation: the commit of its version.
         num_bytes: size without trailer and padding.
     """

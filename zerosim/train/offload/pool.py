@@ -38,7 +38,7 @@ _thread = _Releasing()
 
 @contextmanager
 def released_by(awaited: labels.Awaited) -> Iterator[None]:
-    """The buffers that this thread releases inside are free because this copy is over."""
+    """A context in which buffers that this thread releases are attributed to the end of a copy."""
     _thread.by = awaited
     try:
         yield
@@ -64,7 +64,7 @@ class Buffer:
         self._place: torch.Tensor | None = place
 
     def release(self) -> None:
-        """Release it; `tensor` must not be used any more. A second call has no effect."""
+        """Release the buffer; `tensor` must no longer be used. A second call has no effect."""
         place, self._place = self._place, None
         if place is not None:
             self._pool.take_back(place)
@@ -78,7 +78,7 @@ class Pool:
     """
 
     def __init__(self, buffers: int, buffer_bytes: int, threads: int) -> None:
-        """Allocate all of it.
+        """Allocate the whole pool.
 
         Args:
             buffers: at least 1.
@@ -116,13 +116,13 @@ class Pool:
         return Buffer(self, place, num_bytes)
 
     def take_back(self, place: torch.Tensor) -> None:
-        """A buffer is free again."""
+        """Return a buffer to the pool."""
         with self._changed:
             self._free.append((place, _thread.by or labels.Awaited()))
             self._changed.notify()
 
     def close(self) -> None:
-        """For the next trace, live memory is not a buffer of a store."""
+        """Remove the labels of live memory, for the next trace."""
         release(self._memory)
 
     def _wait(self) -> None:

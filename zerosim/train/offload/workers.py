@@ -1,4 +1,4 @@
-"""The threads that read and write: each does a whole file, so that the kernel counts it apart.
+"""The threads that read and write: each handles a whole file, which the kernel counts separately.
 
 Files are started in order of issue; those of one name run one after another. The kernel counts a
 thread's reads and writes in /proc/thread-self/io, so one file stays on one thread.
@@ -40,11 +40,11 @@ Work = Callable[[Station], None]
 class FileJob:
     """A file in progress from or to the disk: the caller's handle.
 
-    The thread drops the work, hence its buffers, before it reports the end.
+    The thread releases the work, and thus its buffers, before it reports the end.
 
     Attributes:
-        error: why it failed, once it is over.
-        over: set when it is, in order or not.
+        error: why it failed, once it has ended.
+        over: set at its end, successful or not.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class FileJob:
             raise self.error
 
     def perform(self, station: Station, failed: ZerosimError | None) -> None:
-        """Do the work on a thread of the store, unless something failed before it."""
+        """Do the work on a thread of the store, unless something failed before."""
         after, self._after = self._after, None
         if after is not None:
             after.over.wait()
@@ -137,7 +137,7 @@ class Workers:
         return job
 
     def fail(self, error: ZerosimError) -> None:
-        """Let all later requests fail with this error."""
+        """Make all later requests fail with this error."""
         self._failed = self._failed or error
 
     def close(self) -> None:
@@ -160,7 +160,7 @@ class Workers:
 
 @dataclass(frozen=True, slots=True)
 class CountedBytes:
-    """Bytes that a thread read and wrote; None if the kernel does not tell."""
+    """Bytes that a thread read and wrote; None if the kernel does not count them."""
 
     read: int | None
     written: int | None
@@ -170,7 +170,7 @@ class Counter:
     """The kernel's counters of the calling thread: bytes of `read` and `write` calls."""
 
     def __init__(self) -> None:
-        """Open this thread's own figures; some kernels do not keep them."""
+        """Open the counters of this thread, which some kernels do not have."""
         self._file: int | None = None
         with suppress(OSError):
             self._file = os.open("/proc/thread-self/io", os.O_RDONLY | os.O_CLOEXEC)

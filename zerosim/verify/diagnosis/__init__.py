@@ -1,4 +1,4 @@
-"""The culprit in a sentence: of a run that failed, hangs, or succeeded.
+"""The diagnosis of a run that failed, hangs or succeeded: the culprit in a sentence.
 
     calls       the calls of each group, and the first position where ranks disagree
     ranks       the progress and end of each rank; `processes` whether it still runs

@@ -25,8 +25,8 @@ class GroupCalls:
 
     Attributes:
         calls: by rank; all begin with the same sequence number.
-        first: that number.
-        is_way: its calls are the messages from the first of two ranks to the second.
+        first: the first sequence number.
+        is_way: whether its calls are the messages from the first of two ranks to the second.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Disagreement:
 
 
 def groups_of(trace: Trace) -> list[GroupCalls]:
-    """Every group of several ranks with the calls of all of its ranks with a trace."""
+    """Every group of several ranks, with the calls of those of its ranks that have a trace."""
     left_out = alike_ranks(trace.manifest) | set(trace.lacks)
     found: dict[tuple[str, tuple[int, ...]], dict[int, list[Event]]] = {}
     for rank in trace.ranks:
@@ -267,9 +267,9 @@ class Shift:
     """A rank's calls, aligned with those of the others.
 
     Attributes:
-        left_out: number of the others' calls that it lacks.
+        left_out: number of calls of the other ranks that it lacks.
         more: number of its additional calls.
-        is_swapped: it made two calls in reverse order.
+        is_swapped: whether it made two calls in reverse order.
     """
 
     left_out: int = 0
@@ -279,7 +279,7 @@ class Shift:
 
 
 def shift_of(found: Disagreement, culprit: int) -> Shift | None:
-    """The culprit's calls in place of the correct ones; None if no shift explains them."""
+    """The shift of the culprit's calls against the correct ones; None if none explains them."""
     known = [] if found.reference is None else found.group.calls[found.reference]
     own = found.group.calls[culprit][found.position :]
     right = _foreseen(known, found.position)

@@ -38,7 +38,7 @@ def by_event(trace: Trace, held: Held) -> dict[tuple[int, int], Checksum]:
 
 
 def minority(values: Mapping[int, object]) -> tuple[tuple[int, ...], bool]:
-    """The ranks that differ from the majority; all, and False, without a majority."""
+    """The ranks that differ from the majority, and True; without one, all ranks and False."""
     sides: dict[object, list[int]] = {}
     for rank, value in values.items():
         sides.setdefault(value, []).append(rank)

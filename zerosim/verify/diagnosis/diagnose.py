@@ -1,4 +1,4 @@
-"""All checks, in the order in which one finding explains another."""
+"""All checks of a diagnosis; a finding of an earlier check explains those of later ones."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def diagnose_folder(folder: Path, *, patience_s: float = PATIENCE_S) -> Diagnosi
 
 
 def diagnose_dumps(paths: Sequence[Path]) -> Diagnosis:
-    """Diagnose Flight Recorder's dumps, which have the enqueued calls.
+    """Diagnose dumps of the Flight Recorder, which contain the enqueued calls.
 
     Raises:
         TraceError: a file is not a dump, is hostile or damaged.
@@ -58,7 +58,7 @@ def diagnose(
     """Find the culprit.
 
     Args:
-        seen: the state of the ranks' processes; determined here by default.
+        seen: the state of the ranks' processes; by default it is determined here.
         patience_s: a rank hangs if others have waited for it at least this long.
 
     Returns:

@@ -28,7 +28,7 @@ _CLOSED = re.compile(r"\[([0-9a-fA-F.:]+)\]:(\d+)")
 
 
 def ended_by_themselves(run: ObservedRun, found: Sequence[Disagreement]) -> Iterator[Finding]:
-    """Ranks that failed or died by themselves, the first of them first."""
+    """Ranks that failed or died independently of others, in order of time."""
     failed = [state for state in run.states.values() if state.failed_by_itself]
     failed.sort(key=lambda state: state.failure.time_ns if state.failure else 0)
     died = [s for s in run.states.values() if s.is_gone and not s.stood_still]
@@ -197,7 +197,7 @@ def _failed_calls(state: RankState) -> Iterator[Event]:
 
 
 def lost(run: ObservedRun) -> Iterator[Finding]:
-    """Ranks that failed because of others, without a visible culprit."""
+    """Ranks that failed because of others, if no culprit was found."""
     failed = [state for state in run.states.values() if state.failure is not None]
     if not failed:
         return

@@ -22,7 +22,7 @@ PATIENCE_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class ObservedRun:
-    """All that structure is found from.
+    """The data from which missing and different calls are found.
 
     Attributes:
         until_ns: now, for a running program; else the last sign of any rank.
@@ -42,7 +42,7 @@ class ObservedRun:
 
 
 def contradicts(found: Disagreement) -> bool:
-    """Whether ranks called different things, which no waiting resolves."""
+    """Whether ranks made different calls, so that waiting cannot help."""
     calls = list(found.called.values())
     if not found.lacking and are_of_phases(calls):
         return True
@@ -50,7 +50,7 @@ def contradicts(found: Disagreement) -> bool:
 
 
 def since(found: Disagreement) -> int:
-    """The time of the first rank's call, on its clock."""
+    """The time at which the first rank called, on that rank's clock."""
     return min((event.issue_ns for event in found.called.values()), default=2**63)
 
 
@@ -93,7 +93,7 @@ def called_by(found: Disagreement, expected: Event, *, first: bool = False) -> s
     t.py:8".
 
     Args:
-        first: they did before the culprits.
+        first: whether they called before the culprits.
     """
     if found.group.is_way and found.reference is not None:
         end = found.called[found.reference]
@@ -157,6 +157,6 @@ def common(found: Disagreement) -> str:
 
 
 def advice(about: Wrong | str, **values: object) -> str:
-    """Advice."""
+    """The advice for a finding."""
     key = about.name.lower() if isinstance(about, Wrong) else about
     return wording.said(f"advice.{key}", **values)

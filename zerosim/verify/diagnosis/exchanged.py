@@ -18,7 +18,7 @@ _FAR_LARGER = 1e4
 
 
 def of_calls(trace: Trace) -> Iterator[PlacedFinding]:
-    """Values that are not finite, far too large or all nothing, and results that differ."""
+    """Values that are not finite, far too large or all zero, and results that differ."""
     given = by_event(trace, Held.GIVEN)
     results = by_event(trace, Held.RESULT)
     matching = match_collectives(trace)

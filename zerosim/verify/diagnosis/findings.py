@@ -90,10 +90,10 @@ class Diagnosis:
     Attributes:
         findings: the first is the cause, others concern other ranks or places; empty if there is no
             fault.
-        looked_at: what was examined, in words.
-        notes: what could not be examined, one sentence each.
+        looked_at: the examined calls and iterations, in words.
+        notes: limits of the examination, one sentence each.
         is_running: ranks still run.
-        failed: the first call that ended in an error, in words, if there is no culprit.
+        failed: the first call that ended in an error, in words; "" if there is a culprit.
     """
 
     findings: tuple[Finding, ...]

@@ -52,7 +52,7 @@ def _kept_by(rank: RankTrace) -> dict[Moment, int]:
 
 
 def of_states(trace: Trace) -> Iterator[PlacedFinding]:
-    """Replicas that are not the same any more."""
+    """Replicas that have become different."""
     kept = {rank.rank: _kept_by(rank) for rank in trace.ranks}
     for ranks, roles in _replicated(trace):
         present = [rank for rank in ranks if rank in kept]
@@ -97,7 +97,7 @@ def _other_state(
 
 
 def of_changes(trace: Trace) -> Iterator[PlacedFinding]:
-    """A state that one rank changed without an update, and the others did not."""
+    """A state that one rank alone changed without an update."""
     changes: dict[tuple[int, Phase, str, str], dict[int, bool]] = defaultdict(dict)
     for rank in trace.ranks:
         kept = _kept_by(rank)

@@ -1,4 +1,4 @@
-"""The messages from one rank to another outside of any collective, as a group of two has its calls.
+"""Messages between two ranks outside of collectives, compared like the calls of a group of two.
 
 The n-th send from a to b is the n-th that b receives from a. Messages of a pipeline have labels:
 purpose, iteration and micro-batch are equal at both ends. For others, only size and dtype are
@@ -26,8 +26,8 @@ Way = tuple[str, int, int]
 def ways_of(trace: Trace) -> list[GroupCalls]:
     """Every path of messages, with the calls of its two ranks.
 
-    Without ranks that received from any rank (the sender is known only after the wait), and without
-    imported traces, which may lack the first messages.
+    Ranks that received from any rank are left out, because the sender is known only after the wait.
+    So are imported traces, which may lack the first messages.
     """
     if trace.manifest.source is Source.IMPORTED:
         return []
@@ -69,7 +69,7 @@ def _way(name: str, ends: tuple[int, int], calls: dict[int, list[Event]]) -> Gro
 
 
 def with_other_peer(run: ObservedRun, found: Disagreement) -> Finding | None:
-    """A message that a rank sent to another rank than the one that expects it, or took from one."""
+    """A message that a rank sent to, or expected from, the wrong rank."""
     if not found.group.is_way:
         return None
     for suspect in found.culprits or found.group.ranks:
@@ -101,7 +101,8 @@ def with_other_peer(run: ObservedRun, found: Disagreement) -> Finding | None:
 def passed_by(run: ObservedRun, found: Disagreement) -> Finding | None:
     """A message that a rank skipped: it waits in a call that came later in earlier iterations.
 
-    Ranks then wait for each other in a cycle, and the others where they should.
+    The culprit and its peer then wait for each other, and the other ranks wait in the expected
+    calls.
     """
     expected = found.expected
     if not found.group.is_way or expected is None:

@@ -40,17 +40,17 @@ class RankState:
 
     @property
     def rank(self) -> int:
-        """Its number."""
+        """The rank's number."""
         return self.trace.rank
 
     @property
     def failure(self) -> Failure | None:
-        """Why it could not go on."""
+        """Why the rank could not continue."""
         return self.trace.failure
 
     @property
     def failed_by_itself(self) -> bool:
-        """Whether it failed, not because of another rank."""
+        """Whether it failed independently of other ranks."""
         return self.failure is not None and not self.failure.peer_lost
 
     @property
@@ -60,7 +60,7 @@ class RankState:
 
     @property
     def is_gone(self) -> bool:
-        """Whether it left no message, and does not run as far as is known."""
+        """Whether it recorded no error, and is not known to run."""
         is_open = not self.trace.complete and self.failure is None
         return self.tells_end and is_open and self.alive is not True
 

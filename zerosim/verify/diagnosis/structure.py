@@ -23,7 +23,7 @@ from zerosim.verify.diagnosis.waiting import at_the_end, crossed, is_blocked, mi
 
 
 def structural(run: ObservedRun) -> list[Finding]:
-    """The faults of the calls, the cause first."""
+    """The faults in the calls, the cause first."""
     found = [one for group in run.groups if (one := disagreement(group)) is not None]
     waiting = sorted((one for one in found if one.called), key=since)
     first = _contradictions(run, waiting) or _ended(run, waiting) or _waited_for(run, waiting)

@@ -1,6 +1,7 @@
 """Gradients that were never reduced because some parameters got none: replicas drift apart.
 
-No call is wrong and no rank waits, so no other check finds it. The program's strategy lists the
+No call is wrong and no rank waits, so no other check finds this fault. The program's strategy lists
+the
 parameters; the system's plan knows the consequence.
 """
 

@@ -30,13 +30,13 @@ _TRY = f"apt install chromium, playwright install chromium, or {CHROMIUM}=/path/
 
 
 def require(*modules: str) -> None:
-    """See that packages of the extra `images` are installed.
+    """Check that packages of the extra `images` are installed.
 
     Args:
-        modules: by the names that they are imported by.
+        modules: their import names.
 
     Raises:
-        EnvironmentFault: one is not.
+        EnvironmentFault: a package is missing.
     """
     packages = {"PIL": "pillow"}
     missing = [packages.get(name, name) for name in modules if find_spec(name) is None]
@@ -48,7 +48,7 @@ def require(*modules: str) -> None:
 
 
 def chromium() -> str | None:
-    """The path of one on this machine; None if only playwright may have one."""
+    """The path of a browser on this machine; None if only playwright may provide one."""
     return os.environ.get(CHROMIUM) or next(filter(None, map(shutil.which, NAMES)), None)
 
 
@@ -80,7 +80,7 @@ def launched() -> Iterator[Browser]:
 def _path(playwright: Playwright) -> str:
     found = chromium() or playwright.chromium.executable_path
     if not Path(found).exists():
-        raise EnvironmentFault(f"pictures need a Chromium, and there is none here: try {_TRY}")
+        raise EnvironmentFault(f"pictures need a Chromium, and none is installed here: try {_TRY}")
     return found
 
 

@@ -51,7 +51,7 @@ class ChakraNode:
     """A node of one rank's file.
 
     Attributes:
-        after: ids of those that it follows.
+        after: ids of the nodes that it follows.
         settings: attributes by name, as encoded values.
     """
 
@@ -124,7 +124,7 @@ def steps(
 
     Args:
         part: the graph of one iteration.
-        place: the rank's, in `trace.ranks`.
+        place: index of the rank in `trace.ranks`.
         names: of the groups, by their ranks.
     """
     rank = part.trace.ranks[place]

@@ -14,7 +14,7 @@ from zerosim.base.tables import Column, Evidence, Table
 
 
 def csv_file(table: Table) -> bytes:
-    """A header line, then the rows; the name of a predicted time says so."""
+    """A header line, then the rows; the column of a predicted time is named so."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(map(_name, table.columns))

@@ -10,7 +10,7 @@ from zerosim.base.errors import EnvironmentFault
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write a file; previous contents are replaced once everything is written.
+    """Write a file; the previous contents are replaced only when everything is written.
 
     Raises:
         EnvironmentFault: it cannot be written; the previous contents are then unchanged.
@@ -22,8 +22,8 @@ def write(path: Path, content: bytes) -> None:
             _replace(path.resolve(), content)
     except OSError as error:
         raise EnvironmentFault(
-            f"cannot write {path}: {error.strerror or error}: give a file in a folder that is "
-            "there and can be written to"
+            f"cannot write {path}: {error.strerror or error}: give a file in an "
+            "existing, writable folder"
         ) from None
 
 

@@ -19,7 +19,7 @@ _SAMPLES = 12
 
 
 def animation(frames: Iterable[bytes], frame_ms: int) -> bytes:
-    """A GIF that begins again.
+    """A GIF that repeats.
 
     Args:
         frames: PNGs of one size, at least one.

@@ -15,9 +15,9 @@ from zerosim.view.export.files import write
 
 
 def annotated(graph: EventGraph) -> nx.DiGraph:
-    """Everything written out; nodes also carry slack_ns and on_path.
+    """The graph with all attributes; nodes also carry slack_ns and on_path.
 
-    Without these two if events wait for each other in a cycle.
+    These two are left out if events wait for each other in a cycle.
     """
     face = graph.to_networkx()
     if positions(graph) is not None:
@@ -29,7 +29,7 @@ def annotated(graph: EventGraph) -> nx.DiGraph:
 
 
 def graphml_file(graph: nx.DiGraph) -> bytes:
-    """An `EventGraph.to_networkx()` as GraphML, with all that is known of its nodes and edges."""
+    """An `EventGraph.to_networkx()` as GraphML, with all attributes of its nodes and edges."""
     text = io.BytesIO()
     nx.write_graphml_xml(graph, text, prettyprint=True)
     return text.getvalue()

@@ -222,5 +222,5 @@ def encode(document: Any) -> bytes:
 
 
 def digest(script: str) -> str:
-    """A script's hash as a policy names it."""
+    """A script's hash in the form that a content security policy uses."""
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"

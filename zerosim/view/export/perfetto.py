@@ -44,7 +44,7 @@ _LANES = {
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Something that lasts.
+    """A slice of time on a track.
 
     Attributes:
         start_ns, end_ns: on the first rank's clock.

@@ -49,7 +49,7 @@ _FRAME = """(film, now) => {
 
 
 class Figure(StrEnum):
-    """The subject of a picture."""
+    """The moment that a picture shows."""
 
     STAGE = "stage"
     TIMELINE = "timeline"
@@ -66,7 +66,7 @@ class Look:
         theme: light or dark.
         present: with the text of the presentation mode.
         rank: the selected one, as an index in the document's ranks.
-        hops: each hop with its own text, instead of beat by beat.
+        hops: whether each hop has its own text, instead of beats.
         tour: the stop whose text is shown, from 0; -1 for the text of the moment.
         size: width and height in CSS pixels; None: the default of the page's menu.
     """
@@ -80,7 +80,7 @@ class Look:
     size: tuple[int, int] | None = None
 
     def wanted(self, **more: object) -> dict[str, object]:
-        """The request to the page."""
+        """The corresponding request to the page."""
         fields: dict[str, object] = asdict(self)
         size = fields.pop("size")
         if isinstance(size, tuple):
@@ -91,7 +91,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """The subject of a film.
+    """The beats that a film shows.
 
     Attributes:
         first, last: beats that follow each other, from 0, both of them shown.
@@ -123,15 +123,15 @@ class Pictures:
         self._page = page
 
     def png(self, step: int, look: Look) -> bytes:
-        """A moment in pixels, two in each direction for one of `look.size`."""
+        """A moment as a PNG with twice the resolution of `look.size`."""
         return base64.b64decode(self._make("png", look.wanted(position=step)))
 
     def svg(self, step: int, look: Look) -> bytes:
-        """A moment in shapes and texts."""
+        """A moment as an SVG."""
         return svg_of(self._page, step, look)
 
     def pdf(self, moments: Sequence[tuple[int, int]], look: Look) -> bytes:
-        """Moments in shapes and texts, a page for each.
+        """Moments as a PDF, one page for each.
 
         Args:
             moments: the step of each, and its stop in the tour, or -1.
@@ -152,18 +152,18 @@ class Pictures:
             page.close()
 
     def gif(self, stretch: Stretch, look: Look, tell: Tell) -> bytes:
-        """A stretch of beats as it plays, without an end."""
+        """Beats as an animated GIF that repeats."""
         from zerosim.view.export.gif import animation
 
         return animation(self.frames(stretch, look, tell), FRAME_MS)
 
     def webm(self, stretch: Stretch, look: Look) -> bytes:
-        """A stretch of beats as it plays; making it takes as long as it is."""
+        """Beats as a WebM film; recording it takes as long as the film."""
         wanted = look.wanted(**stretch.wanted(), scale=1)
         return base64.b64decode(self._make("webm", wanted))
 
     def frames(self, stretch: Stretch, look: Look, tell: Tell) -> Iterator[bytes]:
-        """Its pictures, `FRAME_MS` apart, each a PNG; the same object if nothing changed."""
+        """The frames of a film as PNGs, `FRAME_MS` apart; the same object if nothing changed."""
         film = self._page.evaluate_handle(_FILM, look.wanted(**stretch.wanted()))
         now, goes_on, frame = 0, True, b""
         while goes_on:
@@ -179,7 +179,7 @@ class Pictures:
 
 
 def svg_of(shown: Page | Frame, step: int, look: Look) -> bytes:
-    """A moment in shapes and texts, as the page or the frame that shows a replay draws it."""
+    """A moment as an SVG, drawn by the page or the frame that shows a replay."""
     return _make(shown, "svg", look.wanted(position=step)).encode()
 
 

@@ -26,7 +26,7 @@ class SharedParts(PageParts):
     def __init__(
         self, get: Callable[[str], str], root: str, place_of_frame: Callable[[str], str]
     ) -> None:
-        """For one page.
+        """Create the resources of one page.
 
         Args:
             get: the server's response for an address.

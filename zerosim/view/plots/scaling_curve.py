@@ -32,7 +32,7 @@ def scaling(table: Table, chosen: str = "") -> go.Figure:
     Args:
         table: of columns `layout`, `gpus`, `tokens_per_gpu`, `tokens_per_second_per_gpu`,
             `hiding_tokens`, `hides`, `fits`.
-        chosen: the layout that is drawn strongest.
+        chosen: the layout that is highlighted.
     """
     return plain_scaling(table, chosen).objects()
 

@@ -38,7 +38,7 @@ def _seconds(value: float) -> str:
 
 
 def step_times(table: Table) -> go.Figure:
-    """Seconds of one step by cause, as bars that lie.
+    """Seconds of one step by cause, as horizontal bars.
 
     Args:
         table: of columns `layout`, `cause`, `seconds`.

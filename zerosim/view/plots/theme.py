@@ -59,9 +59,7 @@ SMALLEST_TEXT_PX = 15
 
 
 def plain(text: str) -> str:
-    """Text for a figure: plotly interprets `<b>` and the like as markup, which names of a trace are
-    not.
-    """
+    """Escaped text for a figure: plotly interprets `<b>` and the like in names as markup."""
     return html.escape(text, quote=False)
 
 
@@ -81,7 +79,7 @@ def time_axis(table: Table) -> str:
 
 
 def figure(title: str, x: str = "", y: str = "") -> go.Figure:
-    """An empty figure with titles of the figure and its axes; one with a height has bytes."""
+    """An empty figure with a title and titles of its axes."""
     axis = {"gridcolor": LINE, "zerolinecolor": LINE, "linecolor": LINE, "automargin": True}
     return go.Figure(
         layout=go.Layout(

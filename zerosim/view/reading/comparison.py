@@ -1,4 +1,4 @@
-"""Runs side by side, as something to print, to look at and to go on with."""
+"""Runs side by side, to print, to display and to process further."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Comparison:
     """
 
     def __init__(self, traces: Sequence[Trace]) -> None:
-        """Measure them.
+        """Measure the traces.
 
         If one of them ended early, only iterations that all of them finished are used: a later one
         has data that an earlier one lacks, such as the optimizer's moments.

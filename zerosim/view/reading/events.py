@@ -26,7 +26,7 @@ def events(chosen: Selection, kind: object, title: str) -> Table:
     """The events, in the order of each rank's program.
 
     Args:
-        kind: None for all but the messages of collectives.
+        kind: the kind of the events; by default, all but the messages of collectives.
     """
     kinds = (
         tuple(one for one in Kind if one not in _NOT_SHOWN)

@@ -4,7 +4,7 @@ One of three ledgers is compared:
 
     payload   the requested buffers, each whole, an all-reduce counted twice: the unit of the
               papers' laws; in elements for Psi, in bytes for bytes
-    trace     the bytes that the rank is asked to send: a ring's messages as intercepted; for a
+    trace     the bytes that the program requested: a ring's messages as intercepted; for a
               native call, the bound of a ring
     wire      the kernel's count on the rank's connections to other ranks, all of it
 """
@@ -89,7 +89,7 @@ def choose_ledger(quantity: Quantity, given: object) -> LedgerName:
     ledger = known[given]
     if ledger is LedgerName.PAYLOAD and quantity.ring:
         raise ConfigError(
-            f"{quantity.text} is what a ring sends, and a payload is counted whole: expected "
+            f"{quantity.text} is the traffic of a ring, but a payload is counted whole: expected "
             f"ledger='trace' or 'wire', or the quantity without (N-1)/N"
         )
     return ledger
@@ -119,7 +119,7 @@ def held_against(
 
 
 def amount_words(value: Fraction, unit: Fraction, expected: Expected) -> str:
-    """An amount as a person reads it: in Psi if the law is, and exactly."""
+    """An amount in words: in Psi if the law is in Psi, and exactly."""
     if expected.quantity.is_bytes:
         return format_exact_bytes(value)
     in_bytes = expected.ledger is not LedgerName.PAYLOAD or expected.element_bytes is not None
@@ -134,7 +134,7 @@ def num_parameters(trace: Trace, given: object = None) -> int:
         given: a model, a number of parameters, or None.
 
     Raises:
-        ConfigError: it is neither, or the trace does not know.
+        ConfigError: it is neither, or the trace does not contain it.
     """
     if given is not None:
         return _given_parameters(given)
@@ -190,8 +190,8 @@ def _unit(calls: Sequence[Event], expected: Expected) -> Fraction:
     sizes = {each.payload_bytes // each.elements: each.dtype for each in calls if each.elements}
     if len(sizes) > 1:
         raise ConfigError(
-            f"the calls have elements of {' and '.join(sorted(sizes.values()))}, so {PSI} in "
-            f"bytes is not clear: expected element_bytes="
+            f"the calls have elements of {' and '.join(sorted(sizes.values()))}, so "
+            f"{PSI} in bytes is ambiguous: expected element_bytes="
         )
     return Fraction(expected.psi * next(iter(sizes), 1))
 
@@ -206,8 +206,8 @@ def _wanted(
     if len(sizes) > 1 and (quantity.ring or quantity.per_rank):
         counts = " and ".join(str(size) for size in sorted(sizes))
         raise ConfigError(
-            f"the counted calls are of groups of {counts} ranks, so N is not clear: expected "
-            f"purpose= or phase= to choose among them"
+            f"the counted calls are of groups of {counts} ranks, so N is ambiguous: "
+            "expected purpose= or phase= to choose among them"
         )
     return quantity.in_psi(next(iter(sizes), chosen.trace.manifest.num_ranks))
 
@@ -234,7 +234,7 @@ def wire_sent_bytes(chosen: Selection, rank: RankTrace, iteration: int) -> int:
     """The kernel's count of a rank's traffic to other ranks, in the phases of an iteration.
 
     Raises:
-        ConfigError: that was not measured.
+        ConfigError: the kernel's count was not measured.
     """
     table = wire(replace(chosen, ranks=(rank,), iterations=(iteration,)), "rank", "")
     for problem in table.notes:

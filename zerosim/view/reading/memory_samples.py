@@ -40,7 +40,7 @@ def memory(
         at: "peak", a rank's own; "every sample" of the last iteration, with its time; or a moment
             such as "backward compute blocks.2" (`reading.moments`).
         by: "rank", "role", "unit", or several.
-        of_one: whether one iteration was requested: then its own peak is used.
+        of_one: whether one iteration was requested, whose own peak is then used.
 
     Raises:
         ConfigError: there is no such moment.

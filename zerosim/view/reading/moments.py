@@ -23,7 +23,7 @@ Held = Mapping[tuple[Role, str], int]
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """A rank passes a moment.
+    """The passing of a rank through a moment.
 
     Attributes:
         at: its position in the replay.
@@ -39,7 +39,7 @@ class Passed:
 
     @property
     def label(self) -> str:
-        """Its name."""
+        """The name of the moment."""
         if self.at == END:
             return said("moments.end")
         key = "moments.unit" if self.unit else "moments.phase"

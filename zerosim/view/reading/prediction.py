@@ -23,7 +23,7 @@ def predict(trace: Trace, changes: Changes) -> tuple[Trace, Straggler | None]:
 
     Raises:
         ConfigError: nothing would change.
-        TraceError: the events wait for each other in a circle.
+        TraceError: the events wait for each other in a cycle.
     """
     if changes == Changes():
         raise ConfigError(
@@ -39,7 +39,7 @@ def predict(trace: Trace, changes: Changes) -> tuple[Trace, Straggler | None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """One iteration as it was and as it would be.
+    """One iteration, recorded and predicted.
 
     Attributes:
         changes: the changed conditions.

@@ -1,4 +1,4 @@
-"""Quantities as a person writes them: "2Psi", "2Psi (N-1)/N", "4Psi + 12Psi/N", "12 MB", 4096."""
+"""Quantities as users write them: "2Psi", "2Psi (N-1)/N", "4Psi + 12Psi/N", "12 MB", 4096."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _TERM = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """Something that is expected, in Psi or in bytes.
+    """An expected quantity, in Psi or in bytes.
 
     Attributes:
         whole: multiple of Psi.
         per_rank: multiple of Psi/N.
         ring: multiple of Psi (N-1)/N.
-        num_bytes: instead of all of them; None if given in Psi.
+        num_bytes: the quantity in bytes; None if it is given in Psi.
         text: the original text.
     """
 
@@ -51,7 +51,7 @@ def parse_quantity(given: object) -> Quantity:
         given: a text in Psi, a text with a unit of bytes, or a whole number of bytes.
 
     Raises:
-        ConfigError: it is none of them.
+        ConfigError: it is none of these.
     """
     if isinstance(given, int) and not isinstance(given, bool):
         if given < 0:

@@ -152,7 +152,8 @@ class Run:
         chosen = self._select(by, **only)
         if chosen.purposes or chosen.ops or chosen.units:
             raise ConfigError(
-                "the kernel knows no purpose, operation or unit: expected rank=, iteration=, phase="
+                "the kernel does not count by purpose, operation or unit: expected "
+                "rank=, iteration=, phase="
             )
         return traffic_tables.wire(chosen, by, f"Wire of {self._words(chosen)}")
 
@@ -446,7 +447,7 @@ def _plots() -> Any:
         from zerosim.view import plots
     except ImportError:
         raise EnvironmentFault(
-            "plotly is not installed: pip install 'zerosim[pages]'; a table says the same"
+            "plotly is not installed: pip install 'zerosim[pages]', or use a table"
         ) from None
     return plots
 

@@ -184,7 +184,8 @@ def _iterations(known: tuple[int, ...], iteration: object) -> tuple[int, ...]:
         return known or (WHOLE,)
     if not known:
         raise ConfigError(
-            f"iteration is {iteration!r}: the program never stepped an optimizer, so it has none"
+            f"iteration is {iteration!r}: the program made no optimizer step, so it "
+            "has no iterations"
         )
     expected = name_iterations(known)
     chosen = _several(iteration, "iteration", expected)

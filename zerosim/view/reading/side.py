@@ -65,7 +65,7 @@ class RankMemoryUse:
 
     @property
     def highest_bytes(self) -> int:
-        """The most in any phase."""
+        """The largest peak of any phase."""
         return max(self.peak_bytes.values(), default=0)
 
 

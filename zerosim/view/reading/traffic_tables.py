@@ -54,7 +54,7 @@ def keys_of(by: object, known: Iterable[str]) -> tuple[str, ...]:
     """The columns to group by.
 
     Raises:
-        ConfigError: that is not known.
+        ConfigError: there is no such column.
     """
     given = (by,) if isinstance(by, str) else tuple(by) if isinstance(by, Iterable) else (by,)
     allowed = tuple(known)
@@ -71,7 +71,7 @@ def traffic(
 
     Args:
         calls: of the whole run.
-        link: None for every one.
+        link: the link class; None for all.
     """
     keys = keys_of(by, TRAFFIC_KEYS)
     ranks = {rank.rank for rank in chosen.ranks}

@@ -26,14 +26,14 @@ class Verification:
     """The verdicts on a run, as in `zerosim verify` or `zerosim memory`.
 
     Attributes:
-        report: all that they rest on.
+        report: the full report of the checks.
     """
 
     report: Report | MemoryReport
 
     @property
     def headline(self) -> str:
-        """One sentence that answers: is the theory true here?"""
+        """Whether theory holds here, in one sentence."""
         return self.report.headline
 
     @property
@@ -164,7 +164,7 @@ class LawCheck:
 
     @property
     def holds(self) -> bool:
-        """Whether every rank follows it in every iteration."""
+        """Whether every rank follows the law in every iteration."""
         return all(one.holds for one in self.held)
 
     @property

@@ -45,7 +45,7 @@ class AlignedRun:
         title: its distinguishing title: "ZeRO-3", "ZeRO-3 · gloo".
         law, law_bytes: those of its model states on a rank; "" and None without a law.
         steps: by moment.
-        came: by moment, whether the run has it and reached it; else it waits at the previous step.
+        came: by moment, whether the run reached it; otherwise it waits at the previous step.
         follows: by moment, its next action.
     """
 

@@ -78,7 +78,8 @@ def bands_of_program(element_bytes: int, optimizer: Collection[Role]) -> dict[Ba
 
     Args:
         element_bytes: bytes of a parameter, and of its gradient.
-        optimizer: the present ones among `OPTIMIZER_STATES`; beside a master copy all are in fp32.
+        optimizer: the states that the optimizer has, of `OPTIMIZER_STATES`; with a master copy,
+            all are in fp32.
     """
     size = FP32_BYTES if Role.MASTER in optimizer else element_bytes
     kept = {Role.PARAMETERS: element_bytes, Role.GRADIENTS: element_bytes}

@@ -57,7 +57,7 @@ def label_of(units: Sequence[str]) -> str:
 
 
 class PlainBeats:
-    """Writes beats as JSON values; texts are referred to by number."""
+    """Converts beats to JSON values; texts are referred to by number."""
 
     def __init__(self, subject: Subject, setting: Setting, texts: Texts) -> None:
         """Prepare."""
@@ -105,7 +105,7 @@ _WORDS = Words.beside(__file__, "beats")
 
 
 def texts() -> Mapping[str, Any]:
-    """All texts, as `beats.toml` has them in the language that is spoken."""
+    """All texts of `beats.toml` in the current language."""
     return _WORDS.table
 
 
@@ -119,7 +119,7 @@ class BeatWords:
 
         Args:
             units: all of the run, as far as they are known.
-            num_hops: by collective, how many steps its hops are.
+            num_hops: by collective, the number of steps of its hops.
         """
         self._setting, self._all, self._num_hops = setting, units, num_hops
 

@@ -1,4 +1,4 @@
-"""Messages with contents known from a judge, as hops of one collective.
+"""Messages whose contents a puzzle's check determined, as hops of one collective.
 
 A ring written by a student is thus shown like the engine's own: with pieces, and with partial sums.
 The trace's data of each message (ends, times, bytes) are unchanged.
@@ -69,10 +69,10 @@ class CarriedMessages:
     """
 
     def __init__(self, trace: Trace, judged: Judged) -> None:
-        """Put the messages together, see `carried_of`.
+        """Combine the messages; see `carried_of`.
 
         Args:
-            judged: has the contents of all messages of the iteration.
+            judged: a verdict with the contents of all messages of the iteration.
         """
         self._of_send = {(one.rank, one.event): one for one in judged.messages}
         self._num_ranks = trace.manifest.num_ranks
@@ -207,7 +207,7 @@ class CarriedMessages:
         return 1 + max(rounds)
 
     def hop_of(self, rank: int, event: int) -> int | None:
-        """The hop that a send has become, from 0; None of any other event."""
+        """The hop, from 0, that a send is shown as; None for any other event."""
         known = self._of_send.get((rank, event))
         return None if known is None else known.round - 1
 

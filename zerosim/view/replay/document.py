@@ -73,7 +73,7 @@ def shown_iterations(trace: Trace) -> tuple[int, ...]:
 def _choose(trace: Trace, wanted: int | None) -> int:
     known = shown_iterations(trace)
     if not known:
-        raise TraceError(f"{trace.folder} holds no events: nothing to replay")
+        raise TraceError(f"{trace.folder} contains no events: nothing to replay")
     if wanted is None:
         complete = iterations(trace)
         return complete[-1] if complete else known[0]

@@ -17,7 +17,7 @@ class Following:
     """Describes the next action of one run."""
 
     def __init__(self, document: Document) -> None:
-        """Read its collectives once."""
+        """Read the collectives of the run once."""
         self._document = document
         self._stage: int = document["run"]["stage"]
         self._fields = {"N": document["run"]["num_ranks"]}

@@ -66,7 +66,7 @@ def graph_document(trace: Trace, iteration: int | None = None, name: str = "") -
             f"recorded: the page shows 1 to {MOST_RANKS}; zerosim graph reads more"
         )
     if not shown_iterations(trace):
-        raise TraceError(f"{trace.folder} holds no events: there is no graph to show")
+        raise TraceError(f"{trace.folder} contains no events: there is no graph to show")
     whole = build_graph(trace)
     answer = report(whole, None if iteration == WHOLE else iteration, top=0)
     return _GraphMaker(whole, answer, name or as_text(trace.folder.name)).document()

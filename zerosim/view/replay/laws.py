@@ -132,7 +132,7 @@ class PlannedOfProgram:
         return f"{PSI}({what})"
 
     def copy(self, event: Event) -> Said | None:
-        """None: no plan of a program has copies between tiers."""
+        """None, because no plan of a program has copies between tiers."""
         del event
         return None
 

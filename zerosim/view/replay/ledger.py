@@ -69,7 +69,7 @@ class Ledgers:
     """Creates the ledgers of a trace's collectives."""
 
     def __init__(self, trace: Trace, workload: Workload | None, iteration: int) -> None:
-        """Prepare.
+        """Read the trace once.
 
         Args:
             workload: of the iteration; None for a program.

@@ -111,7 +111,7 @@ def memory_of(
 
     Args:
         zero_ns: when the iteration began, on the graph's clock.
-        local_times: by rank, how far it was at each step, since then.
+        local_times: by rank, its time at each step since then.
     """
     trace = graph.trace
     lines = [timeline(rank) if rank.memory_samples else None for rank in trace.ranks]

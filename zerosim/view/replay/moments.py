@@ -83,7 +83,7 @@ _WORDS = Words.beside(__file__, "moments")
 
 
 def texts() -> Mapping[str, Any]:
-    """All sentences, as `moments.toml` has them in the language that is spoken."""
+    """All sentences of `moments.toml` in the current language."""
     return _WORDS.table
 
 

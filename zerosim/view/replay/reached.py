@@ -12,7 +12,7 @@ from zerosim.view.replay.step_sentences import Setting, describe, find, verbs
 
 
 def reached(steps: Sequence[Step], setting: Setting) -> str:
-    """The last step that each rank began: "ranks 0, 1 have come to: Backward begins".
+    """The last step that each rank began: "ranks 0 and 1 have reached: Backward begins".
 
     Args:
         steps: of one iteration, the mark of its end last.

@@ -19,7 +19,7 @@ _WORDS = language.Words.beside(__file__)
 
 
 def texts() -> Mapping[str, Any]:
-    """All texts, as `words.toml` has them in the language that is spoken."""
+    """All texts of `words.toml` in the current language."""
     return _WORDS.table
 
 
@@ -71,7 +71,7 @@ class Setting:
 
     @property
     def stage(self) -> int | None:
-        """None for a program that zerosim's engine did not run."""
+        """The stage of the engine; None for a program without it."""
         return None if self.config is None else self.config.stage
 
     @property
@@ -398,7 +398,7 @@ def counted(part: str, what: str, number: int) -> str:
 
 
 def verbs(*, is_one: bool) -> dict[str, str]:
-    """Each verb, of one or of several."""
+    """Each verb in the singular or the plural."""
     return {verb: forms[0 if is_one else 1] for verb, forms in texts()["verbs"].items()}
 
 

@@ -61,7 +61,7 @@ class Subject:
     """
 
     def __init__(self, trace: Trace, iteration: int) -> None:
-        """Read it.
+        """Read the iteration.
 
         Raises:
             TraceError: there is nothing to replay, or too much.
@@ -104,12 +104,12 @@ class Subject:
         return (program and program.division.num_shards) or self.trace.manifest.num_ranks
 
     def parts(self, index: int) -> tuple[MatchedCollective, ...]:
-        """The collectives that are one step with this one, itself among them."""
+        """The collectives that form one step with this one, itself included."""
         members = self.steps.joined.get(index, (index,))
         return tuple(self.graph.matching.collectives[member] for member in members)
 
     def matched(self, index: int) -> MatchedCollective:
-        """A collective by its position in the matching; several that are one step as one."""
+        """A collective by its position in the matching; several that form one step are one."""
         members = self.steps.joined.get(index, (index,))
         return together(self.graph.matching, members)
 
@@ -158,7 +158,7 @@ class Subject:
     def hue_of(self, unit: str) -> int:
         """The hue of a unit's first shard: that of its owner.
 
-        Not 0 if the ranks before it have no part of the unit: in a pipeline.
+        It is not 0 in a pipeline, where the ranks before it have no part of the unit.
         """
         parts = {} if self.program is None else self.program.division.parts
         keeping = ((rank, parts[rank, unit].keeps) for rank in self.places if (rank, unit) in parts)

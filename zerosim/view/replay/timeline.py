@@ -63,7 +63,7 @@ def bars_of(graph: EventGraph, iteration: int, zero_ns: int, steps: Sequence[Ste
 def launches_of(trace: Trace, graph: EventGraph, iteration: int, zero_ns: int) -> list[int]:
     """When the host launched what a device executed; four numbers for each: rank, phase, from, to.
 
-    Empty without device times. Where only the time of issue is known, as in a profile, both are it.
+    Empty without device times. If only the time of issue is known, as in a profile, it is both.
 
     Args:
         trace: the trace at the times of the hosts.

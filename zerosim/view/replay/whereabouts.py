@@ -13,9 +13,9 @@ from zerosim.schema.events import Kind, Phase
 
 
 class Whereabouts:
-    """Finds the step of a node; a node without a step of its own belongs to its rank's current one.
+    """Finds the step of a node; a node without its own step belongs to its rank's current step.
 
-    A wait is reported at the first step during which it lasts; a negligible one is not reported.
+    A wait belongs to the first step during which it lasts; a negligible wait has no step.
     """
 
     def __init__(self, graph: EventGraph, steps: Steps) -> None:

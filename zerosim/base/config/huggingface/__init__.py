@@ -32,7 +32,7 @@ _LARGEST_BYTES = 1 << 20
 
 
 def is_path(name: str) -> bool:
-    """Whether a model's name is that of a file or a folder; a built-in one's is its own."""
+    """Whether a model's name is a path; names of built-in models take precedence."""
     is_like_one = name.endswith(".json") or "/" in name or (bool(name) and Path(name).is_dir())
     return is_like_one and name not in tuple(ModelName)
 
@@ -58,10 +58,10 @@ def read_architecture(name: str) -> Architecture:
 
 
 def values_of(text: str, where: str = FILE) -> Any:
-    """What a configuration says, as JSON has it.
+    """The values of a configuration, as in JSON.
 
     Raises:
-        ConfigError: it is no JSON.
+        ConfigError: it is not JSON.
     """
     try:
         return json.loads(text)
@@ -73,9 +73,9 @@ def values_of(text: str, where: str = FILE) -> Any:
 
 
 def essential(values: Any, where: str = FILE) -> dict[str, Any]:
-    """Of a configuration the keys that change what is built, or that nothing here counts.
+    """The keys of a configuration that change the model, or that are not counted here.
 
-    The same model, in fewer words; what is left out says nothing of it.
+    A configuration without the keys that do not affect the model.
 
     Raises:
         ConfigError: as `architecture`.

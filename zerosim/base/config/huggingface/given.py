@@ -21,7 +21,7 @@ class GivenConfig:
         self._left: list[str] = []
 
     def text(self, name: str, default: str | None = None) -> str:
-        """A word."""
+        """The value of a key with a word."""
         return str(self._found(name, default))
 
     def size(self, *names: str, default: int | None = None) -> int:
@@ -46,14 +46,14 @@ class GivenConfig:
         return None if self._values.get(name) is None else self.size(name)
 
     def flag(self, name: str, *, default: bool) -> bool:
-        """True or false."""
+        """A flag: true or false."""
         found = self._found(name, default)
         if not isinstance(found, bool):
             raise ConfigError(f"{self.where}: {name} is {found!r}: expected true or false")
         return found
 
     def must(self, name: str, *, value: bool) -> None:
-        """See that a flag, if there is one, says what the family's code here stands for."""
+        """Check that a flag, if present, has the value that this implementation assumes."""
         if self.flag(name, default=value) is not value:
             found, wanted = json.dumps(not value), json.dumps(value)
             raise ConfigError(f"{self.where}: {name} is {found}: expected {wanted}")
@@ -76,7 +76,7 @@ class GivenConfig:
         self._left.append(words)
 
     def essential(self) -> dict[str, Any]:
-        """Keys that somebody asked for, and those that say something and that nobody did."""
+        """The keys that were read, and the meaningful keys that were not."""
         return {
             name: value
             for name, value in self._values.items()

@@ -1,4 +1,4 @@
-"""Batch sizes: train_batch_size = micro-batch x accumulation x ranks, as DeepSpeed works it out."""
+"""Batch sizes, as in DeepSpeed: train_batch_size = micro-batch x accumulation x ranks."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class BatchSizes:
 
 
 def batch_sizes(given: Given, num_ranks: int) -> BatchSizes:
-    """Compute the missing ones.
+    """Compute the missing sizes.
 
     Raises:
-        ConfigError: too few are given, or they do not divide or agree.
+        ConfigError: too few sizes are given, or they do not divide or contradict each other.
     """
     train, micro, accumulate = given[TRAIN], given[MICRO], given[ACCUMULATE]
     if train is None and micro is None:

@@ -27,7 +27,7 @@ class CheckedKey:
 
     Attributes:
         value: the given value, shortened.
-        is_default: it equals DeepSpeed's default.
+        is_default: whether it equals DeepSpeed's default.
     """
 
     path: str
@@ -58,7 +58,7 @@ class Given:
 
 
 def check(document: dict[str, Any]) -> Given:
-    """Hold a configuration against the table.
+    """Compare a configuration with the table.
 
     Raises:
         ConfigError: an unknown key, a value of the wrong kind, or one that is refused.

@@ -50,7 +50,8 @@ def same_options(given: Given, num_ranks: int) -> dict[str, Any]:
     """Options with the same meaning in DeepSpeed, as arguments of `EngineConfig`.
 
     Raises:
-        ConfigError: it is not for this stage, or the secondary partition does not divide the ranks.
+        ConfigError: an option does not fit the stage, or the secondary partition does not
+            divide the number of ranks.
     """
     found: dict[str, Any] = {
         one.name: given[one.option.deepspeed]

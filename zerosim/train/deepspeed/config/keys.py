@@ -50,7 +50,7 @@ class Key:
         choices: the accepted texts.
         harmless: values of a refused key that have no effect.
         switch: for a refused section, the key inside that enables it unless harmless.
-        auto: "auto" means the default, as in DeepSpeed.
+        auto: whether "auto" means the default, as in DeepSpeed.
     """
 
     path: str
@@ -76,7 +76,7 @@ class Key:
         return self.path.rpartition(".")[0]
 
     def checked(self, value: Any) -> Any:
-        """The value, as settings are made of it.
+        """The value in the form that settings need.
 
         Raises:
             ConfigError: the value has another type, is out of bounds, or is not supported.
@@ -119,7 +119,7 @@ class Key:
 
 
 def shown(value: Any) -> str:
-    """A value as a message shows it: as JSON writes it, one line, not too long."""
+    """A value in a message: JSON in one line, shortened if necessary."""
     try:
         text = json.dumps(value, ensure_ascii=False)
         if not text.isprintable():

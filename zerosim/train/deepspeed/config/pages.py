@@ -33,7 +33,7 @@ _GROUPS: tuple[tuple[str, Sequence[Key]], ...] = (
 
 
 def markdown() -> str:
-    """The page."""
+    """The text of the page."""
     tables = "\n".join(_lines()) + "\n"
     return _PAGE.read_text(encoding="utf-8").replace(_TABLES, tables)
 

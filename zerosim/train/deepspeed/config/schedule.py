@@ -19,7 +19,7 @@ class Schedule(Protocol):
     """A learning rate for each optimizer step."""
 
     def rate(self, step: int, base: float) -> float:
-        """The learning rate after so many steps.
+        """The learning rate after a number of steps.
 
         Args:
             step: the last step done; -1 before the first.
@@ -50,7 +50,7 @@ class WarmupLR:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmupDecayLR:
-    """From warmup_min_lr to warmup_max_lr, then in a line to 0 at total_num_steps."""
+    """From warmup_min_lr to warmup_max_lr, then linearly to 0 at total_num_steps."""
 
     total_num_steps: int
     warmup_min_lr: float = 0.0
@@ -74,7 +74,7 @@ class WarmupDecayLR:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmupCosineLR:
-    """From warmup_min_ratio to all of the optimizer's rate, then along a cosine."""
+    """From warmup_min_ratio to the optimizer's full rate, then along a cosine."""
 
     total_num_steps: int
     warmup_min_ratio: float = 0.0

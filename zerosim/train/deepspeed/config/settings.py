@@ -39,14 +39,15 @@ DTYPES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """A DeepSpeed configuration as zerosim understands it.
+    """The settings of zerosim that correspond to a DeepSpeed configuration.
 
     Attributes:
         engine: everything except the number of prefetched units, which depends on the model.
         prefetch_elements: stage 3: elements that may be prefetched.
-        has_optimizer: there is an `optimizer` section; else the program passes its own.
+        has_optimizer: whether there is an `optimizer` section; otherwise the program passes its
+            own.
         schedule: the learning rate schedule; None for a constant rate.
-        drop_last: drop an incomplete last batch.
+        drop_last: whether an incomplete last batch is dropped.
         lines: the treatment of every given key.
         defaults: DeepSpeed's values of relevant keys that were not given.
     """

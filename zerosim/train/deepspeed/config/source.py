@@ -74,7 +74,7 @@ def _from_base64(text: str) -> str:
             return base64.urlsafe_b64decode(text).decode()
         except (binascii.Error, UnicodeDecodeError):
             pass
-    raise ConfigError(f"config is {shown(text)}: no such file, and neither JSON nor base64 of it")
+    raise ConfigError(f"config is {shown(text)}: no such file, and neither JSON nor JSON in base64")
 
 
 def _parse(text: str, name: str) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ConfigError(f"the key {shown(key)} is there twice: keep one")
+            raise ConfigError(f"the key {shown(key)} occurs twice: keep one")
         found[key] = value
     return found
 

@@ -1,1 +1,1 @@
-"""The folder that `zerosim trace` puts first on PYTHONPATH: it holds `sitecustomize` alone."""
+"""The folder that `zerosim trace` puts first on PYTHONPATH; it contains only `sitecustomize`."""

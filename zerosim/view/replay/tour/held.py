@@ -24,7 +24,7 @@ class RankCells:
         self._next = 0
 
     def go_on(self, position: int) -> None:
-        """Go on to when a step has begun; never back."""
+        """Advance to the start of a step; steps must be requested in order."""
         for step in self._document["steps"][self._next : position + 1]:
             changes = step["cells"]
             for cell, code in zip(changes[::2], changes[1::2], strict=True):
@@ -32,7 +32,7 @@ class RankCells:
         self._next = max(self._next, position + 1)
 
     def shares(self, state: int) -> list[Fraction]:
-        """By rank, the fraction of a state that it keeps, of units kept by any rank: 1 is all."""
+        """By rank, the fraction of a state that it keeps; 1 is all that any rank keeps."""
         document = self._document
         units = range(len(document["units"]))
         counts = [
@@ -60,7 +60,7 @@ class RankCells:
         return dict(+found)
 
     def gathered_bytes(self, rank: int, units: Collection[int]) -> int:
-        """Others' shards of some units' parameters, that a rank has for now or that arrive."""
+        """Other ranks' shards of some units that a rank has gathered or is receiving."""
         return sum(
             self._shard(unit)
             * said["bytes_per_parameter"]

@@ -35,7 +35,7 @@ class BeatNumbers:
         self._steps, self._collectives = document["steps"], document["collectives"]
 
     def of(self, beat: dict[str, Any]) -> list[str]:
-        """Sentences; empty for beats without numbers."""
+        """The sentences of a beat; empty without numbers."""
         step, signs = self._steps[beat["main"]], beat["signs"]
         if step["kind"] == Kind.COPY:
             return self._copies(beat)

@@ -23,7 +23,7 @@ _WORDS = Words.beside(__file__, "tour")
 
 
 def texts() -> Mapping[str, Any]:
-    """All texts, as `tour.toml` has them in the language that is spoken."""
+    """All texts of `tour.toml` in the current language."""
     return _WORDS.table
 
 
@@ -36,7 +36,7 @@ def fill(*path: str, **fields: object) -> str:
 
 
 def verbs(*, is_one: bool) -> dict[str, str]:
-    """Each verb, of one or of several."""
+    """Each verb in the singular or the plural."""
     return {verb: forms[0 if is_one else 1] for verb, forms in texts()["verbs"].items()}
 
 
@@ -46,7 +46,7 @@ def sentence(text: str) -> str:
 
 
 def format_time(ns: int) -> str:
-    """Write a time as a person reads it: `12.3 µs`, `12.3 ms`, `1.34 s`."""
+    """Write a time with three digits: `12.3 µs`, `12.3 ms`, `1.34 s`."""
     if ns < SHORT_NS:
         return f"{ns / 1e3:.1f} µs"
     return f"{ns / 1e6:.1f} ms" if ns < _SECOND_NS else f"{ns / _SECOND_NS:.2f} s"
@@ -83,7 +83,7 @@ class Telling:
 
         Args:
             sizes: by rank of the document.
-            say: writes it, from the ranks with verb forms and the amount.
+            say: makes the sentence from the ranks, the verb forms and the amount.
         """
         own = {rank: size for rank, size in zip(self._ranks, sizes, strict=True) if size}
         if not own:
@@ -108,11 +108,11 @@ class Telling:
         )
 
     def psi(self, size: int | Fraction) -> str:
-        """The multiple of all parameters; bytes if that is unknown, or too little."""
+        """The amount as a multiple of Psi; bytes if Psi is unknown or the multiple too small."""
         times = Fraction(size) / self._psi_bytes if self._psi_bytes else Fraction(0)
         return f"{format_decimal(times, 2)} {PSI}" if times >= _LEAST_PSI else format_bytes(size)
 
     def in_psi(self, size: int | Fraction) -> str:
-        """Bytes, and how many times all parameters that is."""
+        """Bytes, and the same as a multiple of Psi."""
         size_bytes, times = format_bytes(size), self.psi(size)
         return size_bytes if times == size_bytes else fill("in_psi", size=size_bytes, times=times)
