@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
+import sysconfig
 from collections.abc import Iterator
 from functools import lru_cache
 from importlib.util import find_spec
@@ -24,10 +24,8 @@ def _machinery() -> tuple[str, ...]:
     for name in _FRAMEWORKS:
         spec = find_spec(name)
         folders += [Path(path) for path in (spec and spec.submodule_search_locations) or ()]
-    files = [contextlib.__file__]
     decorators = find_spec("typing_extensions")  # of deprecated functions
-    if decorators is not None and decorators.origin is not None:
-        files.append(decorators.origin)
+    files = () if decorators is None or decorators.origin is None else (decorators.origin,)
     return (*(f"{folder}/" for folder in folders), *files)
 
 
@@ -46,6 +44,9 @@ def _engines() -> dict[str, int]:
 
 
 _MACHINERY = _machinery()
+_STANDARD_LIBRARY = f"{sysconfig.get_path('stdlib')}/"
+_INSTALLED = "-packages/"
+"""In the path of installed packages, which may lie within the standard library's folder."""
 _ENGINES = _engines()
 _PASS_ON = ("/deepspeed/comm/", "/deepspeed/utils/nvtx.py")
 """The separator between DeepSpeed's functions, or PyTorch's."""
@@ -109,7 +110,10 @@ def is_asked_by_framework() -> bool:
 @lru_cache(4096)
 def _program_file(name: str) -> str:
     """The short name of a file of the program; "" for all others."""
-    return "" if name.startswith((*_MACHINERY, "<")) else "/".join(name.rsplit("/", 2)[-2:])
+    is_standard = name.startswith(_STANDARD_LIBRARY) and _INSTALLED not in name
+    if is_standard or name.startswith((*_MACHINERY, "<")):
+        return ""
+    return "/".join(name.rsplit("/", 2)[-2:])
 
 
 @lru_cache(4096)

@@ -40,7 +40,7 @@ def contradiction(run: ObservedRun, found: Disagreement) -> Finding:
         place=Place.of(about),
         sentence=wording.joined([sentence, waits(run, found), common(found)]),
         evidence=tuple(sides(found)),
-        advice=advice(wrong),
+        advice=advice("some_ranks_call_or_batches" if wrong is Wrong.ENDED_EARLY else wrong),
     )
 
 

@@ -91,10 +91,24 @@ def diagnose(
     return Diagnosis(
         findings=tuple(findings),
         looked_at=looked_at,
-        notes=tuple(_notes(trace, checked)),
+        notes=(*(() if findings else _unrecorded(trace)), *_notes(trace, checked)),
         is_running=seen.now_ns is not None,
         failed="" if findings else _failed(trace) or _cut_off(run),
     )
+
+
+def _unrecorded(trace: Trace) -> Iterator[str]:
+    """The iterations that a light trace leaves out, and where each rank was seen last."""
+    light = trace.manifest.light
+    if light is None or light.every == 1:
+        return
+    yield wording.said("looked.light", every=light.every)
+    positions: dict[str, list[int]] = {}
+    for rank in trace.ranks:
+        if rank.standstills and rank.standstills[-1].stack:
+            positions.setdefault(rank.standstills[-1].stack[0], []).append(rank.rank)
+    for position, ranks in positions.items():
+        yield wording.said("looked.last_seen", ranks=wording.ranks(ranks), position=position)
 
 
 def _failed(trace: Trace) -> str:

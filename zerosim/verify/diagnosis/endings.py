@@ -97,7 +97,7 @@ def _failed(run: ObservedRun, state: RankState, found: Sequence[Disagreement]) -
             ]
         ),
         evidence=() if lacks is None else tuple(sides(lacks)),
-        advice=advice("traceback"),
+        advice=advice("own_traceback" if lacks is None else "traceback"),
     )
 
 

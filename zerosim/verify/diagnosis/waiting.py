@@ -161,7 +161,7 @@ def at_the_end(run: ObservedRun, found: Disagreement) -> Finding | None:
                 ]
             ),
             evidence=tuple(sides(found)),
-            advice=advice(Wrong.ENDED_EARLY),
+            advice=advice("some_ranks_call_or_batches"),
         )
     return None
 
