@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from zerosim.base.language import Language
-from zerosim.dashboards.published.book import FIRST, PARTS, ROOT, RUNS, Document
+from zerosim.dashboards.published.book import FIRST, NOTES, PARTS, ROOT, RUNS, Document
 from zerosim.lessons.course import course
 from zerosim.puzzles.puzzle import puzzles
 
@@ -22,11 +22,13 @@ HOME, RUN_LIST = "index.html", "runs/index.html"
 OWN_RUNS = "lessons/"
 """Prefix of a committed run's name in requests."""
 _STEP = re.compile(r"step=(\d+)")
-_NOTES = "lessons/instructor.md"
+_NOTES_PAGE = "lessons/notes.html"
 
 
 def document_page(file: str) -> str:
     """The path of a file of the book."""
+    if file == NOTES:
+        return _NOTES_PAGE
     stem = Path(file).stem.removesuffix(".zh").lower()
     return HOME if file == FIRST else f"docs/{stem}.html"
 
@@ -38,7 +40,7 @@ def run_page(name: str) -> str:
 
 def server_pages() -> dict[str, str]:
     """The server's pages that a site has, by their addresses."""
-    found = {"/": HOME, "/lessons": "lessons/index.html", "/lessons/notes": "lessons/notes.html"}
+    found = {"/": HOME, "/lessons": "lessons/index.html", "/lessons/notes": _NOTES_PAGE}
     found |= {f"/lessons/{one.id}": f"lessons/{one.id}.html" for one in course()}
     found["/puzzles"] = "puzzles/index.html"
     found |= {f"/puzzles/{one.name}": f"puzzles/{one.name}.html" for one in puzzles()}
@@ -114,8 +116,8 @@ class Links:
             return ""
         anchor = f"#{parts.fragment}" if parts.fragment else ""
         file = target.relative_to(ROOT).as_posix()
-        if file == _NOTES:
-            return self.way_to("lessons/notes.html") + anchor
+        if file == NOTES:
+            return self.way_to(_NOTES_PAGE) + anchor
         english = file.replace(".zh.md", ".md")
         if english in {one for files in PARTS for one in files}:
             return self.way_to(document_page(english), self._language_of(file, source)) + anchor

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from zerosim.base.errors import EnvironmentFault
-from zerosim.base.language import Language, spoken
+from zerosim.base.language import Language, sibling, spoken
 from zerosim.dashboards.texts import words
 from zerosim.lessons.recordings import HERE
 
 ROOT = HERE.parent
 """The root of a checkout: an installed zerosim has no documentation."""
-FIRST = "README.md"
+FIRST, NOTES = "README.md", "lessons/instructor.md"
 PARTS: tuple[tuple[str, ...], ...] = (
     (FIRST, "docs/start.md"),
     (
         *("docs/debug.md", "docs/diagnose.md", "docs/import.md", "docs/plan.md"),
         *("docs/simulate.md", "docs/nodes.md", "docs/pytest.md", "docs/deepspeed.md"),
-        *("docs/puzzles.md", "docs/assignments.md", "docs/systems.md"),
+        *("docs/puzzles.md", "docs/assignments.md", NOTES, "docs/systems.md"),
     ),
     (
         *("docs/commands.md", "docs/api.md", "docs/deepspeed-config.md"),
@@ -68,7 +68,10 @@ class Document:
 
     @property
     def title(self) -> str:
-        """Its first heading."""
+        """Its first heading; in the other language's site, a title that is understood there."""
+        own = said()["titles"].get(self.name)  # type: ignore[attr-defined]
+        if own and self.language is not spoken():
+            return str(own)
         found = _TITLE.search(self.text)
         assert found is not None, self.source
         return found[1].replace("`", "")
@@ -82,6 +85,8 @@ class Document:
 def document(file: str) -> Document:
     """A file in the current language, or in the other one if missing."""
     english, chinese = ROOT / file, (ROOT / file).with_suffix(".zh.md")
+    if not chinese.exists():
+        chinese = sibling(english, Language.CHINESE)
     prefers_chinese = spoken() is Language.CHINESE or not english.exists()
     if prefers_chinese and chinese.exists():
         return Document(file, chinese, Language.CHINESE)
@@ -104,8 +109,8 @@ def parts() -> Iterator[tuple[str, tuple[Document, ...]]]:
 
 
 def documents() -> tuple[Document, ...]:
-    """All of them, in reading order."""
-    return tuple(one for _, files in parts() for one in files)
+    """All of them, in reading order, without the lecturer's notes: the course has their page."""
+    return tuple(one for _, files in parts() for one in files if one.file != NOTES)
 
 
 def said() -> dict[str, str]:

@@ -221,7 +221,7 @@ def table() -> list[str]:
         "",
         (
             "PyTorch's Flight Recorder is on by default, so all other numbers include it. "
-            "Its own number is the difference to ranks without it."
+            "Its own column shows the difference between ranks with it and ranks without it."
         ),
         (
             f"Empty Python functions add {empty}, each time. The tracer starts "

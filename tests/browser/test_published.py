@@ -81,6 +81,14 @@ def test_the_book_has_every_document():
     assert len({one.name for one in documents()}) == len(documents())
 
 
+def test_the_menu_has_the_lecturers_notes_and_titles_in_the_language_of_the_site(pages):
+    english, chinese = pages["docs/start.html"], pages["zh/docs/start.html"]
+    assert '<a href="../lessons/notes.html">Teaching with zerosim</a>' in english
+    assert '<a href="../lessons/notes.html">用 zerosim 上课</a>' in chinese
+    assert '<a href="terms.html">Glossary (Chinese)</a>' in english
+    assert '<a href="terms.html">术语表</a>' in chinese
+
+
 def test_every_link_leads_to_a_file_and_a_place_in_it(site, pages):
     ids = {at: set(ID.findall(html)) for at, html in pages.items()}
     broken = []

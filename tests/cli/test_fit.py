@@ -41,7 +41,7 @@ def test_it_finds_the_largest_model_by_training(tmp_path):
     for one in found["tries"]:
         model = build(ModelName.GPT_TINY, 0, shape=Shape(layers=one["layers"], width=32))
         assert one["parameters"] == sum(each.numel() for each in model.parameters())
-    # parameters, gradients and the optimizer's states, and not more than there is
+    # parameters, gradients and the optimizer states, and not more than there is
     for one in fitting:
         assert 16 * one["parameters"] < one["peak_bytes"] <= LIMIT_BYTES
     assert failed["problem"].startswith("out of device memory: ")

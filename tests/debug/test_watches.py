@@ -13,7 +13,7 @@ pytestmark = pytest.mark.ranks
 
 FAULTS = ["flip-parameter,rank=1,iteration=1", "nan,rank=1,iteration=3"]
 STATES_BYTES = 3_000
-"""More than parameters and gradients (233 floats each), less than with the optimizer's states."""
+"""More than parameters and gradients (233 floats each), less than with the optimizer states."""
 
 
 def test_each_watch_stops_running_ranks_where_it_should(tmp_path):

@@ -6,6 +6,7 @@ import codecs
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from textwrap import wrap
 from typing import Any
 
 from rich.cells import cell_len
@@ -21,6 +22,8 @@ _UNBOUNDED = 10_000
 """Columns of non-terminals: a table takes the width that it needs."""
 _AT_ONCE = 1000
 """Rows that are printed together."""
+_PAGE_WIDTH = 120
+"""Columns of a paragraph in Markdown."""
 
 ASCII_STANDS_IN = "zerosim.ascii-stands-in"
 """Error handler of a stream that cannot encode our signs: readable words replace them."""
@@ -138,3 +141,8 @@ def _line(cells: Sequence[str], widths: Sequence[int], is_left: Sequence[bool]) 
 def print_json(value: Any) -> None:
     """Write a value as indented JSON."""
     sys.stdout.write(json.dumps(value, indent=2) + "\n")
+
+
+def paragraph(words: str) -> list[str]:
+    """The lines of a paragraph in Markdown."""
+    return wrap(words, _PAGE_WIDTH, break_long_words=False, break_on_hyphens=False)

@@ -12,7 +12,6 @@ from contextlib import ExitStack
 from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
-from textwrap import wrap
 from typing import Annotated, Any
 
 import typer
@@ -28,7 +27,7 @@ from zerosim.cli.configured import (
     say_what_is_taken,
     with_options,
 )
-from zerosim.cli.console import make_console, make_table, print_json, print_table
+from zerosim.cli.console import make_console, make_table, paragraph, print_json, print_table
 from zerosim.cli.jobs import launch_job
 from zerosim.cli.options import AsJson, AsPage, Model, Timeout, integer
 from zerosim.cli.verdicts import mark_of
@@ -209,7 +208,7 @@ def _told(one: Try) -> str:
 
 _HEADINGS = (
     *("system", "predicted layers", "layers", "parameters", "times", "peak"),
-    "the allocation that fails in the next size",
+    "allocation that fails at the next size",
 )
 
 
@@ -243,8 +242,8 @@ def _why(fit: Fit) -> str:
 def _what(run: RunConfig) -> str:
     width = "" if run.width is None else f" of width {run.width}"
     return (
-        f"the largest {run.model}{width} that trains {run.steps} steps on {run.ranks} ranks, each "
-        f"with a device of {format_bytes(run.device_bytes or 0)}"
+        f"the largest {run.model}{width} that trains {run.steps} steps on {run.ranks} ranks "
+        f"with {format_bytes(run.device_bytes or 0)} of device memory each"
     )
 
 
@@ -262,16 +261,17 @@ def _print_markdown(
     context: typer.Context, run: RunConfig, found: Mapping[str, Fit], foreseen: Mapping[str, int]
 ) -> None:
     words = (
-        f"T{_what(run)[1:]}: found by training with different numbers of layers until one fits and "
-        "the next does not. A rank's device is host memory that an allocator with that limit gives "
-        "out; peak is the most that any rank had in use. Times is the number of parameters "
-        "relative to the first row. The predicted layers are those that the laws of memory have "
-        "room for (plan.md), without a margin for what they do not count."
+        f"This table shows {_what(run)}. `zerosim fit` trains models with different numbers of "
+        "layers until one fits and the next larger one does not. The device of a rank is host "
+        'memory behind an allocator with that limit. "Peak" is the largest memory in use on any '
+        'rank, and "times" is the number of parameters relative to the first row. "Predicted '
+        'layers" is the number of layers for which the laws of memory have room '
+        "([plan.md](plan.md#memory)), without a margin for memory that they do not cover."
     )
     lines = [
         "# The largest model that fits",
         "",
-        *wrap(words, 100),
+        *paragraph(words),
         "",
         f"    zerosim fit {_command(context)}",
         "",

@@ -18,7 +18,7 @@ from zerosim.base.config import STAGES, EngineConfig, Implementation, RunConfig
 from zerosim.base.errors import ConfigError
 from zerosim.base.quantities import PSI, format_decimal
 from zerosim.cli.configured import say_what_is_taken
-from zerosim.cli.console import make_console, make_table, print_json
+from zerosim.cli.console import make_console, make_table, paragraph, print_json
 from zerosim.cli.folders import moment, require_free
 from zerosim.cli.jobs import launch_job
 from zerosim.cli.options import (
@@ -163,7 +163,7 @@ def _milli(value: int | None) -> str:
 def _what(run: RunConfig, psi: int) -> str:
     return (
         f"{run.model}, {PSI} = {psi:,} parameters, fp32, {run.ranks} ranks, {run.batch} "
-        f"sequences a rank, {run.steps} steps; bytes of one step, the mean of all ranks"
+        f"sequences per rank, {run.steps} steps; bytes of one step, averaged over the ranks"
     )
 
 
@@ -188,13 +188,18 @@ def _print_markdown(
     """The same as a page, with an explanation of each framework's row."""
     reasons = tomllib.loads(files("zerosim.cli").joinpath("profiles.toml").read_text())
     command = f"zerosim profiles --model {run.model} --ranks {run.ranks} --steps {run.steps}"
+    words = (
+        f"The model is {run.model} with {PSI} = {psi:,} parameters, trained in fp32 on "
+        f"{run.ranks} ranks with {run.batch} sequences per rank for {run.steps} steps. Bytes are "
+        'those of one step, averaged over the ranks. "Payload" counts an all-reduce twice, as the '
+        'laws do. "Ring" is the number of bytes that each rank of a ring sends for this payload. '
+        '"Wire" is the kernel\'s count, with the backend\'s algorithm and framing. "Peak" is the '
+        "largest memory of any rank. Times are medians on one machine and do not apply to others."
+    )
     lines = [
         "# What each implementation sends",
         "",
-        f"{_what(run, psi)}. Payload counts an all-reduce twice, as the laws do; ring is what a",
-        "rank of a ring sends for it, wire what the kernel counted, with the backend's algorithm",
-        "and framing; peak is the most that any rank held. Times are medians on the machine that",
-        "made this page, and belong to it.",
+        *paragraph(words),
         "",
         f"    {command} --batch {run.batch} --markdown",
         "",

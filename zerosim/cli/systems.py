@@ -17,7 +17,7 @@ from zerosim.base.errors import ConfigError
 from zerosim.base.quantities import format_decimal
 from zerosim.base.tiers import Link, Tier
 from zerosim.cli.configured import say_what_is_taken
-from zerosim.cli.console import make_console, make_table, print_json
+from zerosim.cli.console import make_console, make_table, paragraph, print_json
 from zerosim.cli.folders import moment, require_free
 from zerosim.cli.jobs import launch_job
 from zerosim.cli.options import (
@@ -123,8 +123,8 @@ def _jobs(run: RunConfig, chosen: Sequence[Preset], folder: Path, disk: str) -> 
 def _what(run: RunConfig) -> str:
     return (
         f"{run.model}, bf16, {run.ranks} ranks in nodes of {RANKS_PER_NODE}, {run.batch} sequences "
-        f"a rank, {run.steps} steps. Memory: the largest of any rank; bytes: of one step, the "
-        "largest of any rank, between nodes of any node"
+        f"per rank, {run.steps} steps. Memory is the largest of any rank. Bytes are those of one "
+        "step: the largest of any rank, and between nodes the largest of any node"
     )
 
 
@@ -153,14 +153,20 @@ def _print(run: RunConfig, rows: Sequence[SystemRow]) -> None:
 
 def _print_markdown(run: RunConfig, rows: Sequence[SystemRow]) -> None:
     command = f"zerosim systems --model {run.model} --ranks {run.ranks} --steps {run.steps}"
+    words = (
+        f"The model is {run.model} in bf16 on {run.ranks} ranks, in nodes of {RANKS_PER_NODE}, "
+        f"with {run.batch} sequences per rank and {run.steps} steps. The memory is the largest of "
+        "any rank. The bytes are those of one step: the largest of any rank, and between nodes "
+        "the largest of any node. A dash means zero. Step times are medians on one machine and do "
+        "not apply to others: a model this small takes longer to communicate than to compute, and "
+        "all ranks share the cores. With tensor parallelism, two ranks read the same sequences, "
+        "so the loss covers half as many. Every row is proved: theory, trace, sockets and disk "
+        "agree to the byte."
+    )
     lines = [
         "# The ZeRO family on one model",
         "",
-        f"{_what(run)}; a dash is nothing. Step times are medians on the machine that made this",
-        "page, and belong to it: a model this small computes in less time than it communicates,",
-        "and all ranks share its cores. With tensor parallelism two ranks read the same sequences,",
-        "so its loss is over half as many. Every row is proved: theory, trace, sockets and disk",
-        "agree to the byte.",
+        *paragraph(words),
         "",
         f"    {command} --batch {run.batch} --markdown",
         "",
@@ -168,7 +174,7 @@ def _print_markdown(run: RunConfig, rows: Sequence[SystemRow]) -> None:
         "| --- " + "| ---: " * (len(HEADINGS) - 1) + "|",
         *("| " + " | ".join(_cells(row)) + " |" for row in rows),
         "",
-        "## What each sends and copies",
+        "## What each system sends and copies",
         "",
         *(f"- **{row.name}**: {row.headline}" for row in rows),
     ]

@@ -43,7 +43,7 @@ class Axis(StrEnum):
     DATA = "data"
     """The batch, and possibly replicated states."""
     OPTIMIZER = "optimizer"
-    """The optimizer's states, beside a system that divides the batch."""
+    """Optimizer states, beside a system that divides the batch."""
     TENSOR = "tensor"
     """Single parameters, and the computations with them."""
     PIPELINE = "pipeline"

@@ -435,7 +435,7 @@ class _ZeroStep:
                 )
 
     def _offloaded(self) -> Iterator[Term]:
-        """Gradients as soon as they are reduced, and the optimizer's states for an update."""
+        """Gradients as soon as they are reduced, and the optimizer states for an update."""
         workload = self._workload
         if not self._config.offloads_optimizer:
             return

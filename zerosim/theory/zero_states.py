@@ -6,10 +6,9 @@ K is the number of bytes of optimizer states per parameter: in mixed precision a
 ZeRO-Offload keeps the parameters in the compute dtype on the device, and gradients and the
 optimizer's fp32 states on the host, where they are updated: with mixed-precision Adam, 2 Psi bytes
 on the device and 14 Psi on the host, divided among the ranks as in the stage. ZeRO-Infinity keeps
-the optimizer's
-states, and in stage 3 the parameters, on the host or on a disk. Its paper counts 20 bytes per
-parameter, because its optimizer also keeps gradients in fp32; here gradients stay in the compute
-dtype, which makes 16.
+the optimizer states, and in stage 3 the parameters, on the host or on a disk. Its paper counts 20
+bytes per parameter, because its optimizer also keeps gradients in fp32; here gradients stay in the
+compute dtype, which makes 16.
 
 Sources: J. Ren et al., "ZeRO-Offload" (arXiv 2101.06840), sections 3.2 and 4; S. Rajbhandari et
 al., "ZeRO-Infinity" (arXiv 2104.07857), sections 3 (20 bytes), 5.1 and 6.1; "ZeRO" (arXiv

@@ -49,7 +49,7 @@ export function layoutFold({ width, height, numRanks, units, states, fonts, labe
   const left = Math.ceil(labelWidth) + 10 + RAIL;
   const between = 14;
   const inner = sideWidth - left - 4 - between * Math.max(0, states.length - 1);
-  // Values and gradients change in every step, the optimizer's states seldom: they get less.
+  // Values and gradients change in every step, the optimizer states seldom: they get less.
   const weights = states.map(({ role }) => (/param|grad/.test(role) ? 1.5 : 1));
   const total = weights.reduce((sum, one) => sum + one, 0);
   let x = left;

@@ -208,7 +208,7 @@ export class MemoryView {
 
   /**
    * Roles in the order in which they lie on each other; returns where it begins. Where it would
-   * take the room of the areas, the optimizer's states are one entry, then small roles have none, at last
+   * take the room of the areas, the optimizer states are one entry, then small roles have none, at last
    * those that are left: pointed at, each area says its name.
    * @param {readonly {role: string, most: number}[]} roles and the most that each ever has
    * @param {boolean} isBrief there are several tiers to show

@@ -44,7 +44,7 @@ const OPTIMIZER = ["master", "momentum", "variance"];
 /**
  * Entries of the legend, in the order in which the roles lie on each other.
  * @param {readonly string[]} roles
- * @param {boolean} isBrief the optimizer's states as one
+ * @param {boolean} isBrief the optimizer states as one
  * @returns {Entry[]}
  */
 export function legendEntries(roles, isBrief) {

@@ -97,7 +97,7 @@ def test_a_resized_storage_gives_its_place_back_and_takes_another() -> None:
         assert memory.used_bytes == 0
         other = _empty(4 * KB)
         kept.untyped_storage().resize_(6 * KB)
-        with pytest.raises(OutOfMemory, match=r"resize_ asked for 6\.14 kB"):
+        with pytest.raises(OutOfMemory, match=r"resize_ requested 6\.14 kB"):
             resized(kept)
         del other
         resized(kept)
@@ -116,7 +116,7 @@ def test_what_does_not_fit_is_named_with_what_is_there_and_what_to_try() -> None
         assert caught.value.exit_code == 3
         assert "\n" not in str(caught.value)
         expected = (
-            r"out of device memory: empty for blocks.1 asked for 4.10 kB in setting up; 12.3 kB "
+            r"out of device memory: empty for blocks.1 requested 4.10 kB during setup; 12.3 kB "
             r"of 16.4 kB is in use \(other 10.2 kB, fp32 master 2.05 kB\), 4.10 kB is free but in "
             r"pieces of at most 2.05 kB \(fragmentation\); try --contiguous-memory, .*--stage 1"
         )

@@ -103,7 +103,7 @@ def assert_held(document, trace) -> None:
 
 
 def named(role, document, tier) -> str:
-    """The name of a role in a document: on a disk the optimizer's states are one."""
+    """The name of a role in a document: on a disk the optimizer states are one."""
     roles = [state["role"] for state in document["states"] if state["tier"] == tier]
     return OPTIMIZER_FILE if role in OPTIMIZER_STATES and OPTIMIZER_FILE in roles else str(role)
 

@@ -47,7 +47,7 @@ class OffloadedShards:
                     gradients[rank, unit, Role.GRADIENTS, Tier.HOST] = {rank}
 
     def states_there(self) -> tuple[Role, ...]:
-        """The optimizer's states that are kept in their tier."""
+        """The optimizer states that are kept in their tier."""
         layout = self.layout
         there = [
             band.role for band in layout.states if band.tier is layout.config.offload_optimizer.tier

@@ -114,7 +114,7 @@ class Lifetimes:
             made[unit] = (place, event.end_ns)
 
     def _used_by_update(self, latest: _Latest, place: int, event: Event) -> Iterator[Life]:
-        """Gradients and, if the optimizer's states are on a disk, those."""
+        """Gradients, and the optimizer states if they are on a disk."""
         unit, begin = event.unit, _begin(event)
         names = [unit, *self._buckets_of.get(unit, [])]
         # a delayed update applies gradients that left the device in the previous iteration

@@ -247,7 +247,7 @@ class EngineConfig(Configuration):
 
     @property
     def offloads_optimizer(self) -> bool:
-        """True if the optimizer's states are offloaded and its step runs off the device."""
+        """True if the optimizer states are offloaded and its step runs off the device."""
         return self.offload_optimizer is not Offload.NONE
 
     @property

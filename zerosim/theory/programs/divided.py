@@ -25,7 +25,7 @@ class Divided:
         kept: elements of the storages of this rank.
         kept_gradients, kept_states: the same for gradients and states, if the number differs.
         among: number of ranks among which they are divided.
-        states_among: the same for the optimizer's states, if these are divided differently.
+        states_among: the same for the optimizer states, if these are divided differently.
         cause: why the kept part is not an equal share; states are never padded.
         has_gradient, has_states: False if the last backward, or any backward, produced no gradient.
         states: elements of the trained ones' states by role, over all ranks and on this one; None

@@ -303,7 +303,7 @@ class Phases:
         if self._step_depth:
             return
         self._observer.update_ends()
-        # before the first forward a step only makes the optimizer's states, as DeepSpeed has it
+        # before the first forward a step only creates the optimizer states, as DeepSpeed has it
         self._has_stepped = self._has_computed
         # DeepSpeed's optimizers have one of PyTorch's inside, and go on after it
         self._engine_steps = _in_engine_step()

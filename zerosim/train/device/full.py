@@ -29,9 +29,9 @@ def out_of_memory(
         by_role: bytes in use, by role.
     """
     position, unit = labels.position(), labels.unit_at_work()
-    where = f"{position.phase} of iteration {position.iteration}"
+    where = f"in {position.phase} of iteration {position.iteration}"
     if position.iteration < 0:
-        where = "setting up"
+        where = "during setup"
     whom = f" for {unit}" if unit else ""
     free_bytes = limit_bytes - used_bytes
     is_scattered = free_bytes >= num_bytes
@@ -42,7 +42,7 @@ def out_of_memory(
         room += f", the largest piece {format_bytes(largest_free_bytes)}"
     most = [f"{role} {format_bytes(size)}" for role, size in by_role.most_common(3) if size]
     return OutOfMemory(
-        f"out of device memory: {what}{whom} asked for {format_bytes(num_bytes)} in {where}; "
+        f"out of device memory: {what}{whom} requested {format_bytes(num_bytes)} {where}; "
         f"{format_bytes(used_bytes)} of {format_bytes(limit_bytes)} is in use "
         f"({', '.join(most) or 'nothing'}), {room}; try "
         f"{_advice(labels.description().config, is_scattered=is_scattered)}"

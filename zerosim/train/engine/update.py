@@ -132,7 +132,7 @@ class Updater:
             self._stage.parameters.gathered()
 
     def release(self) -> None:
-        """Release the optimizer's states, because the engine is closed."""
+        """Release the optimizer states, because the engine is closed."""
         if self._delayed is not None:
             self._delayed.close()
         for optimizer in self._optimizers.values():

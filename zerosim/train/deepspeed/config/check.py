@@ -82,7 +82,7 @@ def _line(key: Key, value: Any) -> CheckedKey:
         sentence = f"Read as DeepSpeed's default, {shown(key.default)}; {trainer}. {sentence}"
     if treatment is Treatment.REFUSED:  # accepted nevertheless: the value has no effect
         treatment = Treatment.HONOURED
-        sentence = f"The default asks for nothing; another value is refused: {sentence}."
+        sentence = f"This value changes nothing; other values are refused: {sentence}."
     is_default = value in (AUTO, key.default)
     return CheckedKey(key.path, shown(value), treatment, sentence, is_default)
 

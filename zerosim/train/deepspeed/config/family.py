@@ -32,7 +32,7 @@ def offload(given: Given) -> dict[str, Any]:
             _require_stage(given, path, least)
     if optimizer is not Offload.NONE and given[_STATES] is False:
         raise ConfigError(
-            f"{_STATES} is false and the states are offloaded: refused: zerosim's are fp32"
+            f"{_STATES} is false and the states are offloaded: refused: zerosim keeps them in fp32"
         )
     on_disk = [
         section
@@ -82,7 +82,7 @@ def _require_stage(given: Given, path: str, least: int) -> None:
     if stage < least:
         raise ConfigError(
             f"{path} is {shown(given[path])} in stage {stage}: expected {stage_words(least)}; "
-            f"change {ZERO}.stage, or take it out"
+            f"change {ZERO}.stage, or delete the key"
         )
 
 
@@ -95,7 +95,9 @@ def _path(given: Given, sections: list[str]) -> str:
             )
     if len(set(paths.values())) > 1:
         said = " and ".join(f"{section}.nvme_path {shown(path)}" for section, path in paths.items())
-        raise ConfigError(f"{said} differ: zerosim keeps both in one folder, give the same twice")
+        raise ConfigError(
+            f"{said} differ: zerosim keeps both in one folder; expected the same path in both"
+        )
     return str(paths[sections[0]])
 
 

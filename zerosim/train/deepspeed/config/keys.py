@@ -99,7 +99,7 @@ class Key:
         if self.auto:
             return self.default
         raise ConfigError(
-            f'{self.path} is "auto": Hugging Face\'s Trainer would fill it in, and '
+            f'{self.path} is "auto": Hugging Face\'s Trainer would fill it in, but '
             f"has not; expected {self.kind}"
         )
 

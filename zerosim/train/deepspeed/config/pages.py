@@ -60,7 +60,7 @@ def _sentence(key: Key) -> str:
     asks_nothing = [shown(value) for value in key.harmless if value is not None]
     if not asks_nothing:
         return f"{key.sentence}."
-    return f"Unless {key.switch or 'it'} is {' or '.join(asks_nothing)}: {key.sentence}."
+    return f"Refused unless {key.switch or 'it'} is {' or '.join(asks_nothing)}: {key.sentence}."
 
 
 def _first_line(kind: Any) -> str:

@@ -140,8 +140,8 @@ def _dtype(given: Given) -> DType:
         value = given[path]
         if value is not None and DTYPES[value] is not dtype:
             raise ConfigError(
-                f"{path} is {shown(value)}: refused: the compute dtype is {dtype}, and zerosim "
-                "keeps, adds up and sends in it; take the key out"
+                f"{path} is {shown(value)}: refused: the compute dtype is {dtype}, which "
+                "zerosim also uses for buffers and gradients; delete the key"
             )
     return dtype
 

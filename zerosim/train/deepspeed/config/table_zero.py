@@ -17,7 +17,7 @@ _FLAG, _INTEGER, _SECTION, _ANY = (
     KeyKind.ANY,
 )
 _CHECKPOINTS = "zerosim writes no checkpoints."
-_REMOVED = "DeepSpeed itself removed it in 0.19: take it out"
+_REMOVED = "DeepSpeed itself removed it in 0.19; delete the key"
 
 
 def _whole(name: str, treatment: Treatment, sentence: str, default: int) -> Key:
@@ -31,69 +31,74 @@ def _flag(name: str, treatment: Treatment, sentence: str, *, default: bool) -> K
 
 ZERO = (
     Key(SECTION, _SECTION, _HONOURED,
-        "See its keys. true for the whole section is stage 1, as in DeepSpeed."),
+        "See its keys. true instead of a section means stage 1, as in DeepSpeed."),
     Key(f"{SECTION}.stage", _INTEGER, _HONOURED,
-        "0 data parallel; 1, 2, 3 divide optimizer states, gradients, parameters.",
+        "Stage 0 is data parallelism. Stage 1 shards the optimizer states, stage 2 also the "
+        "gradients, and stage 3 also the parameters.",
         default=0, least=0, most=3),
     Key(f"{SECTION}.reduce_bucket_size", _INTEGER, _HONOURED,
-        "Most elements reduced at once, padding included. zerosim also keeps to it in stage 0, "
-        "where DeepSpeed always takes 500 million.", default=500_000_000, least=1, auto=True),
+        "Maximum number of elements per reduction, including padding. zerosim also applies it in "
+        "stage 0, where DeepSpeed always uses 500 million.",
+        default=500_000_000, least=1, auto=True),
     Key(f"{SECTION}.overlap_comm", _FLAG, _HONOURED,
-        "Communicate while computing. Left out it is true in stage 3 and false below, as in "
-        "DeepSpeed.", auto=True),
+        "Overlap communication with computation. The default is true in stage 3 and false in the "
+        "other stages, as in DeepSpeed.", auto=True),
     _whole("stage3_prefetch_bucket_size", _HONOURED,
-        "zerosim gathers whole units ahead: as many as always fit into so many elements, so 0 is "
-        "none. DeepSpeed gathers parameter by parameter.", 50_000_000),
+        "zerosim prefetches whole units, as many as always fit into this number of elements; with "
+        "0, it prefetches none. DeepSpeed prefetches single parameters.", 50_000_000),
     _flag("reduce_scatter", _IGNORED,
-        "zerosim always reduce-scatters in stages 1 to 3: the sums are the same.", default=True),
+        "zerosim always reduce-scatters in stages 1 to 3. The sums are the same.", default=True),
     _flag("use_multi_rank_bucket_allreduce", _IGNORED,
-        "zerosim reduce-scatters a bucket. DeepSpeed all-reduces it while this is true, its "
-        "default: + Psi in stages 1 and 2.", default=True),
+        "zerosim reduce-scatters each bucket. With true, the default, DeepSpeed all-reduces it, "
+        "which adds Psi in stages 1 and 2.", default=True),
     _flag("allgather_partitions", _IGNORED,
-        "zerosim always all-gathers, never broadcasts in turn.", default=True),
+        "zerosim always all-gathers; its ranks never broadcast in turn.", default=True),
     _whole("allgather_bucket_size", _IGNORED, "zerosim gathers one unit at a time.", 500_000_000),
     _flag("contiguous_gradients", _IGNORED,
-        "zerosim's gradients always lie in one vector a unit.", default=True),
+        "In zerosim, the gradients of a unit are always one vector.", default=True),
     _flag("round_robin_gradients", _IGNORED,
-        "Each rank offloads the row of gradients that is its own.", default=False),
-    _flag("parameter_alignment", _IGNORED, "A unit is padded once, at its end.", default=False),
-    _whole("sub_group_size", _IGNORED, "zerosim updates one unit after another.", 1_000_000_000),
+        "Each rank offloads its own row of the gradients.", default=False),
+    _flag("parameter_alignment", _IGNORED, "zerosim pads each unit once, at its end.",
+        default=False),
+    _whole("sub_group_size", _IGNORED, "zerosim updates one unit at a time.", 1_000_000_000),
     _whole("stage3_param_persistence_threshold", _IGNORED,
-        "zerosim divides every parameter, however small: it keeps less and gathers more.",
+        "zerosim shards every parameter, however small. It therefore keeps less and gathers more.",
         100_000),
     _whole("stage3_model_persistence_threshold", _IGNORED,
-        "zerosim divides every parameter, however small.", 2**63 - 1),
+        "zerosim shards every parameter, however small.", 2**63 - 1),
     _whole("stage3_max_live_parameters", _IGNORED,
-        "zerosim frees a unit as soon as it has computed, and gathers it again for backward: 3 Psi "
-        "a step. DeepSpeed keeps as much as this allows, and gathers less.", 1_000_000_000),
+        "zerosim frees each unit right after its computation and gathers it again for backward, "
+        "which makes 3 Psi per step. DeepSpeed keeps as many parameters as this value allows, and "
+        "gathers less.", 1_000_000_000),
     _whole("stage3_max_reuse_distance", _IGNORED,
-        "zerosim frees a unit as soon as it has computed.", 1_000_000_000),
+        "zerosim frees each unit right after its computation.", 1_000_000_000),
     _whole("stage3_module_granularity_threshold", _IGNORED,
         "zerosim's units are blocks of the model.", 0),
-    _flag("stage3_use_all_reduce_for_fetch_params", _IGNORED, "zerosim all-gathers.",
+    _flag("stage3_use_all_reduce_for_fetch_params", _IGNORED, "zerosim always all-gathers.",
         default=False),
     _flag("stage3_allgather_sequential", _IGNORED, "zerosim gathers one unit at a time.",
         default=False),
     Key(f"{SECTION}.leaf_module", _ANY, _IGNORED, "zerosim's units are blocks of the model."),
     _flag("ignore_unused_parameters", _IGNORED,
-        "A parameter that got no gradient got zeros.", default=True),
+        "If a parameter gets no gradient, zerosim uses zeros.", default=True),
     _flag("compute_grad_norm", _IGNORED,
-        "zerosim computes the norm where it clips, and nowhere else.", default=True),
-    _flag("memory_efficient_linear", _IGNORED, "zerosim leaves the model's layers as they are.",
+        "zerosim computes the norm only for clipping.", default=True),
+    _flag("memory_efficient_linear", _IGNORED, "zerosim does not change the model's layers.",
         default=True),
-    _flag("override_module_apply", _IGNORED, "zerosim leaves the model's methods as they are.",
+    _flag("override_module_apply", _IGNORED, "zerosim does not change the model's methods.",
         default=True),
-    _flag("log_trace_cache_warnings", _IGNORED, "There is no such cache.", default=False),
+    _flag("log_trace_cache_warnings", _IGNORED, "zerosim has no such cache.", default=False),
     _flag("enable_sanity_checks", _IGNORED, "zerosim's checks are always on.", default=False),
     _flag("load_from_fp32_weights", _IGNORED, _CHECKPOINTS, default=True),
     _flag("elastic_checkpoint", _IGNORED, _CHECKPOINTS, default=False),
     _flag("pipeline_loading_checkpoint", _IGNORED, _CHECKPOINTS, default=False),
     _flag("stage3_gather_16bit_weights_on_model_save", _IGNORED,
-        "engine.full_parameters() has all weights on every rank.", default=False),
+        "engine.full_parameters() returns all weights on every rank.", default=False),
     _flag("stage3_gather_fp16_weights_on_model_save", _IGNORED,
-        "engine.full_parameters() has all weights on every rank.", default=False),
-    _flag("save_muon_momentum_buffer_in_memory", _IGNORED, "There is no Muon.", default=False),
-    Key(f"{SECTION}.legacy_stage1", _FLAG, _REFUSED, "DeepSpeed itself has it no more",
+        "engine.full_parameters() returns all weights on every rank.", default=False),
+    _flag("save_muon_momentum_buffer_in_memory", _IGNORED, "zerosim has no Muon optimizer.",
+        default=False),
+    Key(f"{SECTION}.legacy_stage1", _FLAG, _REFUSED, "DeepSpeed itself no longer supports it",
         default=False),
     *(Key(f"{SECTION}.{name}", _ANY, _REFUSED, _REMOVED, harmless=()) for name in (
         "mics_shard_size", "mics_hierarchical_params_gather", "zeropp_loco_param")),
