@@ -377,7 +377,7 @@ def test_one_run_alone_says_what_to_do(watch, tmp_path):
     write_files(tmp_path / "alone", trace_files(record(Plan())))
     with serving(tmp_path) as address:
         one = watch(address=address)
-        assert "a comparison needs 2: zerosim run --stage all" in refused(one, "/compare")
+        assert "a comparison needs 2. zerosim run --stage all" in refused(one, "/compare")
         one.page.context.close()
 
 

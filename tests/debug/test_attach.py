@@ -171,7 +171,7 @@ def test_where_nothing_runs_there_is_a_line(tmp_path):
     assert_one_line(command(*attach, tmp_path), "can be attached to", "--debuggable")
     (tmp_path / "attach-0.json").write_text("[]")
     assert_one_line(command(*attach, tmp_path), "attach-0.json", "as its ranks wrote it")
-    assert_one_line(command(*attach, tmp_path, "--", "true"), "true", "started already")
+    assert_one_line(command(*attach, tmp_path, "--", "true"), "true", "already started")
     assert_one_line(command("debug", "--host", "10.0.0.1"), "host is 10.0.0.1", "--attach")
     said = {"path": "", "token": "", "machine": "another", "host": "there"}
     (tmp_path / "attach-0.json").write_text(json.dumps(said))

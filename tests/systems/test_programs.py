@@ -406,7 +406,7 @@ TOLD = {
     "PowerSGD": (Outcome.EXPLAINED, "DDP sends 0.90Ψ(N-1)/N a step, not 2Ψ(N-1)/N: DDP's"),
     "joins": (
         Outcome.AS_PREDICTED,
-        "DDP sends 2Ψ(N-1)/N + 0.01Ψ(N-1)/N for metadata a step, as data parallel",
+        "DDP sends 2Ψ(N-1)/N + 0.01Ψ(N-1)/N for metadata a step, as the law of data parallel says",
     ),
     "messages late": (
         Outcome.EXPLAINED,

@@ -74,7 +74,7 @@ def two(**second_fields):
         ({"payload_bytes": 104}, "payload"),
         ({"dtype": "bfloat16"}, "dtype"),
         ({"op": Op.ALL_GATHER}, "op"),
-        ({"unit": "head"}, "cross"),
+        ({"unit": "head"}, "their orders differ"),
     ],
 )
 def test_ranks_that_ask_for_different_things(tmp_path, fields, word):

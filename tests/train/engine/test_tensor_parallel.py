@@ -1,6 +1,7 @@
 """Tensor parallel ranks under the engine: stages agree, P_a changes only what is kept."""
 
 import gc
+import time
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -29,6 +30,8 @@ NUM_DATA = NUM_RANKS // TOGETHER
 STEPS = 2
 LAYERS, WIDTH, HEADS = 2, 32, 2
 LARGE_EPSILON = 1e-3
+SETTLED_S = 0.3
+"""Bytes that did not change for so long stay as they are."""
 """So that Adam's first steps, divisions by almost nothing, do not enlarge a difference of bits."""
 
 KEPT = {"checkpoint_activations": True}
@@ -122,6 +125,19 @@ def _refusals():
     return found
 
 
+def _settled(device):
+    """Its bytes in use, once threads of the backend have released the tensors of their calls.
+
+    A thread does so after the call has ended, so its rank may be ahead of it.
+    """
+    found, since = device.used_bytes, time.monotonic()
+    while time.monotonic() - since < SETTLED_S:
+        time.sleep(0.01)
+        if (now := device.used_bytes) != found:
+            found, since = now, time.monotonic()
+    return found
+
+
 def _in_use(config):
     """Bytes of a limited device after the second forward, and after each step."""
     with DeviceMemory(1 << 30) as device:
@@ -135,12 +151,12 @@ def _in_use(config):
             loss = engine(batches.at(iteration))
             gc.collect()  # whenever Python would do so by itself
             if iteration == 1:
-                after_forward = device.used_bytes
+                after_forward = _settled(device)
             engine.backward(loss)
             del loss
             engine.step()
             gc.collect()
-            after_steps.append(device.used_bytes)
+            after_steps.append(_settled(device))
         engine.close()
     return after_forward, after_steps
 

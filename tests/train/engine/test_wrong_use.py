@@ -148,4 +148,4 @@ def test_a_weight_used_outside_of_its_unit_is_an_error_with_advice_in_stage_3():
 def test_a_loss_of_plain_autograd_is_refused_by_its_name():
     engine = engine_of(FrozenBlock(), stage=1)
     loss = engine(x)
-    assert "call engine.backward(loss) for loss.backward()" in refusal(loss.backward)
+    assert "call engine.backward(loss) instead of loss.backward()" in refusal(loss.backward)

@@ -282,7 +282,7 @@ def test_runs_of_another_order_share_their_phases(pair):
     alignment = align([pair[1], swapped])
     assert {moment.unit for moment in alignment.moments} == {""}
     assert {moment.phase for moment in alignment.moments} >= {Phase.FORWARD, Phase.BACKWARD}
-    assert any("in a different order" in note for note in alignment.notes)
+    assert any("in different orders" in note for note in alignment.notes)
 
 
 def test_a_broken_run_stays_where_it_ends(pair):
