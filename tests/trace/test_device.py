@@ -226,7 +226,7 @@ def test_a_call_of_a_backend_that_the_host_would_wait_for_has_no_mark(cuda):
 @pytest.fixture
 def allocator(monkeypatch):
     """A GPU's allocator that says what a test wants it to; how often it was asked is in `asked`."""
-    found = SimpleNamespace(asked=0, says=(7000, 9000))
+    found = SimpleNamespace(asked=0, says=(7000, 9000, 7000))
 
     def ask():
         found.asked += 1
@@ -267,16 +267,20 @@ def test_workspaces_of_cublas_have_a_name(tmp_path, clock, made, allocator, monk
     looked = []
     monkeypatch.setattr(workspaces, "_segments", lambda: looked.append(1) or [{"blocks": blocks}])
     with zerosim.trace(tmp_path / "t", clock=clock):
-        allocator.says = 40 << 20, 40 << 20
+        allocator.says = (40 << 20) + 300, 41 << 20, 40 << 20
         labels.enter(0, Phase.FORWARD)
         blocks.append(workspace)
-        allocator.says = 74 << 20, 74 << 20
+        allocator.says = (74 << 20) + 700, 75 << 20, 74 << 20
         labels.enter(0, Phase.BACKWARD)
         labels.enter(0, Phase.UPDATE)
     rank = only(tmp_path / "t")
     line = timeline(rank)
-    (sizes,) = [held for (role, _), (_, held) in line.holders.items() if role is Role.WORKSPACES]
-    assert sizes.tolist() == [32 << 20, 64 << 20]
+    sizes = {
+        unit: held.tolist()
+        for (role, unit), (_, held) in line.holders.items()
+        if role is Role.WORKSPACES
+    }
+    assert sizes == {"cuBLAS": [32 << 20, 64 << 20], "blocks rounded to 512 B": [300, 700]}
     assert line.other(len(rank.memory_samples) - 1) == 10 << 20
     assert len(looked) == 2  # and not at each border
 

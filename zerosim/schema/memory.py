@@ -38,7 +38,7 @@ class Role(StrEnum):
     SECONDARY = "secondary parameters"
     """The secondary copy of the parameters in each node, besides the ranks' shards (ZeRO++ hpZ)."""
     WORKSPACES = "library workspaces"
-    """Workspaces of cuBLAS on a GPU."""
+    """Workspaces of cuBLAS on a GPU, and the rounding of CUDA's caching allocator."""
     OTHER = "other"
     """What no role explains of what the allocator counted; where none is asked, what Python's
     objects refer to beside the roles, by dtype and shape. Only that is recorded."""

@@ -38,6 +38,9 @@ _FEW = 1000
 """Of so many storages no look is left out, however slow the machine is: a trace of a small model
 does not depend on what else the machine does."""
 
+_ROUNDING = "blocks rounded to 512 B"
+"""The unit of the bytes by which CUDA's caching allocator exceeds what was requested of it."""
+
 # nothing but events happens as often: no record is made of what is written at once
 _memory_row = row_writer(
     *("memory", "number", "event", "moment", "iteration", "micro_step", "phase", "time_ns"),
@@ -74,6 +77,7 @@ class MemoryLedger:
         self._is_dear = False
         self._saved = SavedTensors(holdings)
         self._workspaces = Workspaces()
+        self._rounded_bytes = 0
         self._record: AllocationRecord | None = None
         self._roleless: RolelessStorages | None = None
         self._looked_further = False
@@ -182,8 +186,8 @@ class MemoryLedger:
             allocated = peak = None
             # it takes longer than all else: what is between two borders, storages tell
             if self._on_cuda and at_border and dry.installed() is None:
-                allocated, peak = _allocated_on_device()
-                changes = self._with_workspaces(allocated, changes)
+                allocated, peak, requested = _allocated_on_device()
+                changes = self._with_workspaces(allocated, requested, changes)
             self._number = number = self._number + 1
             return _memory_row(
                 *(number, event, moment, where.iteration, where.micro_step, where.phase),
@@ -236,16 +240,27 @@ class MemoryLedger:
             )
             self._rows.write("allocations", row)
 
-    def _with_workspaces(self, allocated: int, changes: tuple[Holding, ...]) -> tuple[Holding, ...]:
-        """What changed, with what libraries keep of what no role explains."""
+    def _with_workspaces(
+        self, allocated: int, requested: int, changes: tuple[Holding, ...]
+    ) -> tuple[Holding, ...]:
+        """What changed, with the workspaces of libraries and the rounding of the allocator.
+
+        Args:
+            allocated, requested: bytes of its live blocks, and of the requests for them.
+        """
         known = sum(
             size
             for (role, _, tier), size in self._alive.state.items()
             if tier is Tier.DEVICE and role is not Role.WORKSPACES
         )
-        if not self._workspaces.grown(allocated + self._alive.unrecorded_bytes - known):
-            return changes
-        return (*changes, Holding(Role.WORKSPACES, "cuBLAS", self._workspaces.bytes, Tier.DEVICE))
+        if self._workspaces.grown(requested - known):
+            found = Holding(Role.WORKSPACES, "cuBLAS", self._workspaces.bytes, Tier.DEVICE)
+            changes = (*changes, found)
+        if self._rounded_bytes != allocated - requested:
+            self._rounded_bytes = allocated - requested
+            found = Holding(Role.WORKSPACES, _ROUNDING, self._rounded_bytes, Tier.DEVICE)
+            changes = (*changes, found)
+        return changes
 
     def _looked_for_more(self, changes: tuple[Holding, ...]) -> tuple[Holding, ...]:
         """A row about what has no role, of no kind, tells that it was looked for."""
@@ -267,8 +282,10 @@ class MemoryLedger:
         return tuple(changes)
 
 
-def _allocated_on_device() -> tuple[int, int]:
-    """What CUDA's caching allocator says is alive, and the most that ever was."""
+def _allocated_on_device() -> tuple[int, int, int]:
+    """Live bytes of CUDA's caching allocator, their peak, and the bytes requested for them."""
     stats = torch.cuda.memory_stats_as_nested_dict()
     found: dict[str, int] = stats["allocated_bytes"]["all"] if stats else {}
-    return found.get("current", 0), found.get("peak", 0)
+    current = found.get("current", 0)
+    requested: dict[str, int] = stats["requested_bytes"]["all"] if stats else {}
+    return current, found.get("peak", 0), requested.get("current", current)
