@@ -75,7 +75,7 @@ class Library:
             return self._entries
 
     def look_again(self) -> None:
-        """Take the next look anew, however fresh the last one is."""
+        """Make the next access read the folders again, however recent the last one was."""
         with self._lock:
             self._looked_at = None
 

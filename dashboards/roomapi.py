@@ -47,7 +47,7 @@ def elsewhere() -> str:
 
 
 def make_room_api(rooms: Rooms) -> Blueprint:
-    """The addresses, for a server to take in."""
+    """The addresses, for a server to include."""
     api = Blueprint("rooms", __name__)
 
     @api.post("/api/rooms")

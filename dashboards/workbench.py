@@ -194,7 +194,7 @@ class Workbench:
         return job
 
     def find(self, ticket: str) -> WorkbenchJob | None:
-        """A recording; None if there is none, or no longer."""
+        """A recording; None if it does not exist, or no longer exists."""
         with self._lock:
             return self._jobs.get(ticket)
 
@@ -330,7 +330,7 @@ def main(arguments: Sequence[str], make: Callable[..., object] = record) -> int:
 
 
 def simulate(runs: Sequence[str], folder: Path, words: Sequence[str]) -> None:
-    """Do a layout dry.
+    """Simulate a layout by a dry run.
 
     Args:
         folder: it may have the configuration of a model, as `FILE`.

@@ -135,7 +135,7 @@ class Layout:
 
     @property
     def micro_batches(self) -> int:
-        """m: of one optimizer step."""
+        """m: micro-batches of one optimizer step."""
         return self.config.accumulate
 
     @property

@@ -223,7 +223,7 @@ class Session:
         return restore
 
     def rejoined(self) -> None:
-        """The process left its groups and joined again: groups and connections are new."""
+        """The process left its groups and joined again, so groups and connections are new."""
         if self._connections is not None:
             self._connections.ignore(process.store_ports())
         self.recorder._writer.forget_groups()

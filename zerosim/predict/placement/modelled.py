@@ -224,7 +224,7 @@ class Modelled:
 
 
 def layout_of(ranks: tuple[int, ...], size: int) -> RanksOnNodes:
-    """On how many nodes of `size` ranks each these ranks are."""
+    """The placement of these ranks on nodes of `size` ranks."""
     return RanksOnNodes(len(ranks), len({rank // size for rank in ranks}) or 1)
 
 

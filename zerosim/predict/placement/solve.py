@@ -22,8 +22,8 @@ def solve(network: Network, found: Durations) -> Ints:
     """Times of all moments, ns; linear in the number of edges without shared resources.
 
     Raises:
-        TraceError: moments wait for each other in a circle.
-        ConfigError: they would go on for longer than any run.
+        TraceError: moments wait for each other in a cycle.
+        ConfigError: the predicted times exceed the limit for a run.
     """
     solver = _Solver(network, found)
     solver.run()

@@ -1,7 +1,7 @@
-"""Figures that papers print, made again by the laws and the cost model of a plan.
+"""Figures of papers, reproduced with the laws and the cost model of a plan.
 
-What is predicted stands beside what was published, where that has digits. Nothing here is fitted to
-these; what machines were fitted to, their files say.
+Predictions are shown beside published values, where these were printed as numbers. Nothing here is
+fitted to them; the files of machines list the data that they were fitted to.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ _HIDES = (
 
 
 def hides() -> Table:
-    """scaling-book, gpus.md: tokens a GPU from which on gathers hide (C / W)."""
+    """scaling-book, gpus.md: tokens per GPU above which gathers are hidden (C / W)."""
     rows: list[tuple[Cell, ...]] = []
     for name, link, published in _HIDES:
         machine = load_machine(name)
@@ -155,7 +155,7 @@ def infinity() -> Table:
 
 
 def bubble() -> Table:
-    """Narayanan et al. 2021, section 2.2: what a pipeline waits, of what it computes."""
+    """Narayanan et al. 2021, section 2.2: a pipeline's idle time relative to its computing time."""
     rows = [(p, m, v, 100 * (p - 1) / (v * m)) for p, m, v in product((4, 8), (8, 32, 128), (1, 2))]
     return published_table(
         "The bubble, percent of the ideal time: (p - 1) / (v m)",
@@ -170,7 +170,7 @@ _GIGABITS = (800, 400, 200, 100)
 
 
 def plusplus() -> Table:
-    """ZeRO++: what smaller messages gain, by the links of a node and the tokens of a GPU."""
+    """ZeRO++: the gain from smaller messages, by the links of a node and the tokens per GPU."""
     machine = load_machine("dgx-2")
     rows = []
     for gigabits, tokens in product(_GIGABITS, (1024, 2048)):
@@ -198,7 +198,7 @@ def plusplus() -> Table:
 
 
 def units() -> Table:
-    """FSDP: parameters that are there at once, by how many blocks are wrapped together."""
+    """FSDP: live parameters, by the number of blocks that are wrapped together."""
     shape, num_ranks = shape_of("llama-3-8b"), 64
     layout = Layout(shape=shape, config=_engine(), data=num_ranks, sequence=shape.context)
     block = next(one for one in layout.pieces() if one.name == BLOCK)
@@ -217,7 +217,7 @@ def units() -> Table:
 
 
 def traffic() -> Table:
-    """ZeRO, section 7: what a GPU sends in a step, by stage."""
+    """ZeRO, section 7: traffic of a GPU in a step, by stage."""
     rows = []
     for stage, published in ((0, "2Ψ"), (1, "2Ψ"), (2, "2Ψ"), (3, "3Ψ")):
         shape = _GPTS["174.6B"]

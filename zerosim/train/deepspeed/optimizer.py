@@ -89,7 +89,7 @@ def make_optimizer(
     parameters: Iterable[Any] | None,
     client: torch.optim.Optimizer | Callable[[Any], torch.optim.Optimizer] | None,
 ) -> tuple[EngineOptimizer, EngineConfig]:
-    """The optimizer that `initialize` returns, and the configuration that it makes of Adam.
+    """The optimizer that `initialize` returns, and the Adam configuration that it implies.
 
     Args:
         parameters: `model_parameters`: tensors, or groups as `torch.optim` takes them.

@@ -30,7 +30,7 @@ class ReplayMoment:
         rank: the selected one, as an index in the document's ranks.
         theme: light, dark; "" if not given.
         present: the large layout for presentations.
-        tour: its stop in the tour, from 0; -1 if it is none.
+        tour: its stop in the tour, from 0; -1 if it is not a stop.
     """
 
     step: int = 0
