@@ -149,7 +149,7 @@ def _wrong_method(asked: Request, writable: tuple[Writable, ...]) -> tuple[str, 
         return None
     found = next((one for one in writable if one.takes(asked)), None)
     if found is None:
-        return "refused: traces are only read here", HTTPStatus.METHOD_NOT_ALLOWED
+        return "refused: this server only reads traces", HTTPStatus.METHOD_NOT_ALLOWED
     if not _is_ours(asked):
         return "refused: the request comes from another site's page", HTTPStatus.FORBIDDEN
     if asked.mimetype != "application/json":  # a form cannot send this without a preflight request

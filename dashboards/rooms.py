@@ -255,7 +255,7 @@ class Rooms:
     def _own(self, code: str, key: str) -> Room:
         room = self._find(code)
         if not is_same_key(room.key, key):
-            raise WrongKeyError("the key is not this room's: only its teacher has it")
+            raise WrongKeyError("wrong key: only the room's lecturer has it")
         return room
 
     def _admit(self, room: Room, who: str, now: float) -> Student | None:

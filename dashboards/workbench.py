@@ -282,7 +282,7 @@ class Workbench:
                 code = process.wait(deadline_s)
             except subprocess.TimeoutExpired:
                 _end(process)
-                return f"it was not over within {deadline_s:g} s"
+                return f"it did not end within {deadline_s:g} s"
             finally:
                 self._process = None
             if code == 0:

@@ -50,7 +50,7 @@ NO_TEXT = os.fsdecode(b"no \xff text")
         ("simulate --tensor-parallel 3 --ranks 8", ("tensor-parallel is 3", "divisor")),
         ("simulate --stage 3 --resume", ("resume", "leave it out")),
         ("simulate --system ddp9", ("'ddp9'", "fsdp2")),
-        ("simulate --system ddp --clip 1", ("clip is given", "leave out one of both")),
+        ("simulate --system ddp --clip 1", ("clip is given", "leave out one of the two")),
         ("simulate --system fsdp2 --stage 3", ("stage is given", "zerosim's engine")),
         ("simulate --system hsdp --ranks 3", ("hsdp", "two rows")),
         ("simulate --system 1f1b --ranks 3", ("1f1b", "2 or 4")),

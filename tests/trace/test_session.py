@@ -133,9 +133,7 @@ def test_one_trace_at_a_time(tmp_path):
         with pytest.raises(ConfigError) as caught, zerosim.trace(tmp_path / "b"):
             pass
         assert labels.attached() is recorder
-    assert str(caught.value) == (
-        "a trace is being recorded already: leave its block before the next"
-    )
+    assert str(caught.value) == "a trace is already being recorded: leave its block first"
     assert not (tmp_path / "b").exists()
     assert_at_rest()
 

@@ -130,7 +130,7 @@ class Fault:
             key, _, value = part.partition("=")
             given[key] = _value(text, key, value)
         if "rank" not in given:
-            raise ConfigError(f"fault is {text!r}: on which rank? such as {_EXAMPLE}")
+            raise ConfigError(f"fault is {text!r}: expected a rank, such as {_EXAMPLE}")
         return cls(kind=kind, **given)
 
     def __post_init__(self) -> None:

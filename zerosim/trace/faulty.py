@@ -115,7 +115,7 @@ class Faults:
         _CurrentFaults.faults = None
         for one in self.own:
             if not self._happened[one]:
-                guard.say(f"fault {one} never happened: the run never reached its target")
+                guard.say(f"fault {one} did not occur: the run never reached its target")
 
     def happens(self, fault: Fault, where: str) -> None:
         """Report once that a fault occurs."""

@@ -126,7 +126,7 @@ class Session:
         if _OpenSession.session is not None and _OpenSession.session.gives_way is not None:
             _OpenSession.session.gives_way(folder)
         if labels.attached() is not None:
-            raise ConfigError("a trace is being recorded already: leave its block before the next")
+            raise ConfigError("a trace is already being recorded: leave its block first")
         self.gives_way: Callable[[Path], None] | None = None
         dry_run = dry.installed()
         clock = clock or (SystemClock() if dry_run is None else dry_run.clock)

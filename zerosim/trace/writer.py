@@ -288,7 +288,7 @@ class EventWriter:
             ranks = tuple(dist.get_process_group_ranks(call.group))
             if self._named.setdefault(key[0], ranks) != ranks:
                 raise ConfigError(
-                    f"group {key[0]} is now of ranks {ranks}, and was of {self._named[key[0]]}"
+                    f"group {key[0]} now has ranks {ranks}, but had {self._named[key[0]]}"
                 )
             self._groups[key] = (_ALGORITHMS.get(backend, Algorithm.OTHER), ranks)
             self.rows.write("group", Group(name=key[0], backend=backend, ranks=ranks))

@@ -194,7 +194,7 @@ def test_replicas_of_all_states(prices):
     group = prices.on_nodes((0, 8, 16, 24), 8)
     assert across.ns == prices.collective(Op.ALL_REDUCE, part, group).ns
     assert within.ns > 0
-    with pytest.raises(ConfigError, match="which divide states"):
+    with pytest.raises(ConfigError, match="which partition states"):
         layout_of(stage=0, replicas=2)
 
 

@@ -550,7 +550,7 @@ def test_parameters_that_cannot_work():
     stepped = Stack()
     adam = torch.optim.AdamW(stepped.parameters())
     train_plainly(stepped, adam, batch, 1)
-    assert "has already done steps" in refusal(lambda: opened(stepped, optimizer=adam))
+    assert "has already stepped" in refusal(lambda: opened(stepped, optimizer=adam))
 
 
 def test_what_the_engine_cannot_do_says_what_to_call():

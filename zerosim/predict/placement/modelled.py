@@ -235,5 +235,5 @@ def _link_of(ranks: tuple[int, ...], size: int) -> Link:
 def _tiers(way: tuple[Tier | None, Tier | None]) -> tuple[Tier, Tier]:
     origin, target = way
     if origin is None or target is None:
-        raise ConfigError("a copy of this trace does not say from where to where it leads")
+        raise ConfigError("the trace does not record the tiers of a copy")
     return origin, target

@@ -33,9 +33,7 @@ def solve(network: Network, found: Durations) -> Ints:
             "cycle, so they have no times: leave overlap or serial as it is, or see zerosim graph"
         )
     if max(solver.time, default=0) - min(network.time.tolist(), default=0) > LONGEST_NS:
-        raise ConfigError(
-            "with these changes the run would last for years: expected smaller factors"
-        )
+        raise ConfigError("with these changes, the run would take years: expected smaller factors")
     return np.array(solver.time, np.int64)
 
 

@@ -96,14 +96,14 @@ def throughput() -> Table:
     rates = [rate for name, *_, rate in rows if name not in ("1.5B", "120B", "140B", "170B")]
     mean = sum(one for one in rates if isinstance(one, float)) / len(rates) * _GPUS / 1000
     return published_table(
-        "ZeRO-2 on 400 V100 by the model's size: TFLOP/s a GPU",
+        "ZeRO-2 on 400 V100 by model size: TFLOP/s per GPU",
         ("model",),
         ("tensor_parallel", "batch", "published_tflops", "predicted_tflops"),
         rows,
         f"{_ZERO}, Figure 2 and section 10.2; {_FROM_MEMORY}",
         f"machine dgx-2 with {machine.achieved:.2f} of its roofline, fitted to {_FITTED}, which is "
         "therefore no prediction",
-        f"8B to 100B: published 15 PFLOP/s of all GPUs, predicted {mean:.1f}",
+        f"8B to 100B: published 15 PFLOP/s over all GPUs, predicted {mean:.1f}",
     )
 
 
@@ -125,11 +125,11 @@ def superlinear() -> Table:
         rate = _tflops(machine, _layout(shape, gpus, _TENSOR, batch))
         rows.append((gpus, batch, room, rate, rate * gpus / 1000))
     return published_table(
-        "ZeRO-2, 60B on 64 to 400 V100: the batch that fits, and what it reaches",
+        "ZeRO-2, 60B on 64 to 400 V100: the batch that fits, and its throughput",
         ("gpus",),
         ("published_batch", "predicted_batch", "predicted_tflops", "predicted_pflops_of_all"),
         rows,
-        f"{_ZERO}, Figure 3, where a GPU is faster the more there are; {_FROM_MEMORY}",
+        f"{_ZERO}, Figure 3, where each GPU is faster the more GPUs there are; {_FROM_MEMORY}",
         "predicted batch: the largest that fits in 32 GB less 5 %, with checkpoints divided (P_a)",
         f"machine dgx-2 with {machine.achieved:.2f} of its roofline, fitted to {_FITTED} on 400",
     )
@@ -261,5 +261,5 @@ def nodes() -> Table:
         rows,
         "Rajbhandari et al. 2021 (arXiv 2104.07857): 1 on a node and 32 on 32 nodes read in the "
         "slides of SC21; 100 on 96, 28 TB a node and 20 bytes a parameter cited from memory",
-        "predicted: what the disks hold at the most; the paper's models are sizes that were tried",
+        "predicted: the largest that the disks hold; the paper's are the sizes that it tried",
     )

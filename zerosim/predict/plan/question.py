@@ -143,7 +143,7 @@ def system_of(name: str, gpus: int) -> Machine:
         machine = next((one for one in _systems() if one.accelerator == name), machine)
     if machine.memory_bytes is None:
         raise ConfigError(
-            f"machine {name!r} does not say how much memory a GPU has: expected [memory] bytes"
+            f"machine {name!r} does not define the memory of a GPU: expected [memory] bytes"
         )
     size = machine.ranks_per_node
     if size is None and gpus > _ONE_NODE:

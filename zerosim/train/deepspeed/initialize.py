@@ -145,7 +145,7 @@ def _initialize_as_deepspeed(  # noqa: PLR0913, PLR0917 - DeepSpeed's arguments
         )
     ignored = settings.ignored()
     if ignored and group.rank == 0:
-        _log.warning("zerosim ignores %s: engine.config_report says why", ", ".join(ignored))
+        _log.warning("zerosim ignores %s: engine.config_report has the reasons", ", ".join(ignored))
     return engine, engine.optimizer, engine.training_dataloader, engine.lr_scheduler
 
 

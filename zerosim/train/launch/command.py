@@ -65,7 +65,7 @@ def require_startable(command: Sequence[str]) -> None:
         why = "it is a folder"
     elif path.is_file():
         is_python = path.suffix == ".py"
-        why = "it is not a program" if "/" not in name else "it may not be executed"
+        why = "it is not a program" if "/" not in name else "it is not executable"
         hint = f"try -- {'python' if is_python else 'bash'} {shlex.join(command)}"
     raise EnvironmentFault(f"cannot start {name}: {why}; {hint}")
 

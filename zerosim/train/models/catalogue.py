@@ -98,7 +98,7 @@ def build(
             divide.
     """
     if tied and name is ModelName.MLP:
-        raise ConfigError("tied is True: the mlp has no two matrices of equal shape; try gpt-tiny")
+        raise ConfigError("tied is True: the mlp has no equal shapes to tie; try gpt-tiny")
     with torch.device("cpu"), torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         if name is ModelName.MLP and shape.is_usual:
