@@ -67,5 +67,5 @@ def text_of(given: Mapping[str, Any], name: str, usual: str | None = None) -> st
     """
     found = given.get(name, usual)
     if not isinstance(found, str):
-        raise ConfigError(f"{name} is not text: expected a JSON object with a text of this name")
+        raise ConfigError(f"{name} is not text: expected a JSON object with a text under this name")
     return found

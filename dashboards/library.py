@@ -148,8 +148,8 @@ def _require_folder(folder: Path) -> None:
         return
     raise ConfigError(
         one_line(
-            f"{folder}: {problem}: expected a trace's folder or one that holds some; zerosim run "
-            "records some"
+            f"{folder}: {problem}: expected a trace's folder or a folder of traces; zerosim "
+            "run records one"
         )
     )
 

@@ -249,5 +249,5 @@ def _why(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
         return f"port {port} is in use: give another --port, or --port 0 for any free one"
     if error.errno == errno.EACCES:
-        return f"port {port} needs more rights: give a --port of 1024 or more"
+        return f"port {port} needs more privileges: give a --port of 1024 or more"
     return f"host is {host!r}: {error.strerror}: expected a name or number of this machine"

@@ -96,8 +96,8 @@ def parts() -> Iterator[tuple[str, tuple[Document, ...]]]:
     """
     if not (ROOT / FIRST).exists() or not (ROOT / "docs").is_dir():
         raise EnvironmentFault(
-            "the documentation is not installed with zerosim: a site is made in a checkout of its "
-            "sources"
+            "the documentation is not installed with zerosim: a site can only be built in a "
+            "checkout of its sources"
         )
     for title, files in zip(said()["parts"], PARTS, strict=True):
         yield title, tuple(map(document, files))

@@ -165,7 +165,7 @@ def test_a_trace_that_exists_is_not_written_over(tmp_path):
     with pytest.raises(EnvironmentFault) as caught, zerosim.trace(tmp_path / "t"):
         pass
     assert str(caught.value) == (
-        f"{tmp_path}/t already holds a trace of rank 0; give another folder"
+        f"{tmp_path}/t already contains a trace of rank 0; give another folder"
     )
     assert {path: path.read_bytes() for path in (tmp_path / "t").iterdir()} == before
 

@@ -78,7 +78,7 @@ class Footprint:
 
 
 def peak(layout: Layout, margin: Fraction = Fraction(0)) -> Footprint:
-    """The memory at the largest moment, on the largest stage.
+    """The memory at the moment with the largest peak, on the stage with the largest memory.
 
     Args:
         margin: share for memory outside of all laws, as a fraction of the rest.

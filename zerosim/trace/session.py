@@ -266,5 +266,5 @@ def prepare_folder(folder: Path, rank: int) -> None:
         ) from None
     if (folder / rank_file_name(rank)).exists():
         raise EnvironmentFault(
-            f"{folder} already holds a trace of rank {rank}; give another folder"
+            f"{folder} already contains a trace of rank {rank}; give another folder"
         )

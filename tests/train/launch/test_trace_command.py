@@ -588,7 +588,7 @@ def test_a_folder_with_a_trace_is_refused_before_the_program_starts(tmp_path):
     (folder / "rank-0.jsonl").write_text('{"row":"header"')  # an earlier trace
     mark = tmp_path / "started"
     refused = command("trace", "--out", folder, "--", "touch", mark)
-    assert_one_line(refused, "already holds a trace", "--overwrite")
+    assert_one_line(refused, "already contains a trace", "--overwrite")
     assert not mark.exists()
     assert command("trace", "--out", folder, "--overwrite", "--", "touch", mark).code == 0
     assert mark.exists()

@@ -107,7 +107,7 @@ class Costs(Protocol):
         ...
 
     def lags(self, network: Network) -> Ints:
-        """By moment: the time of own code or threads between its last predecessor and itself."""
+        """By moment: the time of own code or threads from its last predecessor to the moment."""
         ...
 
     def offsets(self, network: Network) -> Ints:

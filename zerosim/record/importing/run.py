@@ -129,7 +129,7 @@ def _require_free(folder: Path) -> None:
             f"cannot create the folder {folder}: {error.strerror}; give one that can be written"
         ) from None
     if taken is not None:
-        raise EnvironmentFault(f"{folder} already holds a trace ({taken}); give another --out")
+        raise EnvironmentFault(f"{folder} already contains a trace ({taken}); give another --out")
 
 
 def _is_of_trace(name: str) -> bool:

@@ -156,7 +156,7 @@ def hanging(folder: Path, silences: dict[int, Silence], now_s: float) -> str:
     if not silence.is_over(now_s):
         return ""
     return (
-        f"zerosim: no rank has written a row for {_PATIENCE_S:g} s while a call was under way: "
+        f"zerosim: no rank has written a row for {_PATIENCE_S:g} s during a call: "
         f"zerosim diagnose {folder} names the faulty rank; the program runs on\n"
     )
 
