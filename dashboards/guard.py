@@ -89,8 +89,8 @@ def is_from_here(asked: Request) -> bool:
 def hosts_of(host: str) -> frozenset[str]:
     """The allowed names of a server on `host`; numeric addresses are always allowed.
 
-    Numbers cannot be rebound: a browser takes them as they are. A name can, so only names count
-    that belong to this machine.
+    Numbers cannot be rebound: a browser takes them as they are. A name can be rebound, so only
+    names that belong to this machine are accepted.
     """
     own = frozenset({host.lower(), *LOCAL_NAMES})
     if is_loopback(host):

@@ -153,7 +153,8 @@ def command_at(query: Mapping[str, str]) -> tuple[tuple[str, ...], str]:
         The words, and the configuration that they call `FILE`; "" if they name a model.
 
     Raises:
-        ConfigError: there is no plan, no such command, or it is too large for a server.
+        ConfigError: the address has no plan, no command simulates the layout, or the simulation is
+            too large for a server.
     """
     found = view(query)
     if found.shown is None:

@@ -168,7 +168,7 @@ def test_what_leaves_no_record_is_said(tmp_path):
     trace = imported(tmp_path, made)
     notes = " ".join(trace.manifest.notes)
     assert "symm_mem::multimem_all_reduce_ ran 3 times" in notes
-    assert "1 NCCL kernel belongs to no call that was seen" in notes
+    assert "1 NCCL kernel belongs to no recorded call" in notes
     assert [e.op for e in calls(trace)] == [Op.ALL_REDUCE, *3 * [Op.UNKNOWN]]
     report = verify(trace)
     assert (report.unrecorded, report.total("trace", 0)) == (3, None)

@@ -102,7 +102,7 @@ def throughput() -> Table:
         rows,
         f"{_ZERO}, Figure 2 and section 10.2; {_FROM_MEMORY}",
         f"machine dgx-2 with {machine.achieved:.2f} of its roofline, fitted to {_FITTED}, which is "
-        "therefore no prediction",
+        "therefore not a prediction",
         f"8B to 100B: published 15 PFLOP/s over all GPUs, predicted {mean:.1f}",
     )
 

@@ -117,7 +117,7 @@ def _notes(ranks: Sequence[RankRows]) -> Iterator[str]:
     used = {id(call.carried) for call in calls}
     if lone := sum(id(one) not in used for profile in profiles for one in profile.kernels):
         belong = f"{lone:,} NCCL kernel{'s belong' if lone > 1 else ' belongs'}"
-        yield f"{belong} to no call that was seen: it came before the window, or left no record"
+        yield f"{belong} to no recorded call: the call came before the window, or left no record"
 
 
 def _require_free(folder: Path) -> None:
