@@ -477,7 +477,7 @@ def test_what_is_ignored_is_said_once(caplog):
     with caplog.at_level(logging.WARNING, "zerosim"):
         opened(config=small(wall_clock_breakdown=True, disable_allgather=False))
     assert [record.getMessage() for record in caplog.records] == [
-        "zerosim ignores wall_clock_breakdown: engine.config_report says why"
+        "zerosim ignores wall_clock_breakdown: engine.config_report has the reasons"
     ]
 
 
