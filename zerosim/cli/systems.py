@@ -159,7 +159,7 @@ def _print_markdown(run: RunConfig, rows: Sequence[SystemRow]) -> None:
         f"{_what(run)}; a dash is nothing. Step times are medians on the machine that made this",
         "page, and belong to it: a model this small computes in less time than it communicates,",
         "and all ranks share its cores. With tensor parallelism two ranks read the same sequences,",
-        "so the loss covers half as many. Every row is verified: theory, trace, sockets and disk",
+        "so its loss is over half as many. Every row is proved: theory, trace, sockets and disk",
         "agree to the byte.",
         "",
         f"    {command} --batch {run.batch} --markdown",
