@@ -41,7 +41,7 @@ _MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css"}
 
 
 def make_api(library: Library, documents: Documents) -> Blueprint:
-    """The addresses, for a server to take in."""
+    """The addresses, for a server to include."""
     api = Blueprint("api", __name__)
     graphs = Documents(graph_document)
     files = PerfettoFiles()

@@ -151,7 +151,7 @@ def make_app(
     @server.errorhandler(HTTPException)
     def _refused(error: HTTPException) -> Response:
         status = error.code or HTTPStatus.INTERNAL_SERVER_ERROR
-        lines = {404: "there is no such page", 405: "refused: traces are only read here"}
+        lines = {404: "there is no such page", 405: "refused: this server only reads traces"}
         if status == HTTPStatus.NOT_FOUND and "text/html" in request.headers.get("Accept", ""):
             return around.nothing_here(lines[status])
         return text(lines.get(status, f"{error.name.lower()}"), status)
@@ -159,7 +159,7 @@ def make_app(
     @server.errorhandler(Exception)
     def _failed(error: Exception) -> Response:
         traceback.print_exception(error, file=sys.stderr)
-        return text("the server failed: its terminal says why", HTTPStatus.INTERNAL_SERVER_ERROR)
+        return text("the server failed: its terminal shows why", HTTPStatus.INTERNAL_SERVER_ERROR)
 
     server.after_request(_Packed())
     server.wsgi_app = Speaking(server.wsgi_app)  # type: ignore[assignment, method-assign]
@@ -204,7 +204,7 @@ class _Dash(Dash):
             return str(error)
         known = self.callback_map.get(str(found.get("output")))
         if known is None:
-            return "expected a request of our own page to Dash"
+            return "expected a request from one of zerosim's pages to Dash"
         outputs = [
             {"id": one.component_id, "property": one.component_property} for one in known["output"]
         ]
@@ -214,7 +214,7 @@ class _Dash(Dash):
             ("state", known["state"]),
         ):
             if _places(found.get(part, [])) != expected:
-                return f"its {part} are not those of a page of ours"
+                return f"its {part} are not those of one of zerosim's pages"
         changed = found.get("changedPropIds", [])
         is_named = isinstance(changed, list) and all(isinstance(one, str) for one in changed)
         return "" if is_named else "its changedPropIds are not names"

@@ -91,7 +91,7 @@ class StandalonePages:
     def get(self, address: str) -> str:
         """The server's response for a page that becomes a file, or for a part of one.
 
-        It is in the language that is spoken now.
+        It is in the current language.
 
         Raises:
             TraceError: it has none.

@@ -11,11 +11,11 @@ _LEVEL = 6
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """An answer's content.
+    """The content of a response.
 
     Attributes:
-        packed: the content, gzipped; every browser takes it so.
-        media_type: of the content.
+        packed: the content, gzipped; every browser accepts this.
+        media_type: media type of the content.
         tag: changes with the content.
     """
 
@@ -25,7 +25,7 @@ class Body:
 
     @property
     def content(self) -> bytes:
-        """The content as it was."""
+        """The original content."""
         return gzip.decompress(self.packed)
 
 

@@ -45,7 +45,7 @@ def given_object() -> dict[str, Any]:
     """The JSON object that was sent.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: the request is not a JSON object.
     """
     try:
         found = request.get_json(silent=True)
@@ -63,9 +63,9 @@ def text_of(given: Mapping[str, Any], name: str, usual: str | None = None) -> st
         usual: the default; None if it is required.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: it is not a text.
     """
     found = given.get(name, usual)
     if not isinstance(found, str):
-        raise ConfigError(f"{name} is not text: expected a JSON object with a text of this name")
+        raise ConfigError(f"{name} is not text: expected a JSON object with a text under this name")
     return found

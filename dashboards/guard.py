@@ -45,7 +45,7 @@ class NotHereError(ZerosimError):
 
 @dataclass(frozen=True, slots=True)
 class Writable:
-    """Addresses that take more than reading, as JSON and from our own pages alone.
+    """Addresses that do more than read; they accept only JSON from our own pages.
 
     Attributes:
         method: the accepted one: "POST" or "DELETE".
@@ -78,8 +78,8 @@ def is_from_here(asked: Request) -> bool:
     """Whether a request comes from a browser of the serving machine.
 
     It comes from loopback, or from the served address itself, which a client on the same machine
-    uses as its source. Behind a proxy on this machine all requests seem to; but they ask for
-    another name.
+    uses as its source. Behind a proxy on this machine all requests seem to be local, but they ask
+    for another name.
     """
     own = current_app.config.get(OWN, ())
     name, by = _host_name(f"//{asked.host}"), asked.remote_addr or ""
@@ -89,8 +89,8 @@ def is_from_here(asked: Request) -> bool:
 def hosts_of(host: str) -> frozenset[str]:
     """The allowed names of a server on `host`; numeric addresses are always allowed.
 
-    Numbers cannot be rebound: a browser takes them as they are. A name can, so only names count
-    that belong to this machine.
+    Numbers cannot be rebound: a browser takes them as they are. A name can be rebound, so only
+    names that belong to this machine are accepted.
     """
     own = frozenset({host.lower(), *LOCAL_NAMES})
     if is_loopback(host):
@@ -104,7 +104,8 @@ def protect(server: Flask, hosts: Iterable[str], writes: Iterable[Writable]) -> 
 
     Args:
         hosts: see `hosts_of`.
-        writes: all that is not only read. Dash's callbacks are among them and change nothing.
+        writes: all addresses that do more than read. Dash's callbacks are among them and change
+            nothing.
     """
     allowed = frozenset(hosts)
     writable = tuple(writes)
@@ -148,7 +149,7 @@ def _wrong_method(asked: Request, writable: tuple[Writable, ...]) -> tuple[str, 
         return None
     found = next((one for one in writable if one.takes(asked)), None)
     if found is None:
-        return "refused: traces are only read here", HTTPStatus.METHOD_NOT_ALLOWED
+        return "refused: this server only reads traces", HTTPStatus.METHOD_NOT_ALLOWED
     if not _is_ours(asked):
         return "refused: the request comes from another site's page", HTTPStatus.FORBIDDEN
     if asked.mimetype != "application/json":  # a form cannot send this without a preflight request

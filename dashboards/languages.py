@@ -28,12 +28,12 @@ _INSIDE = ("/api/", "/dash/")
 
 
 def tag() -> str:
-    """The language that is spoken, as a page's `lang` names it."""
+    """The current language, as a page's `lang` names it."""
     return TAGS[spoken()]
 
 
 def other() -> Language:
-    """The one that a page's switch leads to."""
+    """The language that a page's switch selects."""
     return Language.ENGLISH if spoken() is Language.CHINESE else Language.CHINESE
 
 

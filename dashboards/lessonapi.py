@@ -58,7 +58,7 @@ _answered = answered(_STATUS)
 def make_lesson_pages(
     classroom: Classroom, frame: Callable[[], PageFrame], answer: Callable[[str], Response]
 ) -> Blueprint:
-    """The pages, for a server to take in.
+    """The pages, for a server to include.
 
     Args:
         frame: the surroundings of a page.
@@ -132,7 +132,7 @@ def _file_of(classroom: Classroom, taught: Taught, around: PageFrame, kind: str)
 
 
 def make_lesson_api(classroom: Classroom, rooms: Rooms) -> Blueprint:
-    """The other addresses, for a server to take in."""
+    """The other addresses, for a server to include."""
     api = Blueprint("lessonapi", __name__)
 
     @api.post("/api/lessons/<lesson_id>/check")

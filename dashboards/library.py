@@ -75,7 +75,7 @@ class Library:
             return self._entries
 
     def look_again(self) -> None:
-        """Take the next look anew, however fresh the last one is."""
+        """Make the next access read the folders again, however recent the last one was."""
         with self._lock:
             self._looked_at = None
 
@@ -148,8 +148,8 @@ def _require_folder(folder: Path) -> None:
         return
     raise ConfigError(
         one_line(
-            f"{folder}: {problem}: expected a trace's folder or one that holds some; zerosim run "
-            "records some"
+            f"{folder}: {problem}: expected a trace's folder or a folder of traces; zerosim "
+            "run records one"
         )
     )
 

@@ -36,7 +36,7 @@ class DashParts:
 
     Attributes:
         config: data.
-        scripts: put off, see `put_off`.
+        scripts: deferred, see `put_off`.
     """
 
     config: str

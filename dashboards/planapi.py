@@ -47,7 +47,7 @@ def simulates() -> bool:
 
 
 def make_plan_api(workbench: Workbench) -> Blueprint:
-    """The addresses, for a server to take in."""
+    """The addresses, for a server to include."""
     api = Blueprint("planapi", __name__)
 
     @api.post(_SIMULATE)

@@ -45,7 +45,7 @@ _answered = answered({NotHereError: HTTPStatus.FORBIDDEN, NoPuzzleError: HTTPSta
 def make_puzzle_pages(
     frame: Callable[[], PageFrame], answer: Callable[[str], Response]
 ) -> Blueprint:
-    """The pages, for a server to take in.
+    """The pages, for a server to include.
 
     Args:
         frame: the surroundings of a page.
@@ -101,7 +101,7 @@ def make_puzzle_pages(
 
 
 def make_puzzle_api(workbench: Workbench) -> Blueprint:
-    """The other addresses, for a server to take in."""
+    """The other addresses, for a server to include."""
     api = Blueprint("puzzleapi", __name__)
 
     @api.post("/api/puzzles/<name>/check")

@@ -11,9 +11,7 @@ _QUIET = 4
 
 
 def qr_svg(address: str) -> bytes:
-    """An SVG that fills its container; black on white in a dark theme, too, or few readers accept
-    it.
-    """
+    """An SVG that fills its container; always black on white, as few readers accept the inverse."""
     drawn = io.BytesIO()
     code = segno.make(address, error="m", micro=False)
     code.save(drawn, kind="svg", border=_QUIET, light="white", xmldecl=False, omitsize=True)

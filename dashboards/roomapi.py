@@ -43,11 +43,11 @@ _answered = answered(_STATUS)
 def elsewhere() -> str:
     """Why another machine cannot open a room, and which one can."""
     own = current_app.config.get(HERE, "localhost or 127.0.0.1")
-    return f"a room is opened on the machine that serves: open this page there, at {own}"
+    return f"a room can only be opened on the serving machine: open this page there, at {own}"
 
 
 def make_room_api(rooms: Rooms) -> Blueprint:
-    """The addresses, for a server to take in."""
+    """The addresses, for a server to include."""
     api = Blueprint("rooms", __name__)
 
     @api.post("/api/rooms")
@@ -107,5 +107,5 @@ def _given(**kinds: type) -> dict[str, Any]:
     found = given_object()
     for name, kind in kinds.items():
         if type(found.get(name)) is not kind:
-            raise ConfigError(f"{name} is no {kind.__name__}: expected {', '.join(kinds)}")
+            raise ConfigError(f"{name} is not a {kind.__name__}: expected {', '.join(kinds)}")
     return {name: found[name] for name in kinds}

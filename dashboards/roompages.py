@@ -33,7 +33,7 @@ ADDRESSES = "CLASS_ADDRESSES"
 def make_room_pages(
     rooms: Rooms, frame: Callable[[], PageFrame], answer: Callable[[str, int], Response]
 ) -> Blueprint:
-    """The pages, for a server to take in.
+    """The pages, for a server to include.
 
     Args:
         frame: the surroundings of a page.

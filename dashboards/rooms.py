@@ -57,7 +57,7 @@ class Noted(StrEnum):
 
 
 class NoRoomError(ConfigError):
-    """There is no such room, or no longer."""
+    """There is no such room, or it no longer exists."""
 
 
 class WrongKeyError(ConfigError):
@@ -123,7 +123,7 @@ class Rooms:
             return room.pointed
 
     def show(self, code: str, key: str, pointed: Pointed) -> None:
-        """Point the class at a question, and reveal its answers and the right one, or hide them.
+        """Set the class's question, and reveal or hide its answers and the right one.
 
         The right answer was then shown to the class, and hiding it later does not undo that.
 
@@ -147,7 +147,7 @@ class Rooms:
             return tuple(self._find(code).solved)
 
     def is_held(self, code: str, lesson_id: str, question_id: str) -> bool:
-        """Whether a room's students do not get feedback yet: first the class answers."""
+        """Whether a room's students get no feedback yet, because the class answers first."""
         with self._at_now():
             room = self._rooms.get(read_code(code))
             return room is not None and (lesson_id, question_id) not in room.solved
@@ -163,7 +163,7 @@ class Rooms:
         is_right: bool,
         misconception_id: str = "",
     ) -> Noted:
-        """Count a student's answer: the first to a question stays, the latest takes its turn.
+        """Count a student's answer: the first one to a question is kept, and so is the latest.
 
         Args:
             code: the code of the room, sent by the student's page.
@@ -255,7 +255,7 @@ class Rooms:
     def _own(self, code: str, key: str) -> Room:
         room = self._find(code)
         if not is_same_key(room.key, key):
-            raise WrongKeyError("the key is not this room's: only its teacher has it")
+            raise WrongKeyError("wrong key: only the room's lecturer has it")
         return room
 
     def _admit(self, room: Room, who: str, now: float) -> Student | None:

@@ -48,7 +48,7 @@ class Patience:
 
     Attributes:
         most_connections: over all clients.
-        idle_s: a connection without a complete request is closed after so long.
+        idle_s: a connection without a complete request is closed after this time.
         look_every_s: interval of that check.
     """
 
@@ -135,9 +135,9 @@ class Server:
         return f"{self.url}{replay.address_of(trace)}&iteration={iteration}"
 
     def run(self) -> None:
-        """Answer until Ctrl-C.
+        """Serve until Ctrl-C.
 
-        This thread only waits for that: an unfinished response may be cut off.
+        This thread only waits for Ctrl-C, which may cut off an unfinished response.
         """
         self._answering.start()
         threading.Thread(target=self._sweep, daemon=True).start()
@@ -249,5 +249,5 @@ def _why(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
         return f"port {port} is in use: give another --port, or --port 0 for any free one"
     if error.errno == errno.EACCES:
-        return f"port {port} needs more rights: give a --port of 1024 or more"
+        return f"port {port} needs more privileges: give a --port of 1024 or more"
     return f"host is {host!r}: {error.strerror}: expected a name or number of this machine"

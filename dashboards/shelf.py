@@ -1,6 +1,6 @@
 """Traces served besides the user's own: those of the lessons.
 
-They are found by name, never by a path, and are in no list of runs while there are others.
+They are found by name, never by a path, and a list of runs shows them only if there are no others.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _ShelfPlace:
 
 
 class Shelf:
-    """Traces by their names. May be used by many threads at once."""
+    """Traces by their names. Thread-safe."""
 
     def __init__(
         self,

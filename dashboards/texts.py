@@ -15,7 +15,7 @@ SITE = Words(_FOLDER / "site.toml")
 
 
 def words(name: str) -> Mapping[str, Mapping[str, Any]]:
-    """The words of some pages, by the file that they are in, as they are spoken now."""
+    """The words of some pages in the current language, by the file that they are in."""
     return Words(_FOLDER / f"{name}.toml").table
 
 

@@ -31,7 +31,7 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """How many gave an answer first, and how many have it now."""
+    """The number of students whose first answer it was, and of those whose current answer it is."""
 
     answer: GivenAnswer
     first: int

@@ -194,7 +194,7 @@ class Workbench:
         return job
 
     def find(self, ticket: str) -> WorkbenchJob | None:
-        """A recording; None if there is none, or no longer."""
+        """A recording; None if it does not exist, or no longer exists."""
         with self._lock:
             return self._jobs.get(ticket)
 
@@ -282,7 +282,7 @@ class Workbench:
                 code = process.wait(deadline_s)
             except subprocess.TimeoutExpired:
                 _end(process)
-                return f"it was not over within {deadline_s:g} s"
+                return f"it did not end within {deadline_s:g} s"
             finally:
                 self._process = None
             if code == 0:
@@ -330,7 +330,7 @@ def main(arguments: Sequence[str], make: Callable[..., object] = record) -> int:
 
 
 def simulate(runs: Sequence[str], folder: Path, words: Sequence[str]) -> None:
-    """Do a layout dry.
+    """Simulate a layout by a dry run.
 
     Args:
         folder: it may have the configuration of a model, as `FILE`.

@@ -81,7 +81,7 @@ class _Elsewhere(ModuleType):
 sys.modules.setdefault("zerosim.deepspeed", _Elsewhere("zerosim.deepspeed"))
 
 _DEEPSPEEDS = {
-    "zero": "build the model whole, initialize() divides it; engine.full_parameters() has it whole",
+    "zero": "build the model whole, initialize() shards it; engine.full_parameters() has it whole",
     "checkpointing": "give activation_checkpointing, or call torch.utils.checkpoint in the model",
     "PipelineModule": "give a model that one rank can compute",
     "init_inference": "zerosim trains only",

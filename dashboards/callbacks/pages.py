@@ -27,10 +27,10 @@ class DashPages:
         self.plan = planning.PlanPage(parts)
 
     def layout(self, path: str, query: str) -> Component:
-        """For the page at an address; any other address is Verify's."""
+        """The layout of the page at an address; any other address is Verify's."""
         return (self.plan if path == plan.PATH else self.verify).layout(query)
 
     def register(self, app: Dash) -> None:
-        """Handle the controls of all."""
+        """Handle the controls of all pages."""
         verifying.register(app, self.verify)
         planning.register(app, self.plan)

@@ -52,7 +52,7 @@ def head_of(words: Sequence[str], numbers: Sequence[str] = ()) -> Component:
 
 
 def cells_of(words: Sequence[Any], numbers: Sequence[str]) -> list[Component]:
-    """The first names its row."""
+    """The cells of a row; the first one names the row."""
     named, *others = words
     name = named if isinstance(named, Component) else html.Th(named, scope="row")
     return [name, *map(html.Td, others), *(html.Td(one, className="number") for one in numbers)]
@@ -61,7 +61,7 @@ def cells_of(words: Sequence[Any], numbers: Sequence[str]) -> list[Component]:
 def graph(name: str, figure: go.Figure | PlainFigure) -> Component:
     """A chart; its title and its text alternative are beside it in the page.
 
-    `assets/dash.js` fits it to its place: Dash would draw a new one twice more for that.
+    `assets/dash.js` fits it to its place, because Dash would draw it twice more for that.
     """
     plain = figure.to_plotly_json()
     layout = {name: value for name, value in plain["layout"].items() if name != "title"}
@@ -74,13 +74,13 @@ def graph(name: str, figure: go.Figure | PlainFigure) -> Component:
 
 
 def link(words: str, address: str, *, is_chosen: bool) -> Component:
-    """One of several choices; the one that is chosen leads nowhere."""
+    """One of several choices; the chosen one is not a link."""
     if is_chosen:
         return html.Span(words, className="chosen", **aria(current="true"))
     return dcc.Link(words, href=address)
 
 
 def field(label: str, name: str, given: str, value: str) -> Component:
-    """Text counts when Enter is pressed, in it or in another field of the page."""
+    """A text field, submitted when Enter is pressed in it or in another field of the page."""
     typed = dcc.Input(id=name, name=given, value=value, inputMode="numeric")
     return html.Label([label, typed])

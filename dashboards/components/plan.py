@@ -84,12 +84,12 @@ def _folded(name: str, words: str, shown: Shown, is_left_out: bool) -> Component
 
 
 def unfolding(name: str) -> str:
-    """The component that is pressed to see a table."""
+    """The component that unfolds a table."""
     return f"{name}-more"
 
 
 def unfolded(name: str) -> str:
-    """Its address then."""
+    """The address of an unfolded table."""
     return f"{name}-listed"
 
 

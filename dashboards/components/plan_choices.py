@@ -1,4 +1,4 @@
-"""What can be chosen on the page Plan: labels above their values, on one grid."""
+"""The choices on the page Plan: labels above their values, on one grid."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FIELDS = {"gpus": GPUS, "tokens": TOKENS}
 
 
 def choices_of(view: PlanView) -> Component:
-    """The question, then what may be fixed of the layout, then what to compare it with."""
+    """The question, then the choices about the layout, then the layouts to compare it with."""
     rows: list[Component] = []
     for part in ("question", "layout"):
         rows.append(html.H2(SITE(f"plan.choose_{part}"), id=f"choose-{part}"))

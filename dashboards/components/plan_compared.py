@@ -1,4 +1,4 @@
-"""Two layouts beside each other on the page Plan, as Dash components."""
+"""Two layouts side by side on the page Plan, as Dash components."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zerosim.dashboards.texts import SITE, tied
 
 
 def compared_of(found: ComparedLayouts) -> Component:
-    """Two layouts side by side: all of both, where the time goes, what the memory holds."""
+    """Two layouts side by side: an overview, the time by cause, the memory by part."""
     head = head_of((SITE("plan.compared_what"),), ("A", "B", SITE("plan.less")))
     bodies = [_part_of(part) for part in found.parts]
     table = table_of(SITE("plan.compared_scrolls"), [head, *bodies], "compared")

@@ -1,7 +1,7 @@
-"""What nobody answers as HTML in one component: Dash spends more on each part than a browser.
+"""Static parts as HTML in one component, because Dash takes longer per part than a browser.
 
-Of a page that Dash draws, most parts only have words and links. `with_written` replaces each that
-has nothing for Dash by one `Written`, which `assets/dash.js` draws: the elements are the same.
+Most parts of a page that Dash draws contain only words and links. `with_written` replaces each part
+without controls by one `Written`, which `assets/dash.js` draws as the same elements.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class Written(Component):
 
 
 def with_written(parts: Sequence[Any], answered: frozenset[str]) -> list[Any]:
-    """The same page, with as few components as Dash needs to answer it.
+    """The same page, with only the components that Dash needs for its callbacks.
 
     Args:
-        answered: components by name that have to stay, beside graphs and fields.
+        answered: names of components that must stay, besides graphs and fields.
     """
     return [_closed(*_written(one, answered)) for one in parts]
 

@@ -21,7 +21,7 @@ class AnswerBar:
     """One answer.
 
     Attributes:
-        first, latest: how many gave it first, and how many stay with it.
+        first, latest: number of students whose first, or current, answer it is.
     """
 
     label: str
@@ -32,7 +32,7 @@ class AnswerBar:
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """A misconception by its name, and how many had it first and have it now."""
+    """A misconception by its name, and the number of students who had it first and have it now."""
 
     name: str
     first: int

@@ -23,8 +23,8 @@ class RunChoice:
     """A run that can be chosen.
 
     Attributes:
-        is_chosen: it is looked at now.
-        is_other: it trains another model than those.
+        is_chosen: whether it is one of the compared runs.
+        is_other: whether its model differs from theirs.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""A lesson as the page has it: its steps, made of blocks with this run's numbers.
+"""A lesson as its page shows it: its steps, made of blocks with this run's numbers.
 
 Steps after questions are not in the page until these are settled, by a right answer or its
 disclosure: a cover takes their place, and `rest_of` returns them. A right answer is never in a

@@ -1,8 +1,8 @@
-"""Plan: what would it cost at scale? All that is shown is predicted.
+"""Plan: the cost of a training at scale. Everything on the page is predicted.
 
 Its address is the question (`plan_choices`), which is answered here by the same functions as
-`zerosim plan`; `planned` says what is shown of the answer, `components.plan` makes Dash components
-of it.
+`zerosim plan`; `planned` selects the displayed results, and `components.plan` converts them to Dash
+components.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class PlanView:
     """The page: its controls, and the plan or why there is none.
 
     Attributes:
-        kept: what a form that asks for another model has to say beside it, by name.
+        kept: the other parameters of a form that asks for another model, by name.
     """
 
     controls: tuple[Control, ...]
@@ -62,7 +62,7 @@ class PlanView:
 
 
 def view(query: Mapping[str, str]) -> PlanView:
-    """What the page shows at an address."""
+    """The contents of the page at an address."""
     asked = without_own(query)
     try:
         asked = asked_at(query)
@@ -87,7 +87,7 @@ class AskedPlan:
     """The question of an address.
 
     Attributes:
-        sequence: tokens of one; None for as many as the model reads.
+        sequence: tokens of a sequence; None for the model's own number.
         own: a configuration in place of the model's name; "" if there is none.
     """
 
@@ -153,7 +153,8 @@ def command_at(query: Mapping[str, str]) -> tuple[tuple[str, ...], str]:
         The words, and the configuration that they call `FILE`; "" if they name a model.
 
     Raises:
-        ConfigError: there is no plan, no such command, or it is too large for a server.
+        ConfigError: the address has no plan, no command simulates the layout, or the simulation is
+            too large for a server.
     """
     found = view(query)
     if found.shown is None:
@@ -164,7 +165,7 @@ def command_at(query: Mapping[str, str]) -> tuple[tuple[str, ...], str]:
 
 
 def typed(query: Mapping[str, str], gpus: str, tokens: str) -> str:
-    """The address that asks for what was typed."""
+    """The address for the typed values."""
     try:
         asked = asked_at(query)
     except ConfigError:

@@ -1,8 +1,8 @@
-"""What can be chosen on the page Plan, and how an address says it.
+"""The choices on the page Plan, and their representation in an address.
 
-An address is the whole question, so that a link shows the same anywhere: also a model of somebody's
-own, whose Hugging Face config.json stands in it, cut to what decides its sizes. A machine is one
-that comes with zerosim: no address names a file.
+An address contains the whole question, so that a link shows the same everywhere. This includes a
+user's own model: the address contains its Hugging Face config.json, reduced to the keys that
+determine its sizes. A machine is one of those included in zerosim: no address names a file.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _NUMBERS = ("batch", "tensor", "pipeline")
 
 @dataclass(frozen=True, slots=True)
 class ControlValue:
-    """One value of a control, and where the page shows it."""
+    """One value of a control, and its address."""
 
     words: str
     address: str
@@ -80,7 +80,7 @@ class ControlValue:
 
 @dataclass(frozen=True, slots=True)
 class ControlGroup:
-    """Values that belong together, under a heading or none."""
+    """Values that belong together, with or without a heading."""
 
     label: str
     values: tuple[ControlValue, ...]
@@ -88,11 +88,11 @@ class ControlGroup:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """What can be chosen.
+    """A choice on the page.
 
     Attributes:
-        part: which part of the page's choices it is of: the question, or the layout.
-        given: what the address says where a value may be typed; None where it may not.
+        part: its part of the page's choices: the question, or the layout.
+        given: the value in the address if a value can be typed; None if not.
     """
 
     name: str
@@ -109,13 +109,13 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class PlanAddress:
-    """What an address asks, as it is written there.
+    """The question of an address, as written in it.
 
     Attributes:
         question: model, machine, GPUs, tokens, and the tokens of a sequence.
-        chosen: of a layout; `FREE` where nothing is.
-        own: a configuration, cut to what it says of the model; "" if there is none.
-        beside: the code of a layout to compare with; "" if there is none.
+        chosen: the choices about the layout; `FREE` for those left open.
+        own: a configuration, reduced to the keys about the model; "" if there is none.
+        beside: the code of a layout for comparison; "" if there is none.
     """
 
     question: Mapping[str, str]
@@ -124,7 +124,7 @@ class PlanAddress:
     beside: str = ""
 
     def address(self, **changed: str) -> str:
-        """The page's address with some of it changed; the name of a model replaces one's own."""
+        """The page's address with some values changed; a model's name replaces the user's own."""
         values = {**self.question, **self.chosen, OWN: self.own, BESIDE: self.beside, **changed}
         if "model" in changed:
             values[OWN] = ""
@@ -135,10 +135,10 @@ class PlanAddress:
 
 
 def asked_at(query: Mapping[str, str]) -> PlanAddress:
-    """What an address asks; what it says beside that is left out, and so is what is too long.
+    """The question of an address; other parameters and values that are too long are omitted.
 
     Raises:
-        ConfigError: its configuration is none. The rest is not looked at.
+        ConfigError: its configuration is invalid. The other values are not checked.
     """
     text = str(query.get(OWN, ""))
     return PlanAddress(
@@ -150,7 +150,7 @@ def asked_at(query: Mapping[str, str]) -> PlanAddress:
 
 
 def without_own(query: Mapping[str, str]) -> PlanAddress:
-    """What an address asks with a model of ours in place of its configuration."""
+    """The question of an address with a built-in model instead of its configuration."""
     return asked_at({name: value for name, value in query.items() if name != OWN})
 
 
@@ -165,10 +165,10 @@ def _own(text: str) -> str:
 
 
 def fixed_of(chosen: Mapping[str, str]) -> Fixed:
-    """What is not to be chosen by the plan.
+    """The choices that the address fixes.
 
     Raises:
-        ConfigError: a value that there is not.
+        ConfigError: a value does not exist.
     """
     for name, value in chosen.items():
         known = CHOICES[name]
@@ -227,7 +227,7 @@ def chosen_by(code: str) -> dict[str, str]:
 
 
 def controls(asked: PlanAddress) -> tuple[Control, ...]:
-    """All that can be chosen: of the question, then of the layout."""
+    """All choices: about the question, then about the layout."""
     return (*_of_question(asked), *_of_layout(asked))
 
 

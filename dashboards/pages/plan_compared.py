@@ -1,4 +1,4 @@
-"""Two layouts of one question beside each other: what each part of time and memory is in both."""
+"""Two layouts of one question side by side: each part of time and memory in both."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MINUS = "\N{MINUS SIGN}"
 
 @dataclass(frozen=True, slots=True)
 class ComparedRow:
-    """One thing of both, and the second less the first; "" where they are equal."""
+    """One quantity of both, and the second minus the first; "" if they are equal."""
 
     what: str
     first: str
@@ -37,8 +37,8 @@ class ComparedLayouts:
     """Two layouts.
 
     Attributes:
-        sentence: which is faster, and by what.
-        alone: the address without the second; swapped: with the two in each other's place.
+        sentence: which one is faster, and by how much.
+        alone: the address without the second layout; swapped: with the two exchanged.
     """
 
     first: str
@@ -56,7 +56,7 @@ def compared_of(
     alone: str,
     swapped: str,
 ) -> ComparedLayouts:
-    """Two predictions, by their names.
+    """Compare two predictions, by their names.
 
     Args:
         alone, swapped: addresses.

@@ -1,4 +1,4 @@
-"""What the page Plan says of one layout in words and single numbers."""
+"""The description of one layout on the page Plan: sentences and single numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TIED = "\N{NO-BREAK SPACE}"
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A number that is read first, with its name."""
+    """A main number, with its name."""
 
     label: str
     value: str
@@ -26,7 +26,7 @@ class Fact:
 
 
 def headline_of(one: PredictedLayout, what: str) -> str:
-    """How long a step takes, or that nothing fits; `what` is the model on its GPUs."""
+    """The time of a step, or that no layout fits; `what` describes the model on its GPUs."""
     if not one.fits:
         return SITE(
             "plan.nothing_fits_the_smallest_peak_is",
@@ -43,7 +43,7 @@ def headline_of(one: PredictedLayout, what: str) -> str:
 
 
 def remark_of(one: PredictedLayout) -> str:
-    """How the layout divides ranks and batch."""
+    """The division of ranks and batch by the layout."""
     layout = one.layout
     grid = f"{layout.cut.tensor} x {layout.pipeline} x {layout.data}"
     parts = [
@@ -54,7 +54,7 @@ def remark_of(one: PredictedLayout) -> str:
 
 
 def facts_of(one: PredictedLayout) -> tuple[Fact, ...]:
-    """The numbers that are read first; of what does not fit its peak alone."""
+    """The main numbers; only the peak for a layout that does not fit."""
     peak = SITE(
         "plan.fact_of",
         bytes=format_bytes(one.footprint.bytes),
@@ -75,7 +75,7 @@ def facts_of(one: PredictedLayout) -> tuple[Fact, ...]:
 
 
 def own_model_of(one: PredictedLayout) -> str:
-    """What a configuration of somebody's own was read as."""
+    """A description of the model in a user's own configuration."""
     shape = one.layout.shape
     all_of, active = parameters_of(shape), parameters_of(shape, active=True)
     said = "" if active == all_of else SITE("plan.own_active", active=format_amount(active))
@@ -90,7 +90,7 @@ def own_model_of(one: PredictedLayout) -> str:
 
 
 def dry_of(one: PredictedLayout) -> str:
-    """Why the peak of its dry run is another, with each part of the difference."""
+    """Why the peak of its dry run differs, with each part of the difference."""
     found, plan = dry_peak(one), one.footprint.bytes
     if found is None:
         return ""
@@ -116,7 +116,7 @@ def dry_of(one: PredictedLayout) -> str:
 
 
 def hiding_of(one: PredictedLayout) -> str:
-    """Whether stage 3's gathers hide with as many tokens as a GPU has."""
+    """Whether stage 3's gathers are hidden with this number of tokens per GPU."""
     layout = one.layout
     if layout.data == 1 or layout.pipeline > 1:
         return ""
@@ -137,7 +137,7 @@ _MANY_S = 100
 
 
 def seconds(value: float) -> str:
-    """Of a step: "6.33 s", "51.2 ms", "1,526 s"."""
+    """The time of a step: "6.33 s", "51.2 ms", "1,526 s"."""
     if value >= _MANY_S:
         return f"{value:,.0f} s"
     return f"{value:,.3g} s" if value >= 1 else f"{1000 * value:.3g} ms"

@@ -1,4 +1,4 @@
-"""What the page Plan says of a plan: its fastest layout, and beside it what else was tried."""
+"""The contents of the page Plan: the fastest layout, and the others that were tried."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ MOST_DONE = 1024
 
 @dataclass(frozen=True, slots=True)
 class Leading:
-    """Where one of the listed layouts is shown, and where it stands beside the one that is."""
+    """The addresses that show a listed layout, and that compare it with the shown one."""
 
     alone: str
     beside: str
@@ -63,7 +63,7 @@ class Grid:
     """The fastest layouts by tensor x pipeline parallel ranks.
 
     Attributes:
-        shade: 0 to 4, how fast beside the fastest; None where nothing fits.
+        shade: 0 to 4, its speed relative to the fastest; None if nothing fits.
     """
 
     words: str
@@ -75,18 +75,20 @@ class Grid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """All that the page shows of a plan.
+    """All contents of the page for a plan.
 
     Attributes:
-        stages: by name, where the same layout in another stage is shown.
-        sizes: by name and GPUs, where a point of the curves is; of none that no plan tries, as
-            ZeRO++ within a node.
-        model: what one's own configuration is read as; "" of a built-in model.
-        num_beyond: how many at the end of `fastest` are faster, and beyond what was measured.
-        kinds: the fastest layout of each kind by name, and where it stands beside this one.
-        compared: this layout and another, if one is asked for.
-        dry: how the peak of its dry run differs; "" if there is none.
-        no_command: why there is no command; too_large: why the server does not do it.
+        stages: by name, the address of the same layout in another stage.
+        sizes: by name and GPUs, the address of a point of the curves; missing for layouts that no
+            plan tries, such as ZeRO++ within a node.
+        model: a description of the user's own configuration; "" for a built-in model.
+        num_beyond: number of layouts at the end of `fastest` that are faster but outside the
+            measured range.
+        kinds: the fastest layout of each kind by name, and the address that compares it with this
+            one.
+        compared: this layout and another one, if requested.
+        dry: the difference of the peak of its dry run; "" if there is none.
+        no_command: why there is no command; too_large: why the server does not simulate it.
     """
 
     headline: str
@@ -124,12 +126,12 @@ class Shown:
 def shown_of(
     plan: LayoutSearch, asked: PlanAddress, beside: LayoutSearch | None, whole: LayoutSearch
 ) -> Shown:
-    """What the page shows of a plan; of its first layout, with what else was tried beside it.
+    """The contents of the page for a plan: its first layout, with the others that were tried.
 
     Args:
-        asked: what the page's address says.
-        beside: the plan whose first layout it is compared with.
-        whole: the plan before anything is chosen but what is computed again.
+        asked: the question of the page's address.
+        beside: the plan whose first layout is the other one in the comparison.
+        whole: the plan before any choice except that of recomputation.
     """
     one, question = plan.tried[0], plan.question
     other = None if beside is None else beside.tried[0]

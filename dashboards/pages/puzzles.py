@@ -43,7 +43,7 @@ class PuzzlePage:
 
     Attributes:
         paragraphs: the task in words, without its title.
-        promised: the checks besides that the program runs.
+        promised: the checks, except the one that the program runs.
         next: the puzzle after it; None after the last.
     """
 

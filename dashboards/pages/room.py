@@ -147,7 +147,7 @@ def require(lesson_id: str, question_id: str) -> Lesson:
 
 @lru_cache(MOST_ASKED)
 def asked(lesson_id: str, question_id: str, _: Language) -> Asked:
-    """A question in the language that is spoken, with the numbers of the committed runs.
+    """A question in the current language, with the numbers of the committed runs.
 
     Raises:
         ConfigError: see `require`.

@@ -1,7 +1,7 @@
 """A lesson as slides: one idea per slide, with speaker notes.
 
-They are made of the lesson's own blocks: a paragraph is a slide, a prediction is one and its answer
-another, so is each replay and each figure; long tables go on on the next slide.
+They are made of the lesson's own blocks: each paragraph, prediction, answer, replay and figure is a
+slide; long tables continue on the next slide.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The part of Verify that speaks of places: copies between tiers, messages by link, interfaces."""
+"""The part of Verify about places: copies between tiers, messages by link, interfaces."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The path of each page of a site, and the targets of its links.
 
-Both languages have the same pages at the same places; those in Chinese lie in the folder `zh`.
+Both languages have the same pages at the same paths; those in Chinese are in the folder `zh`.
 """
 
 from __future__ import annotations

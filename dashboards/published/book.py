@@ -63,7 +63,7 @@ class Document:
 
     @property
     def text(self) -> str:
-        """All of it, as Markdown."""
+        """Its whole text, as Markdown."""
         return self.source.read_text(encoding="utf-8")
 
     @property
@@ -78,7 +78,7 @@ class Document:
 
     @property
     def name(self) -> str:
-        """As it is called in addresses."""
+        """Its name in addresses."""
         return PurePosixPath(self.file).stem.lower()
 
 
@@ -97,12 +97,12 @@ def parts() -> Iterator[tuple[str, tuple[Document, ...]]]:
     """The parts of the book with their titles.
 
     Raises:
-        EnvironmentFault: the documentation is not here.
+        EnvironmentFault: the documentation is not installed.
     """
     if not (ROOT / FIRST).exists() or not (ROOT / "docs").is_dir():
         raise EnvironmentFault(
-            "the documentation is not installed with zerosim: a site is made in a checkout of its "
-            "sources"
+            "the documentation is not installed with zerosim: a site can only be built in a "
+            "checkout of its sources"
         )
     for title, files in zip(said()["parts"], PARTS, strict=True):
         yield title, tuple(map(document, files))

@@ -52,10 +52,10 @@ def write_site(folder: Path) -> tuple[int, int]:
     """Write a site into a folder; an earlier site is replaced.
 
     Returns:
-        How many files it has, and how many bytes.
+        Its number of files, and its size in bytes.
 
     Raises:
-        EnvironmentFault: it cannot be written, or the documentation is not here.
+        EnvironmentFault: it cannot be written, or the documentation is not installed.
     """
     made = site_files()
     try:
@@ -76,7 +76,7 @@ def site_files() -> dict[str, bytes]:
     """All files of a site, by path.
 
     Raises:
-        EnvironmentFault: the documentation is not here.
+        EnvironmentFault: the documentation is not installed.
     """
     made: dict[str, bytes] = {}
     away = StandalonePages([])

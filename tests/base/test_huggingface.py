@@ -112,7 +112,7 @@ def test_windows_are_in_the_operations():
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ([], "expected an object"),
+        ([], "expected a JSON object"),
         ({}, "model_type is missing"),
         ({"model_type": "mamba"}, "expected one of llama, mistral"),
         ({"model_type": "llama", "hidden_size": 64}, "num_attention_heads is missing"),

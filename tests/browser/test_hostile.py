@@ -608,6 +608,6 @@ def test_an_iteration_of_too_many_messages_is_shown_by_collective(watch, tmp_pat
     one = watch(address=file.as_uri(), reduced_motion="reduce")
     one.open("")
     found = one.document()
-    assert "shown by collective, not by hop" in found["notes"][0]
+    assert "shown by collective instead of by hop" in found["notes"][0]
     assert not [step for step in found["steps"] if step["kind"] == "transfer"]
     assert_plays(one)

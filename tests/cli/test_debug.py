@@ -95,7 +95,7 @@ def test_ranks_of_whose_steps_nobody_can_be_told_are_ended(tmp_path):
 def test_wrong_words_are_answered_in_a_line_and_the_run_goes_on(tmp_path):
     wrong = [
         ("bogus", "command is 'bogus': expected one of step, "),
-        ("step 3", "step is '3': expected nothing after it"),
+        ("step 3", "step is '3': expected no argument"),
         ("only 9 into", "rank is 9: expected one of 0, 1"),
         ("only all", "only is 'all': expected a rank and a step"),
         ("break unit ==", "expected an expression"),

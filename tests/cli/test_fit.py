@@ -73,7 +73,7 @@ def test_a_run_that_does_not_fit_says_so_and_leaves_a_trace(tmp_path):
         assert [one.iteration for one in peaks if one.iteration >= 0] == [0, 1]
         assert all(one.used_bytes <= 900_000 for one in rank.address_maps)
     answer = command("memory", tmp_path, "--rank", 1)
-    assert "device of rank 1, 900 kB, when most memory was in use, in " in answer.out
+    assert "device of rank 1 (limit 900 kB) at its memory peak, in " in answer.out
     (drawn,) = re.findall(r"^  \[([a-zG.]{64})\]$", answer.out, re.MULTILINE)
     # parameters, both moments, master: what a rank of stage 3 cannot be without; and what is free
     assert set("pfmv.") <= set(drawn)

@@ -50,7 +50,7 @@ def test_a_folder_that_a_run_is_recorded_in_is_refused(tmp_path, monkeypatch, no
             assert int(who[1]) == os.getpid()
         assert contents(folder) == before
     if words == RUN:  # the other has ended in between
-        assert_one_line(command(*words, "--out", folder), "already holds a trace")
+        assert_one_line(command(*words, "--out", folder), "already contains a trace")
         assert contents(folder) == before
 
 
@@ -150,7 +150,7 @@ def test_what_is_no_folder_of_a_trace_is_left_alone(tmp_path, no_ranks, kind):
     before = contents(tmp_path)
     for more in ((), ("--overwrite",)):
         answer = command(*RUN, "--out", tmp_path, *more)
-        assert_one_line(answer, f"{tmp_path} is not a trace folder: it holds ", "new or empty")
+        assert_one_line(answer, f"{tmp_path} is not a trace folder: it contains ", "new or empty")
         answer = command("trace", "--out", tmp_path, *more, "--", "true")
         assert_one_line(answer, "is not a trace folder")
     assert contents(tmp_path) == before

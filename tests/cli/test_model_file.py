@@ -46,7 +46,7 @@ def llama(tmp_path_factory):
     ("config", "said"),
     [
         ("{", "it is not JSON"),
-        ("[]", "expected an object of keys"),
+        ("[]", "expected a JSON object"),
         ({"model_type": "bert"}, "model_type is 'bert': expected one of llama, mistral"),
         ({"model_type": "llama"}, "hidden_size is missing"),
         ({**LLAMA, "hidden_size": "64"}, "hidden_size is '64': expected a whole number above 0"),

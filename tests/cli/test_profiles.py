@@ -65,7 +65,7 @@ def test_the_table_and_the_page_say_the_same(said):
     verified = command("verify", folder / "ddp")
     assert verified.code == 0, verified.out
     refused = command("profiles", *OPTIONS, "--only", "ddp", "--out", folder)
-    assert_one_line(refused, "already holds a trace", "--overwrite")
+    assert_one_line(refused, "already contains a trace", "--overwrite")
     page = command("profiles", *OPTIONS, "--only", "ddp", "--out", folder / "p", "--markdown")
     assert page.code == 0, page.err
     row = next(line for line in page.out.splitlines() if line.startswith("| DDP |"))

@@ -29,7 +29,7 @@ ANYWHERE = "0.0.0.0"  # noqa: S104 - what is warned of
         ("serve . --host 203.0.113.7 --port 0", ("203.0.113.7", "this machine")),
         ("serve . --frob", ("--frob", "zerosim serve --help")),
         ("replay nowhere", ("nowhere: there is no such folder", "check the path")),
-        ("replay .", ("no manifest.json in it", "check the path")),
+        ("replay .", ("it has no manifest.json", "check the path")),
     ],
 )
 def test_wrong_words(tmp_path, monkeypatch, args, words):

@@ -50,7 +50,7 @@ NO_TEXT = os.fsdecode(b"no \xff text")
         ("simulate --tensor-parallel 3 --ranks 8", ("tensor-parallel is 3", "divisor")),
         ("simulate --stage 3 --resume", ("resume", "leave it out")),
         ("simulate --system ddp9", ("'ddp9'", "fsdp2")),
-        ("simulate --system ddp --clip 1", ("clip is given", "leave out one of both")),
+        ("simulate --system ddp --clip 1", ("clip is given", "leave out one of the two")),
         ("simulate --system fsdp2 --stage 3", ("stage is given", "zerosim's engine")),
         ("simulate --system hsdp --ranks 3", ("hsdp", "two rows")),
         ("simulate --system 1f1b --ranks 3", ("1f1b", "2 or 4")),
@@ -171,7 +171,7 @@ def test_a_program_is_told_before_its_start_that_there_is_no_loopback(tmp_path, 
     answer = command("trace", "--out", tmp_path / "t", "--", "sh", "-c", "exit 7")
     assert answer.code == 7
     told, nothing = answer.err.splitlines()
-    assert told.startswith("zerosim: ranks cannot talk over 127.0.0.1 (Network is unreachable)")
+    assert told.startswith("zerosim: ranks cannot communicate over 127.0.0.1 (Network is ")
     assert "the program starts without it" in told
     assert "nothing was recorded" in nothing
 
@@ -187,7 +187,7 @@ def test_a_loopback_that_is_down_is_seen():
         text=True,
         check=False,
     )
-    assert "EnvironmentFault: ranks cannot talk over 127.0.0.1" in done.stderr
+    assert "EnvironmentFault: ranks cannot communicate over 127.0.0.1" in done.stderr
 
 
 def test_too_little_memory_for_pytorch(tmp_path):
@@ -224,7 +224,7 @@ def test_a_folder_that_holds_a_trace_keeps_it(tmp_path, no_ranks, stages):
     write(folder, engine_trace(1))
     before = contents(tmp_path)
     answer = command("run", "--stage", stages, "--out", tmp_path)
-    assert_one_line(answer, f"{folder} already holds a trace", "--overwrite")
+    assert_one_line(answer, f"{folder} already contains a trace", "--overwrite")
     assert contents(tmp_path) == before
 
 
@@ -360,8 +360,8 @@ def test_a_folder_whose_name_is_no_text_is_one_like_any_other(tmp_path, monkeypa
     assert command("export", folder, "--html", page).code == 0
     assert "<title>no \ufffd text · zerosim</title>" in page.read_text()
     assert_one_line(command("export", folder, "--html", page), "already exists")
-    assert_one_line(command("run", "--stage", 3, "--out", folder), "already holds a trace")
-    assert_one_line(command("trace", "--out", folder, "--", "true"), "already holds a trace")
+    assert_one_line(command("run", "--stage", 3, "--out", folder), "already contains a trace")
+    assert_one_line(command("trace", "--out", folder, "--", "true"), "already contains a trace")
     assert_one_line(command("serve", folder / "no"), "no such folder")
 
 

@@ -283,8 +283,8 @@ def test_dash_serves_its_scripts_and_no_more(client, path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"output": "x"}, "a request of our own page to Dash"),
-        ({"output": [OUTPUT]}, "a request of our own page to Dash"),
+        ({"output": "x"}, "a request from one of zerosim's pages to Dash"),
+        ({"output": [OUTPUT]}, "a request from one of zerosim's pages to Dash"),
         ({"outputs": []}, "its outputs"),
         ({"outputs": [{"id": 1, "property": 2}]}, "its outputs"),
         ({"inputs": None}, "its inputs"),
@@ -364,7 +364,8 @@ def test_names_of_this_machine():
 def test_traces_are_only_read(client, method):
     for path in ("/", "/replay", "/api/replay", "/api/traces", "/player/main.js"):
         answer = getattr(client, method)(path)
-        assert (answer.status_code, answer.text) == (405, "refused: traces are only read here\n")
+        assert answer.status_code == 405
+        assert answer.text == "refused: this server only reads traces\n"
 
 
 def test_dash_may_ask_and_other_sites_may_not(client):
@@ -454,7 +455,7 @@ def test_a_mistake_of_ours_is_one_line_and_the_traceback_is_the_terminals(tmp_pa
 
     site = make_site(tmp_path, documents=Documents(fail))
     answer = site.client.get("/api/replay")
-    assert (answer.status_code, answer.text) == (500, "the server failed: its terminal says why\n")
+    assert (answer.status_code, answer.text) == (500, "the server failed: its terminal shows why\n")
     assert "RuntimeError: secret path" in capsys.readouterr().err
 
 

@@ -430,7 +430,7 @@ def test_a_recording_has_a_deadline_and_its_ranks_end_with_it(tmp_path, monkeypa
     while job.state not in (State.DONE, State.FAILED):
         assert time.monotonic() < end
         time.sleep(0.02)
-    assert job.problem == "it was not over within 1 s"
+    assert job.problem == "it did not end within 1 s"
     rank = int(pid.read_text())
     status = tmp_path.__class__(f"/proc/{rank}/stat")
     while status.exists() and status.read_text().split()[2] != "Z":

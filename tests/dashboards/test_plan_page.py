@@ -148,7 +148,7 @@ def test_its_numbers_are_those_of_the_command():
     assert facts["peak memory of a GPU"] == f"{format_bytes(best.footprint.bytes)} of 80.0 GB"
     assert facts["time of a step"] == plan_said.seconds(best.step_s)
     assert facts["MFU"] == f"{best.mfu:.1%}"
-    assert facts["tokens/s a GPU"] == f"{best.tokens_per_second / 8:,.0f}"
+    assert facts["tokens/s per GPU"] == f"{best.tokens_per_second / 8:,.0f}"
     assert f"a step of {plan_said.seconds(best.step_s)}" in shown.headline
     assert shown.remark.startswith("Predicted: ")
     assert sum(shown.memory["bytes"]) == best.footprint.bytes
@@ -289,7 +289,7 @@ def test_a_model_of_somebody_s_own_is_in_the_address(client, tmp_path):
     ("config", "words"),
     [
         ("{", "it is not JSON"),
-        ("[]", "expected an object of keys"),
+        ("[]", "expected a JSON object"),
         ('{"model_type": "bert"}', "expected one of llama"),
         ('{"model_type": "llama"}', "hidden_size is missing"),
         (HOSTILE, "it is not JSON"),

@@ -139,7 +139,7 @@ def test_only_the_lecturers_machine_opens_rooms(room, address):
     elsewhere = {"REMOTE_ADDR": address}
     answer = room.client.post("/api/rooms", json={}, environ_overrides=elsewhere)
     assert answer.status_code == 403
-    assert "on the machine that serves" in answer.json["error"]
+    assert "on the serving machine" in answer.json["error"]
     assert room.rooms.num_open == 1
     assert room.client.get(room.address, environ_overrides=elsewhere).status_code == 200
 
@@ -165,7 +165,7 @@ def test_the_wrong_key_does_nothing(room, key):
     sent = key.encode("utf-8", "replace").decode()
     refused = room.client.get(f"{room.address}/tally", query_string={"key": sent})
     assert refused.status_code == 403
-    assert refused.json == {"error": "the key is not this room's: only its teacher has it"}
+    assert refused.json == {"error": "wrong key: only the room's lecturer has it"}
     assert room.client.get(f"{room.address}/tally").status_code == 403
     assert room.tally()["reveal"] is True
 
@@ -347,7 +347,7 @@ def test_the_pages(room):
     assert "alone" in re.findall(r"class=\"(\w+)\"", page.text)
     away = room.client.get("/room", environ_overrides={"REMOTE_ADDR": "10.0.0.3"})
     assert away.status_code == 403
-    assert "on the machine that serves" in away.text
+    assert "on the serving machine" in away.text
     room.client.application.config["CLASS_ADDRESSES"] = ("http://192.168.1.7:8050",)
     page = room.client.get("/room").text
     assert "192.168.1.7:8050/join" in page

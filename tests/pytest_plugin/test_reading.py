@@ -90,7 +90,7 @@ def test_the_ledger_is_what_the_quantity_speaks_of():
     for text, ledger in (("2Psi", "payload"), ("2Psi (N-1)/N", "trace"), (8, "trace")):
         assert choose_ledger(parse_quantity(text), None) is LedgerName(ledger)
     assert choose_ledger(parse_quantity("2Psi"), "wire") is LedgerName.WIRE
-    with pytest.raises(ConfigError, match="a payload is counted whole"):
+    with pytest.raises(ConfigError, match="payload counts whole buffers"):
         choose_ledger(parse_quantity("2Psi (N-1)/N"), "payload")
     with pytest.raises(ConfigError, match="ledger is 'kernel': expected one of"):
         choose_ledger(parse_quantity("2Psi"), "kernel")

@@ -239,7 +239,7 @@ def test_the_test_starts_ranks_and_failures_are_readable(failing):
     assert re.search("rank 0, later: RuntimeError|rank 0 was still running, and was ended", shown)
     assert "rank 1 of 2 was killed (SIGKILL) in die" in shown
     assert "or did not end" not in shown
-    assert "cannot be handed to ranks, which are separate processes" in shown
+    assert "cannot be passed to ranks, which are separate processes" in shown
     assert "the marker zerosim was given wire='no': expected True or False" in shown
     assert "assert 1 == 2" in shown
 

@@ -198,7 +198,7 @@ def test_a_file_instead_of_a_folder(tmp_path):
 
 
 def test_an_empty_folder(tmp_path):
-    assert "no manifest.json in it" in refusal(tmp_path)
+    assert "it has no manifest.json" in refusal(tmp_path)
 
 
 def test_rank_files_without_a_manifest(tmp_path):
@@ -283,7 +283,7 @@ def test_a_rank_that_the_manifest_does_not_know(tmp_path):
 def test_a_file_under_another_ranks_name(tmp_path):
     draw.write_trace(tmp_path, {0: rows(0, 2), 1: rows(0, 2)})
     message = refusal(tmp_path)
-    assert "rank-1.jsonl, line 1: the header is rank 0's, the name rank 1's" in message
+    assert "rank-1.jsonl, line 1: the header names rank 0, the file rank 1" in message
 
 
 def test_a_header_of_a_run_of_another_size(tmp_path):
@@ -322,7 +322,7 @@ BAD_ROWS = {
     "a second event with id 1": [("event", event(0, 1))],
     "a second event with id 0": [("open", event(0, 0))],
     "a second event with id 3": [TEMPLATE, *[("begin", occurrence(3))] * 2],
-    "event 3 is of template 0, which is unknown": [("happened", occurrence(3))],
+    "event 3 refers to template 0, which is unknown": [("happened", occurrence(3))],
     "a second template with number 0": [TEMPLATE] * 2,
     "peers is 1, expected a rank from 0 to 0": [
         ("template", dataclasses.replace(TEMPLATE[1], peers=(1,)))
@@ -333,7 +333,7 @@ BAD_ROWS = {
     "iteration is -2, expected": [TEMPLATE, ("begin", occurrence(3, iteration=-2))],
     "parent of event 3 is 3, expected": [TEMPLATE, ("begin", occurrence(3, parent=3))],
     "issued at 3, started at 2, ended at": [TEMPLATE, ("happened", occurrence(3, start_ns=2))],
-    "event 2 is rank 4's, not rank 0's": [("event", event(4, 2))],
+    "event 2 is of rank 4, not of rank 0": [("event", event(4, 2))],
     "a second header": [("header", draw.header(0, 1))],
     "a second group named 'g'": [("group", Group(name="g", backend="gloo", ranks=()))],
     "a second socket with index 3": [

@@ -24,5 +24,5 @@ def test_a_trace_is_read_back_as_it_was(tmp_path, name):
         for field in fields(before):
             if field.name not in KEPT:
                 assert getattr(after, field.name) == getattr(before, field.name), field.name
-    with pytest.raises(TraceError, match="it already holds a trace"):
+    with pytest.raises(TraceError, match="already contains a trace"):
         write(trace, tmp_path / "again")

@@ -320,9 +320,9 @@ def test_persistent_parameters_that_were_let_go_are_gathered_again():
 @pytest.mark.parametrize(
     ("option", "value", "words"),
     [
-        ("zero_quantized_weights", True, "quantizes what it gathers (qwZ)"),
+        ("zero_quantized_weights", True, "quantizes gathered parameters (qwZ)"),
         ("zero_quantized_nontrainable_weights", True, "gathers frozen parameters quantized"),
-        ("zero_quantized_gradients", True, "quantizes gradients on their way (qgZ)"),
+        ("zero_quantized_gradients", True, "quantizes gradients for communication (qgZ)"),
         ("mics_shard_size", 2, "divides among a part of the ranks (MiCS)"),
     ],
 )
@@ -339,7 +339,7 @@ def test_an_option_without_a_plan_is_named(option, value, words):
 def test_what_cannot_be_planned_is_said():
     with pytest.raises(ConfigError, match="did not record the order of its modules"):
         plan_of(2, deepspeed(2, 3, *MODULES, module_order=[], trace="record"))
-    with pytest.raises(ConfigError, match="is of stage 4: expected 0 to 3"):
+    with pytest.raises(ConfigError, match="has stage 4: expected 0 to 3"):
         plan_of(2, deepspeed(2, 4, GROUP))
 
 

@@ -133,9 +133,7 @@ def test_one_trace_at_a_time(tmp_path):
         with pytest.raises(ConfigError) as caught, zerosim.trace(tmp_path / "b"):
             pass
         assert labels.attached() is recorder
-    assert str(caught.value) == (
-        "a trace is being recorded already: leave its block before the next"
-    )
+    assert str(caught.value) == "a trace is already being recorded: leave its block first"
     assert not (tmp_path / "b").exists()
     assert_at_rest()
 
@@ -167,7 +165,7 @@ def test_a_trace_that_exists_is_not_written_over(tmp_path):
     with pytest.raises(EnvironmentFault) as caught, zerosim.trace(tmp_path / "t"):
         pass
     assert str(caught.value) == (
-        f"{tmp_path}/t already holds a trace of rank 0; give another folder"
+        f"{tmp_path}/t already contains a trace of rank 0; give another folder"
     )
     assert {path: path.read_bytes() for path in (tmp_path / "t").iterdir()} == before
 

@@ -233,7 +233,7 @@ def test_half_a_gradient(tmp_path):
     end = position_of(written, 0, 1, Phase.BACKWARD, Moment.END, "blocks.1")
     change(written, 0, end, Role.GRADIENTS, "blocks.1", 50)
     assert (
-        "50 B of gradients for blocks.1, whose row has 44 B"
+        "50 B of gradients for blocks.1, whose shard has 44 B"
         in failed(write(tmp_path, written))["whole-gradients"]
     )
 

@@ -246,7 +246,7 @@ def test_an_option_without_a_plan_has_no_law_and_no_false_claim(tmp_path):
     report = verify(program.write(tmp_path))
     assert command("verify", tmp_path).code == 0
     assert report.headline == (
-        "DeepSpeed of 'model' quantizes what it gathers (qwZ): there is no plan for "
+        "DeepSpeed of 'model' quantizes gathered parameters (qwZ): there is no plan for "
         "zero_quantized_weights, so its traffic is shown without a check."
     )
     assert report.systems == ()
@@ -345,7 +345,7 @@ def test_two_micro_steps_of_a_hand_written_program(tmp_path):
     assert "4Ψ(N-1)/N a step, like data parallel, in each of 2 micro-steps" in report.headline
     program.add(1, own_call(elements=500, purpose=Purpose.REDUCE_GRADIENTS))
     report = report_of(program, tmp_path / "more")
-    assert "like no known law; the closest is" in report.headline
+    assert "which matches no known law; the closest is" in report.headline
 
 
 def test_a_program_that_says_nothing_is_likened_by_its_memory(tmp_path):

@@ -106,7 +106,7 @@ def framing_of(
 
     Args:
         moved: as returned by `cost_of`, or the requested bytes.
-        tuning: what was forced on NCCL.
+        tuning: the settings that were forced on NCCL.
     """
     if event.algorithm is not Algorithm.NCCL:
         added = framing(backend_of_call(rank, event), moved)

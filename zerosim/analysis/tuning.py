@@ -1,8 +1,8 @@
-"""What a run made NCCL do: not recorded, but the kernel's counters show it.
+"""The protocol or algorithm forced on NCCL: not recorded, but the kernel's counters show it.
 
 `NCCL_PROTO` and `NCCL_ALGO` force a protocol or an algorithm on all calls, and a network may allow
 a protocol that NCCL's model leaves out. The bytes of a whole run are compared with the expected
-ones: where NCCL's own choice does not explain them and a forced one does, that is what was forced.
+ones: if NCCL's own choice does not explain them and a forced one does, that one was forced.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _FORCED = (
 
 
 def tuning_of(trace: Trace, peers: Peers | None = None) -> Tuning:
-    """What was forced on NCCL in a run, as far as its sockets show it.
+    """The settings that were forced on NCCL in a run, as far as its sockets show them.
 
     Args:
-        peers: of its sockets; found here by default.
+        peers: the peers of its sockets; determined here by default.
     """
     ranks = [
         rank

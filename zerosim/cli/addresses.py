@@ -20,7 +20,7 @@ _FREE = "."
 
 
 def print_addresses(console: Console, trace: Trace, rank: int, iteration: int | None) -> None:
-    """Draw one rank's device in an iteration; nothing if the device had no limit.
+    """Draw one rank's device in an iteration; prints nothing if the device had no limit.
 
     Args:
         iteration: None for the last one that the rank recorded.

@@ -118,7 +118,7 @@ def _interception() -> str:
         events = [event for rank in load(folder).ranks for event in rank.events]
     seen = [event for event in events if event.kind is Kind.COLLECTIVE]
     if len(seen) != 1:
-        raise RuntimeError(f"one all-reduce was called and {len(seen)} were seen")
+        raise RuntimeError(f"one all-reduce was called, but {len(seen)} were recorded")
     return "collectives are seen"
 
 

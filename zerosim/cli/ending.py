@@ -13,7 +13,7 @@ _MOST_S = 4.0
 
 
 def diagnosis_of(folder: Path) -> Diagnosis | None:
-    """The culprit; None if it is not found within some seconds, or there is no trace."""
+    """The culprit; None if it is not found within a few seconds, or if there is no trace."""
     found: list[Diagnosis] = []
 
     def look() -> None:

@@ -59,12 +59,12 @@ def require_free(folder: Path, *, overwrite: bool) -> None:
         raise _no_folder(folder, error) from None
     if other is not None:
         raise EnvironmentFault(
-            f"{folder} is not a trace folder: it holds {other.name}: give an --out that is "
+            f"{folder} is not a trace folder: it contains {other.name}: give an --out that is "
             "new or empty"
         )
     if held and not overwrite:
         raise EnvironmentFault(
-            f"{folder} already holds a trace: give another --out, or --overwrite"
+            f"{folder} already contains a trace: give another --out, or --overwrite"
         )
 
 

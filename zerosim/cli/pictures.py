@@ -124,7 +124,7 @@ def draw(replay: Replay, options: Mapping[str, Any]) -> dict[Path, PictureFile]:
     document = replay.document
     moment = read_moment(document, options["at"] or "")
     if options["tour"] and options["beats"] is not None:
-        raise ConfigError("--tour and --beats: give one of them")
+        raise ConfigError("--tour and --beats are both given: give only one")
     first, last = _beats(options["beats"], len(document["beats"]))
     look = _look(document, moment, options)
     stretch = Stretch(first, last, _speed(options["speed"]), options["tour"])

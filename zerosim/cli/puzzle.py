@@ -48,7 +48,7 @@ def puzzle(
     from zerosim.puzzles import find_puzzle
 
     if [check, hint, grade].count(None) < 2:
-        raise ConfigError("--check, --hint and --grade exclude each other: give one of them")
+        raise ConfigError("--check, --hint and --grade exclude each other: give only one")
     if grade is not None:
         if name is not None:
             raise ConfigError(

@@ -196,7 +196,7 @@ def _by_systems(
     if ours:
         raise ConfigError(
             f"{option_of(ours[0])} is given with system {system}: it is an option of zerosim's "
-            "engine; leave out one of both"
+            "engine; leave out one of the two"
         )
     return {name: Implementation(name) for name in dict.fromkeys(names)}
 

@@ -38,7 +38,7 @@ def run(out: str | Path | None = None, *, overwrite: bool = False, **options: An
     """
     if joined_ranks() is not None:
         raise ConfigError(
-            "this process is a rank that a launcher started: expected none; try zerosim run under "
+            "a launcher started this process as a rank: expected none; try zerosim run under "
             "the launcher, or zerosim.run without it"
         )
     of_engine, of_run = ({field.name for field in fields(one)} for one in (EngineConfig, RunConfig))

@@ -137,7 +137,7 @@ def _print(console: Console, cells: tuple[TableCell, ...], *, agree: bool) -> No
 def _print_model(console: Console, model: str, cells: list[TableCell]) -> None:
     headers = [text for stage in _NAMES for text in (_NAMES[stage], "the law")]
     found = make_table("N", *headers, left=0)
-    found.title = f"{model} parameters: the paper's figure and the law's"
+    found.title = f"{model} parameters: the paper's value and the law's"
     for num_ranks in dict.fromkeys(cell.num_ranks for cell in cells):
         row = [cell for cell in cells if cell.num_ranks == num_ranks]
         texts = [text for cell in row for text in (cell.printed, exact_decimal(cell.exact_gb))]

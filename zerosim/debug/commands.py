@@ -114,7 +114,7 @@ class Commands:
 
     def _step(self, name: str, rest: str) -> Reply:
         if rest:
-            raise ConfigError(f"{name} is {rest!r}: expected nothing after it")
+            raise ConfigError(f"{name} is {rest!r}: expected no argument")
         return self._stopped(self._controller.step(STEPS[name]))
 
     def _only(self, rest: str) -> Reply:
@@ -126,7 +126,7 @@ class Commands:
 
     def _continue(self, rest: str) -> Reply:
         if rest:
-            raise ConfigError(f"continue is {rest!r}: expected nothing after it")
+            raise ConfigError(f"continue is {rest!r}: expected no argument")
         return self._stopped(self._controller.run())
 
     def _stopped(self, outcome: StepEnd) -> Reply:
@@ -227,7 +227,7 @@ class Commands:
             )
             return Reply([verdict])
         if rest:
-            raise ConfigError(f"check is {rest!r}: expected nothing after it, or sum")
+            raise ConfigError(f"check is {rest!r}: expected no argument, or sum")
         compared = self._controller.compare_replicas()
         if not compared:
             nothing = "no rank holds a full replica: there is nothing to compare"
@@ -253,7 +253,8 @@ def _role_and_unit(rest: str) -> tuple[Role, str]:
     if len(short) == 1:
         return short[0], rest.partition(" ")[2].strip()
     raise ConfigError(
-        f"look is {rest!r}: expected a role ({', '.join(Role)}) and a unit, as tensors shows"
+        f"look is {rest!r}: expected a role ({', '.join(Role)}) and a unit, "
+        "as listed by the command tensors"
     )
 
 

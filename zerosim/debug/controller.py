@@ -122,7 +122,7 @@ class Controller(Ranks):
 
     def _told(self, go: Callable[[], StepEnd]) -> StepEnd:
         if not self._going.acquire(blocking=False):
-            raise ConfigError("the ranks are running already: wait for them, or pause them")
+            raise ConfigError("the ranks are already running: wait for them, or pause them")
         try:
             outcome = go()
         finally:

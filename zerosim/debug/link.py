@@ -114,7 +114,7 @@ class Door:
             self._listening.close()
             shutil.rmtree(self._folder, ignore_errors=True)
             raise EnvironmentFault(
-                f"no socket can be made in {self._folder}: {error.strerror or error}: expected a "
+                f"cannot create a socket in {self._folder}: {error.strerror or error}: expected a "
                 f"short path to a folder that can be written; try TMPDIR=/tmp"
             ) from None
         self.path.chmod(0o600)

@@ -79,7 +79,9 @@ class Steering:
         """
         self._require_key(key)
         if len(what) > _LONGEST:
-            raise ConfigError(f"a command of {len(what):,} letters: expected {_LONGEST:,} at most")
+            raise ConfigError(
+                f"the command has {len(what):,} characters: expected {_LONGEST:,} at most"
+            )
         asks = self._commands.only_asks(what)
         if not asks:
             self._steer(who)
@@ -125,9 +127,7 @@ class Steering:
 
     def _require_key(self, key: str) -> None:
         if not secrets.compare_digest(key.encode(errors="replace"), self.key.encode()):
-            raise NotAllowedError(
-                "the key in the address is wrong: open the address as it was printed"
-            )
+            raise NotAllowedError("the key in the address is wrong: open the printed address")
 
     def _is_taken(self, who: str) -> bool:
         steers, since = self._steers

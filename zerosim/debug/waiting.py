@@ -31,7 +31,7 @@ def why_waiting(ranks: Ranks, rank: int) -> str:
     what = " of ".join(filter(None, [call["op"], call["unit"]]))
     late = _not_there(ranks, rank, call)
     others = f"rank{'s' if len(late) > 1 else ''} {', '.join(map(str, late))}"
-    waits_for = others if late else "the other ranks to go on"
+    waits_for = others if late else "the other ranks to continue"
     return f"rank {rank} waits for {waits_for}: {what}, {call['purpose']}"
 
 

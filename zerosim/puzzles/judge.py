@@ -57,7 +57,7 @@ def judge(submission: Submission, limits: Limits | None = None) -> PuzzleVerdict
 def judge_all(
     submissions: Sequence[Submission], limits: Limits | None = None
 ) -> Iterator[PuzzleVerdict]:
-    """The same for several programs, one after another on the same ranks as long as these live."""
+    """The same for several programs, one after another on the same ranks while they are alive."""
     for ran in run_submissions(submissions, limits):
         yield _verdict(ran)
 

@@ -84,7 +84,7 @@ class RankSaid:
         line: the program's line that raised it; 0 if it was elsewhere.
         is_loaded: whether the program could be imported.
         difference, found, expected: the difference in its results.
-        sizes, contents: those of its answer; contents as checksums.
+        sizes, contents: as in its answer, with contents as checksums.
         held_bytes: bytes of its tensors at each of its calls; empty if not requested.
     """
 

@@ -68,7 +68,7 @@ def ledgers(run: Run, rank: RankTrace, iteration: int) -> list[str]:
     table.append(("total", "", "", theory, traced, _wire(run, rank, iteration)))
     place = place_words(rank.rank, iteration)
     return [
-        f"  bytes sent by {place}, payload only in theory and trace; wire with its framing",
+        f"  bytes sent by {place}, theory and trace count payload only; the wire includes framing",
         *_table(table),
         "",
         f"  {report.headline}",

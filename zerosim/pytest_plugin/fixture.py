@@ -56,7 +56,7 @@ class ZerosimTrace(Recordings):
         chosen = choose_ledger(quantity, ledger)
         if chosen is LedgerName.WIRE and purpose is not None:
             raise ConfigError(
-                "the kernel's counters have no purposes: expected ledger='trace', or phase="
+                "the kernel does not count by purpose: expected ledger='trace', or phase="
             )
         if element_bytes is not None and (
             isinstance(element_bytes, bool)

@@ -69,7 +69,7 @@ class OwnTrace:
             )
         if self._session is None:
             raise ConfigError(
-                "this process was traced already when the test began: read that trace, or run "
+                "this process was already traced when the test began: read that trace, or run "
                 "pytest without zerosim trace"
             )
         self._require_same_rank()
@@ -104,7 +104,7 @@ class OwnTrace:
         rank, num_ranks = dist.get_rank(), dist.get_world_size()
         if (rank, num_ranks) != (self.rank, self.num_ranks):
             raise ConfigError(
-                f"this process is rank {rank} of {num_ranks}, and was taken for rank {self.rank} "
+                f"this process is rank {rank} of {num_ranks}, but was rank {self.rank} "
                 f"of {self.num_ranks} when the test began: start pytest with torchrun, or join "
                 f"the ranks in a fixture before zerosim_trace"
             )

@@ -71,15 +71,15 @@ def _pickle(function: Callable[..., Any], call: tuple[tuple[Any, ...], dict[str,
         pickle.dumps(function)
     except Exception as error:  # noqa: BLE001 - pickle raises any exception
         raise ConfigError(
-            f"{name} cannot be handed to ranks, which are separate processes ({error}): "
+            f"{name} cannot be passed to ranks, which are separate processes ({error}): "
             f"expected a function at the top of its module"
         ) from None
     try:
         return pickle.dumps((function, *call))
     except Exception as error:  # noqa: BLE001 - the same
         raise ConfigError(
-            f"an argument of {name} cannot be handed to ranks, which are separate processes "
-            f"({error}): expected numbers, texts, tensors and the like; make the rest in {name}"
+            f"an argument of {name} cannot be passed to ranks, which are separate processes "
+            f"({error}): expected numbers, texts, tensors and the like; create the rest in {name}"
         ) from None
 
 

@@ -16,7 +16,7 @@ from zerosim.view.reading.selection import Selection, all_calls, purpose_of
 _PARAMETERS = (Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS)
 _WORDS = {
     LedgerName.PAYLOAD: "payload, an all-reduce counted twice",
-    LedgerName.TRACE: "bytes that a rank is asked to send (trace)",
+    LedgerName.TRACE: "bytes that a rank was asked to send (trace)",
     LedgerName.WIRE: "bytes that the kernel sent to other ranks (wire)",
 }
 

@@ -75,5 +75,5 @@ def require_times(trace: Trace, what: str) -> None:
 def way_to_memory(trace: Trace) -> str:
     """Advice on how to record memory."""
     if trace.manifest.source is Source.IMPORTED:
-        return "other recorders leave it out, zerosim trace does not"
+        return "other recorders omit it; record it with zerosim trace"
     return f"record it again without {'--no-memory' if trace.manifest.light is None else '--light'}"

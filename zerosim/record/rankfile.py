@@ -211,7 +211,7 @@ class _Rows:
             self.continue_with(header)
             return
         if header.rank != self.rank:
-            raise ValueError(f"the header is rank {header.rank}'s, the name rank {self.rank}'s")
+            raise ValueError(f"the header names rank {header.rank}, the file rank {self.rank}")
         if header.num_ranks != self.num_ranks:
             raise ValueError(
                 f"the header says {header.num_ranks} ranks, the manifest {self.num_ranks}"
@@ -295,7 +295,7 @@ class _Rows:
         template = self.templates.get(occurrence.template)
         if template is None:
             raise ValueError(
-                f"event {occurrence.id} is of template {occurrence.template}, which is unknown"
+                f"event {occurrence.id} refers to template {occurrence.template}, which is unknown"
             )
         occurrence.said, occurrence.peers = template, template.peers
         occurrence.rank = self.rank
@@ -305,7 +305,7 @@ class _Rows:
         if event.id in self.events:
             raise ValueError(f"a second event with id {event.id}")
         if event.rank != self.rank:
-            raise ValueError(f"event {event.id} is rank {event.rank}'s, not rank {self.rank}'s")
+            raise ValueError(f"event {event.id} is of rank {event.rank}, not of rank {self.rank}")
         self.events[event.id] = event
 
     def add_open(self, event: Any) -> None:

@@ -77,7 +77,7 @@ def reason(error: BaseException) -> str:
         return "nested too deep"
     text = str(error)
     if text.startswith(_TOO_LONG):
-        return f"it has a number that is too long to be read, expected at most {MOST_DIGITS} digits"
+        return f"it has a number that is too long, expected at most {MOST_DIGITS} digits"
     return text
 
 

@@ -102,7 +102,7 @@ def load(folder: str | Path, *, strict: bool = False) -> Trace:
     if strict and lines:
         raise _error(
             path,
-            f"incomplete: {first_of(lines)}: load it without strict to see its content, "
+            f"incomplete: {first_of(lines)}: load it without strict to read the rest, "
             f"or record the run again",
         )
     return Trace(
@@ -174,7 +174,7 @@ def _read_manifest(path: Path, names: list[str]) -> Manifest:
                 f"there are rank files but no {MANIFEST_NAME}: the run was killed before it wrote "
                 f"one, or it was not copied: copy it too, or record again",
             )
-        raise _error(path, f"no {MANIFEST_NAME} in it: {_WHAT_A_TRACE_IS}: check the path")
+        raise _error(path, f"it has no {MANIFEST_NAME}: {_WHAT_A_TRACE_IS}: check the path")
     file = path / MANIFEST_NAME
     _require_file(file)
     try:

@@ -25,7 +25,7 @@ def write(trace: Trace, folder: Path) -> None:
         TraceError: it contains a trace, or cannot be written.
     """
     if (folder / MANIFEST_NAME).exists():
-        raise TraceError(f"{folder}: it already holds a trace: give a new folder")
+        raise TraceError(f"{folder} already contains a trace: give a new folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for rank in trace.ranks:

@@ -130,7 +130,7 @@ class Fault:
             key, _, value = part.partition("=")
             given[key] = _value(text, key, value)
         if "rank" not in given:
-            raise ConfigError(f"fault is {text!r}: on which rank? such as {_EXAMPLE}")
+            raise ConfigError(f"fault is {text!r}: expected a rank, such as {_EXAMPLE}")
         return cls(kind=kind, **given)
 
     def __post_init__(self) -> None:
@@ -161,7 +161,7 @@ class Fault:
             )
 
     def is_at(self, unit: str, op: Op | None, phase: Phase, purpose: Purpose | None) -> bool:
-        """Whether the fault applies to such a call, in any iteration."""
+        """Whether the fault applies to a call with these properties, in any iteration."""
         return (
             (not self.unit or unit == self.unit or unit.endswith(f".{self.unit}"))
             and self.op in (None, op)

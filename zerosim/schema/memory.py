@@ -166,7 +166,7 @@ class MapMoment(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AddressBlock:
-    """Addresses in use for one purpose, with neighbours of the same purpose.
+    """A range of addresses in use for one purpose; neighbours of the same purpose are merged.
 
     Attributes:
         bytes: size, rounded up to the alignment.

@@ -152,6 +152,6 @@ def understood(strategies: Iterable[Strategy]) -> Iterator[None]:
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         names = " and ".join(f"{one.system} {one.name!r}" for one in strategies)
         raise TraceError(
-            f"what the trace says of {names} contradicts itself ({first_line(error)}): expected "
+            f"the trace's record of {names} contradicts itself ({first_line(error)}): expected "
             "rows `strategy` as `zerosim trace` writes them; record it again"
         ) from error

@@ -59,10 +59,10 @@ class Footprint:
     """The memory of a rank at one moment.
 
     Attributes:
-        moment: in words.
+        moment: the moment, in words.
         place: the rank's stage of a pipeline; "" if there is one stage.
         parts: the parts, all nonempty.
-        host_bytes, disk_bytes: bytes there instead of on the device.
+        host_bytes, disk_bytes: bytes on the host and on the disk instead of on the device.
     """
 
     moment: str
@@ -78,7 +78,7 @@ class Footprint:
 
 
 def peak(layout: Layout, margin: Fraction = Fraction(0)) -> Footprint:
-    """The memory at the largest moment, on the largest stage.
+    """The memory at the moment with the largest peak, on the stage with the largest memory.
 
     Args:
         margin: share for memory outside of all laws, as a fraction of the rest.
@@ -93,7 +93,7 @@ def peak(layout: Layout, margin: Fraction = Fraction(0)) -> Footprint:
 
 
 def peak_bytes(layout: Layout, margin: Fraction = Fraction(0)) -> int:
-    """The bytes of `peak` alone: of most layouts that a plan tries nobody reads the parts."""
+    """The bytes of `peak` alone: a plan displays the parts of few of its layouts."""
     size = max([most for place in _places(layout) for most in _sizes(layout, place)])
     return size + _margin_bytes(size, margin)
 

@@ -1,7 +1,7 @@
-"""Parts of a rank's memory, and those of them that a micro-batch has: its activations.
+"""Parts of a rank's memory, and the parts that belong to a micro-batch: its activations.
 
-A plan asks for the bytes of thousands of layouts, and for the words of the few that are read: laws
-and sources are said when somebody reads them.
+A plan needs the bytes of thousands of layouts, and the words of the few that are displayed. Laws
+and sources are therefore put into words on demand.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Kinds = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class InWords:
-    """What is said when somebody reads it, in the language of then: parts are kept for long."""
+    """A text that is produced on demand, because the language can change while parts are kept."""
 
     key: str
     fields: tuple[tuple[str, object], ...] = ()
@@ -50,7 +50,7 @@ class InWords:
 
 @dataclass(frozen=True, slots=True)
 class LawOfRole:
-    """What model states keep of a role."""
+    """The law of a role among the model states."""
 
     states: ModelStates
     role: Role
@@ -62,10 +62,10 @@ class LawOfRole:
 
 @dataclass(frozen=True, slots=True)
 class LawOfBlocks:
-    """What so many blocks keep, or one that is made again.
+    """The law of the activations of some blocks, or of one recomputed block.
 
     Attributes:
-        counts: of blocks of each kind; None: one that is made again.
+        counts: number of blocks of each kind; None for one recomputed block.
     """
 
     computing: Computing
@@ -98,7 +98,7 @@ def _inside(cut: LayerCut) -> str | InWords:
 
 
 def words(key: str, **fields: object) -> InWords:
-    """A text with its fields."""
+    """A text with its placeholders filled in."""
     return InWords(key, tuple(fields.items()))
 
 
@@ -107,7 +107,7 @@ class FootprintPart:
     """A part of a rank's memory at one moment.
 
     Attributes:
-        law: in symbols, or words that have some.
+        law: the law in symbols, or in words with symbols.
         cited: source of the law.
         role: its role in a run's memory; None if no run attributes it to a role.
     """
@@ -120,12 +120,12 @@ class FootprintPart:
 
     @property
     def formula(self) -> str:
-        """The law, as it is read."""
+        """The law in the current language."""
         return str(self.law)
 
     @property
     def source(self) -> str:
-        """Its source, as it is read."""
+        """The source in the current language."""
         return str(self.cited)
 
 
@@ -133,19 +133,19 @@ Parts = tuple[FootprintPart, ...]
 
 
 def bytes_of(parts: Parts) -> int:
-    """Of all of them."""
+    """The bytes of all parts."""
     return sum([part.bytes for part in parts])
 
 
 class StageActivations(NamedTuple):
-    """Those that a rank has at each moment at which it has any, by their bytes.
+    """The activations of a rank at each moment with activations, in bytes.
 
     Attributes:
-        kinds: of the stage's blocks.
-        micro_batches: how many have activations at once.
-        kept, first: what all blocks keep, and the first one alone.
-        again, first_again: what one of them makes again, and the first one.
-        scores: before and in the head.
+        kinds: the kinds of the stage's blocks.
+        micro_batches: number of micro-batches with live activations.
+        kept, first: activations kept by all blocks, and by the first one alone.
+        again, first_again: activations recomputed by one of them, and by the first one.
+        scores: logits before and in the head.
     """
 
     computing: Computing
@@ -159,15 +159,15 @@ class StageActivations(NamedTuple):
     scores: int
 
     def at_loss(self) -> Parts:
-        """With the scores of all tokens."""
+        """The activations at the loss, with the logits of all tokens."""
         return (self._kept(), *_scores(self.computing))
 
     def at_last_block(self) -> Parts:
-        """With what one block makes again."""
+        """The activations at the last block, with those that it recomputes."""
         return (self._kept(), *_made_again(self.computing, self.keeping, self.kinds))
 
     def at_first_block(self) -> Parts:
-        """Of the first block alone."""
+        """The activations of the first block alone, with those that it recomputes."""
         kept = _part(self.computing, self.keeping, self.first, ((self.kinds[0][0], 1),))
         return (kept, *_made_again(self.computing, self.keeping, self.kinds[:1]))
 
@@ -182,7 +182,7 @@ class StageActivations(NamedTuple):
 def activations(
     computing: Computing, keeping: KeptActivations, kinds: Kinds, micro_batches: Fraction | int
 ) -> StageActivations:
-    """Of a stage's blocks, with those that one block makes again in its backward."""
+    """The activations of a stage's blocks, and those that one block recomputes in its backward."""
     first = kinds[:1]
     return StageActivations(
         computing,

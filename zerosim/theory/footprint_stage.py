@@ -1,7 +1,7 @@
-"""What a rank of one stage of a pipeline holds at each moment, whatever a micro-batch is.
+"""The memory of a rank of one pipeline stage at each moment, for any size of micro-batch.
 
 Model states are those of `model_states`, gathered units and whole gradients those of `residency`.
-`footprint` puts the activations beside them.
+`footprint` adds the activations.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _most_gathered(workload: Workload) -> int:
 
 
 class HeldAtMoment(NamedTuple):
-    """What a rank has at one moment: parts before its activations, and after, with their bytes."""
+    """A rank's memory at one moment: the parts listed before and after its activations."""
 
     moment: str
     before: Parts
@@ -102,7 +102,7 @@ class HeldByStage:
     """The same at all moments.
 
     Attributes:
-        host_bytes, disk_bytes: model states there instead of on the device.
+        host_bytes, disk_bytes: model states on the host and on the disk instead of on the device.
     """
 
     moments: tuple[HeldAtMoment, ...]
@@ -111,14 +111,14 @@ class HeldByStage:
 
 
 class StageUnits(NamedTuple):
-    """What determines it.
+    """The properties that determine a stage's memory.
 
     Attributes:
         pieces: the units of the stage.
         keeps_gradients: a micro-batch begins with gradients: of earlier ones, or in persistent
             memory.
-        bucket: elements of one; None: a unit.
-        is_alone: there are no other data parallel ranks.
+        bucket: elements of a bucket; None if a bucket is a unit.
+        is_alone: whether there are no other data-parallel ranks.
     """
 
     workload: Workload
@@ -131,7 +131,7 @@ class StageUnits(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def held_by_stage(of: StageUnits) -> HeldByStage:
-    """All that is the same for every micro-batch."""
+    """The memory that is the same for every micro-batch."""
     workload, pieces = of.workload, of.pieces
     states = _states(workload, tuple(one.times for one in pieces))
     whole: Mapping[str, int] = whole_bytes(workload)

@@ -41,9 +41,9 @@ _INFINITY = "Rajbhandari et al., arXiv 2104.07857, sections 5 and 6"
 _ZERO = "Rajbhandari et al., arXiv 1910.02054"
 SOURCES = {
     0: f"{_ZERO}, section 7.1",
-    1: f"derived as stage 2 is in {_ZERO}, section 7.2.1, which gives no traffic of stage 1 alone",
+    1: f"derived like stage 2 in {_ZERO}, section 7.2.1, which omits stage 1 alone",
     2: f"{_ZERO}, section 7.2.1",
-    3: f"{_ZERO}, section 7.2.2, where owners broadcast what is gathered here",
+    3: f"{_ZERO}, section 7.2.2, where owners broadcast the parameters that are gathered here",
 }
 """The source of each stage's law."""
 

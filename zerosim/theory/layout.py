@@ -109,7 +109,7 @@ class Layout:
                 f"{self.sequence} tokens of a sequence"
             )
         if self.replicas > 1 and not self.config.stage:
-            raise ConfigError("HSDP's replicas: expected stage 1, 2 or 3, which divide states")
+            raise ConfigError("HSDP's replicas: expected stage 1, 2 or 3, which partition states")
         if self.pipeline > 1 and self.config.stage > 1:
             raise ConfigError(
                 f"stage is {self.config.stage} with a pipeline of {self.pipeline}: expected 0 or "
@@ -135,7 +135,7 @@ class Layout:
 
     @property
     def micro_batches(self) -> int:
-        """m: of one optimizer step."""
+        """m: micro-batches of one optimizer step."""
         return self.config.accumulate
 
     @property

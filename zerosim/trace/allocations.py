@@ -1,9 +1,9 @@
-"""PyTorch's own record of allocations on the CPU: what its allocator says is alive.
+"""PyTorch's own record of allocations on the CPU: the bytes that its allocator has not freed.
 
-On CUDA the caching allocator can be asked at any time. On the CPU only a profiler is told of each
-allocation, by the thread that it runs on, and it tells us once it is stopped. PyTorch's first
-profiler (`torch.autograd.profiler_legacy`) does that silently. It would note each operator too,
-which nobody needs and which costs a microsecond each, so that is off, but for the one operator
+On CUDA the caching allocator can be asked at any time. On the CPU only a profiler is notified of
+each allocation, on the thread that it runs on, and its record is available once it is stopped.
+PyTorch's first profiler (`torch.autograd.profiler_legacy`) does that silently. It could also record
+each operator, at a cost of a microsecond each. That is switched off, except for the one operator
 whose only purpose is to mark a moment.
 """
 
@@ -24,12 +24,12 @@ _MOST_MARKS = 256
 
 @dataclass(slots=True)
 class MarkedAllocations:
-    """What was alive at some marks, in bytes.
+    """The live bytes at some marks.
 
     Attributes:
-        numbers: what each mark was given.
+        numbers: the number given to each mark.
         allocated_bytes: counted from the record's beginning.
-        peak_bytes: the most since the mark before.
+        peak_bytes: the peak since the previous mark.
     """
 
     numbers: list[int] = field(default_factory=list)
@@ -38,7 +38,7 @@ class MarkedAllocations:
 
 
 class AllocationRecord:
-    """Counts what the thread that made it allocates and frees."""
+    """Counts the bytes that the thread which created it allocates and frees."""
 
     def __init__(self) -> None:
         """Begin to count.
@@ -64,7 +64,7 @@ class AllocationRecord:
         return len(self._marked) >= _MOST_MARKS
 
     def mark(self, number: int) -> None:
-        """Remember this moment; nothing on another thread."""
+        """Remember this moment; no effect on another thread."""
         if self.is_own_thread:
             _note_operators(wanted=True)
             torch._debug_has_internal_overlap(self._nothing)
@@ -72,7 +72,7 @@ class AllocationRecord:
             self._marked.append(number)
 
     def read(self) -> MarkedAllocations:
-        """What was alive at the marks since the last reading."""
+        """The live bytes at the marks since the last reading."""
         events = autograd._disable_profiler_legacy()
         _enable()
         return self._count(events)

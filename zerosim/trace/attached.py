@@ -138,7 +138,7 @@ class Attachable:
             )
         except (OSError, ZerosimError) as error:
             guard.say(
-                f"rank {self._header.rank} was called and could not connect: {first_line(error)}"
+                f"rank {self._header.rank} was summoned but could not connect: {first_line(error)}"
             )
 
     # serving debuggers
@@ -153,7 +153,7 @@ class Attachable:
             raise ConfigError("another debugger is attached to the ranks: detach it first")
         if not dist.is_initialized():
             if self._header.num_ranks > 1:
-                raise ConfigError("the ranks have left their process group, and cannot be called")
+                raise ConfigError("the ranks have left their process group, and cannot be summoned")
             self._own_call = call
             self._called.set()
             return {"num_ranks": 1}
@@ -289,7 +289,7 @@ def attachable(
         found.begin()
     except OSError as error:
         guard.say(
-            f"rank {header.rank} cannot be attached to later: {first_line(error)}; it goes on"
+            f"rank {header.rank} cannot be attached to later: {first_line(error)}; it runs on"
         )
         return None
     return found

@@ -162,7 +162,7 @@ def _set_earlier_attempts_aside(this: _Process, folder: Path) -> None:
 
 def _again(this: _Process) -> str:
     rank, _ = this.identity
-    return f"process {this.pid} joined as rank {rank} too: the first that did is recorded"
+    return f"process {this.pid} also joined as rank {rank}: only the first is recorded"
 
 
 def _give_way(this: _Process, folder: Path) -> None:
@@ -174,7 +174,7 @@ def _give_way(this: _Process, folder: Path) -> None:
 def _stop(this: _Process, error: Exception) -> None:
     """Something went wrong with the tracing: nothing more is written."""
     labels.attach(None)
-    this.say(f"rank {this.identity[0]}: the tracing stopped: {_words(error)}")
+    this.say(f"rank {this.identity[0]}: tracing stopped: {_words(error)}")
 
 
 def _words(error: Exception) -> str:

@@ -204,7 +204,7 @@ class Calls:
         return self._checksums is not None
 
     def got(self, work: Any) -> None:
-        """A thread has waited for a work."""
+        """Record that a thread has waited for a work."""
         if self._checksums is not None:
             self._checksums.got(work)
 
@@ -217,7 +217,7 @@ class Calls:
         return event
 
     def waited(self, token: int, error: str) -> None:
-        """The thread waited until now; `error` is "" if it was not in vain."""
+        """The thread waited until now; `error` is "" if the wait succeeded."""
         if self._extent.light is None:
             self._writer.write_wait(labels.current(), token, self._thread.since_ns)
         if self._checksums is not None:
@@ -229,10 +229,10 @@ class Calls:
             self.release_works()
 
     def release_works(self) -> None:
-        """Keep works no longer that are over, as far as this thread may free their tensors.
+        """Drop completed works, as far as this thread may free their tensors.
 
-        The last reference to tensors may be dropped with a work. The caller or the computing thread
-        may free them; the backend's thread, which reports the end, may not.
+        Dropping a work may drop the last reference to its tensors. The caller or the computing
+        thread is allowed to free them; the backend's thread, which reports the end, is not.
         """
         self._unended.let_go()
         if not self._over:
@@ -259,7 +259,7 @@ class Calls:
         self._thread.exclusive = []
 
     def end_exclusive(self, error: str) -> None:
-        """The native collectives since `begin_exclusive` are over."""
+        """The native collectives since `begin_exclusive` have ended."""
         events = self._thread.exclusive or []
         self._thread.exclusive = None
         for event in events:

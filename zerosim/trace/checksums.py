@@ -70,7 +70,7 @@ class Checksums:
     def awaits(
         self, op: Op | None, event: int, position: Position, unit: str, tensors: Tensors
     ) -> None:
-        """It will have filled these when it was waited for."""
+        """The call will have filled these tensors once it has been waited for."""
         if op in _ARE_FILLED and self.takes(position) and tensors:
             self._awaited[event] = (position, unit, tensors)
             while len(self._awaited) > _MOST_AWAITED:
@@ -82,7 +82,7 @@ class Checksums:
             self._works[id(work)] = (work, event)
 
     def got(self, work: object) -> None:
-        """The calling thread waited for a work, completed before or not."""
+        """The calling thread waited for a work, which may have completed earlier."""
         of, event = self._works.pop(id(work), (None, -1))
         if of is work:
             self.waited(event, has_failed=False)

@@ -82,7 +82,7 @@ class Condition:
         """
         self.text = text
         if len(text) > _LONGEST:
-            raise ConfigError(f"the condition is longer than {_LONGEST} characters: make it short")
+            raise ConfigError(f"the condition is longer than {_LONGEST} characters: shorten it")
         try:
             self._tree = ast.parse(text.strip(), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:

@@ -143,7 +143,7 @@ class _Waiting(threading.local):
 
 
 class DeviceTimes:
-    """Start and end of events on a device, until it has reached them: then they become rows."""
+    """Start and end of events on a device; they become rows once the device has reached them."""
 
     def __init__(self, rows: Rows, marks: Marks) -> None:
         self._rows, self._marks = rows, marks
@@ -176,11 +176,11 @@ class DeviceTimes:
             self._ended.append((event, begin, end, group))
 
     def forget(self, event: int) -> None:
-        """It never was anything for the device."""
+        """Forget an event that involved no work on the device."""
         self._begun.pop(event, None)
 
     def comes_to_wait(self) -> None:
-        """This thread's stream is about to wait."""
+        """Record that this thread's stream is about to wait."""
         self._thread.mark = self._marks.here()
 
     def goes_on(self, wait: int) -> None:

@@ -28,7 +28,7 @@ class ThreadsComputed:
 
 
 def computed() -> ThreadsComputed:
-    """Their CPU time so far, as far as the kernel tells."""
+    """Their CPU time so far, if the kernel reports it."""
     own, nanoseconds, is_waiting = threading.get_native_id(), 0, True
     for task in Path("/proc/self/task").iterdir():
         if int(task.name) == own:

@@ -1,7 +1,7 @@
 """Code that a compiler does not touch.
 
 While a program's compiled code runs, `torch.compile` looks at every Python frame that begins, and
-compiles it if it can: the functions that record a trace, too. That they must never be.
+compiles it if it can. The functions that record a trace must never be compiled.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
     a computation that ends   takes longer
     PyTorch's functions       backward, an optimizer step, a data loader, the seed
 
-The trace records the rank's actual behavior with the fault: it does not have a skipped call.
+The trace records the rank's actual behavior with the fault: a skipped call is not in it.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Faults:
         _CurrentFaults.faults = None
         for one in self.own:
             if not self._happened[one]:
-                guard.say(f"fault {one} never happened: the run never reached its target")
+                guard.say(f"fault {one} did not occur: the run never reached its target")
 
     def happens(self, fault: Fault, where: str) -> None:
         """Report once that a fault occurs."""
@@ -288,7 +288,7 @@ class Faults:
             return
 
     def computed(self, here: Labels | Position, unit: str, seconds: float) -> None:
-        """A computation took so long: a slow rank takes longer."""
+        """A computation took this long: a slow rank takes longer."""
         position = here if isinstance(here, Position) else here.position or labels.position()
         fault = self.of(FaultKind.SLOW, position.iteration)
         if fault is not None and fault.is_at(unit, fault.op, position.phase, fault.purpose):
@@ -310,10 +310,10 @@ class Faults:
                 self.happens(fault, "from the beginning")
 
     def reads(self, iteration: int) -> None:
-        """Data for this iteration are read.
+        """The program reads the data of this iteration.
 
         Raises:
-            StopIteration: they end here, as those of other ranks do not.
+            StopIteration: the data end here, unlike those of other ranks.
             RuntimeError: they cannot be read.
         """
         for kind in (FaultKind.SHORT_DATA, FaultKind.LOADER_ERROR):
@@ -398,8 +398,8 @@ def go_wrong(
     """Make a call of an operator with a rank's fault.
 
     Args:
-        again: calls it, and has it written down.
-        sends: calls it, when it was written down.
+        again: calls it, and the call is recorded.
+        sends: calls it after the call was recorded.
     """
     faults = installed()
     assert faults is not None, "a fault is met where there is one"

@@ -2,7 +2,8 @@
 
 Code that records an event checks first, `if gate.is_closed: gate.stop(...)`; if open, that is one
 load and one test. If closed, the keeper decides: the thread pauses until it is released, or
-continues. Nothing of the event has happened then: no row is written, no operator called.
+continues. At that point nothing of the event has happened: no row has been written, and no operator
+called.
 
 The keeper is `trace.keeper`, which talks to a debugger; without one the gate stays open.
 """
@@ -28,7 +29,7 @@ class Gatekeeper(Protocol):
     """Decides about threads at a closed gate."""
 
     def arrives(self, thread: int, stand: Stand) -> None:
-        """A thread is before an event; returns when it may continue."""
+        """A thread has reached an event; returns when the thread may continue."""
         ...
 
 
@@ -92,15 +93,13 @@ class Gate:
     def gathers_first(self, unit: str) -> None:
         """This thread is about to compute a unit that gathers its parameters from within its call.
 
-        As in Replay, the pause is after the gather, before the next event, or where
+        As in Replay, the thread pauses after the gather: before the next event, or where
         `stop_computing` marks the beginning of the unit's own code.
         """
         self._opened.unit, self._opened.computes = unit, None
 
     def stop_computing(self) -> None:
-        """Pause before the computation that gathered first; no effect if this thread did
-        already.
-        """
+        """Pause before the computation that gathered first; no effect if it has already."""
         keeper, stand = self._keeper, self._opened.computes
         self._opened.unit, self._opened.computes = "", None
         if keeper is not None and stand is not None:
@@ -109,7 +108,8 @@ class Gate:
     def stop_before_hop(self, hop: int, rank: int, way: int) -> None:
         """Pause before a round of this thread's ring; the first round belongs to the collective.
 
-        Chunks of one round are posted one after another: it is stopped before the first of them.
+        Chunks of one round are posted one after another; the thread pauses before the first of
+        them.
 
         Args:
             way: in a chain, 1 if this rank sends to the next one, -1 if it receives; 0 in a ring,

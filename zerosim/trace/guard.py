@@ -47,7 +47,7 @@ def say(what: str) -> None:
 
 
 def trip() -> None:
-    """From now on nothing that is guarded does anything."""
+    """From now on, guarded functions do nothing."""
     _Guarding.is_tripped = True
 
 

@@ -1,12 +1,12 @@
-"""What storages are kept for, as those who allocate them say.
+"""The roles of storages, as declared by the code that allocates them.
 
     hold(tensor, role, unit)     this tensor's storage is a unit's gradient, shard, momentum ...
-    release(tensor)               and whom it served is gone
-    hold_file(name, ...)         a file holds so many bytes of a unit; 0 when it is removed
+    release(tensor)              its owner is gone
+    hold_file(name, ...)         a file holds this many bytes of a unit; 0 when it is removed
 
-A label, like those in `labels`: it says what a storage is for and never how large it is. The bytes
-are read from the storage itself, for as long as it lives; nothing here keeps it alive. Saying it
-costs about a microsecond, whether a trace is recorded or not, so that a trace may begin late.
+A role is a label, like those in `labels`, and contains no size. The bytes are read from the storage
+itself while it exists; nothing here keeps it alive. A declaration costs about a microsecond and is
+made whether a trace is recorded or not, so a trace can begin late.
 """
 
 from __future__ import annotations
@@ -34,15 +34,14 @@ _free_weak_ref = torch.UntypedStorage._free_weak_ref
 
 
 class HeldStorage:
-    """One storage and what it is for.
+    """One storage and its role.
 
     Attributes:
         key: identifies the storage as long as this entry exists.
-        dtype, shape: of the tensor that it was said of.
-        tier: where it lies.
-        thread: the one that said so, hence that allocated it.
-        is_left: its owner is gone, or never said so; it counts until the trace that is being
-            recorded ends.
+        dtype, shape: of the declared tensor.
+        tier: the tier in which it resides.
+        thread: the thread that declared it, hence allocated it.
+        is_left: its owner is gone, or never declared it; it counts until the current trace ends.
     """
 
     __slots__ = ("dtype", "is_left", "key", "role", "shape", "thread", "tier", "unit")
@@ -69,23 +68,24 @@ class HeldStorage:
         free(self.key)
 
     def is_alive(self) -> bool:
-        """Whether the storage is still there; any thread may ask."""
+        """Whether the storage still exists; any thread may call this."""
         return not torch.UntypedStorage._expired(self.key)
 
     def bytes(self) -> int | None:
-        """What the storage occupies now; None if it is gone.
+        """Current size of the storage; None if it is gone.
 
-        This refers to the storage for a moment, so only the thread that computes may ask.
+        This holds a reference to the storage for a moment, so only the computing thread may call
+        it.
         """
         storage = torch.UntypedStorage._new_with_weak_ptr(self.key)
         return None if storage is None else storage.nbytes()
 
 
 class HeldStorages:
-    """All that was said and is still alive. Safe to use from several threads.
+    """All declared storages that are still alive. Thread-safe.
 
     Attributes:
-        files_version: changes whenever something is said of a file.
+        files_version: changes with every declaration of a file.
     """
 
     def __init__(self) -> None:
@@ -105,10 +105,10 @@ class HeldStorages:
         *,
         is_found: bool = False,
     ) -> None:
-        """Say what a tensor's storage is for; the last word on it counts.
+        """Declare the role of a tensor's storage; the latest declaration is valid.
 
         Args:
-            is_found: the tracer found it out, so the next trace must find it again.
+            is_found: the tracer inferred the role, so the next trace must infer it again.
         """
         storage = storage_of(tensor)
         if storage is not None:
@@ -117,7 +117,7 @@ class HeldStorages:
     def find_out(
         self, storage: torch.UntypedStorage, tensor: torch.Tensor, role: Role, unit: str
     ) -> HeldStorage:
-        """The tracer found out what the storage of a tensor on the device is for."""
+        """Register the role that the tracer inferred for the storage of a tensor on the device."""
         held = HeldStorage(storage, tensor, role, unit)
         self._add(held, is_found=True)
         return held
@@ -133,7 +133,7 @@ class HeldStorages:
                 self._clean_at = max(_FIRST_CLEANING, 2 * len(self._held))
 
     def hold_file(self, name: str, role: Role, unit: str, num_bytes: int) -> None:
-        """Say what a file is for and how much of it; 0 bytes if it is gone."""
+        """Declare the role of a file and its bytes; 0 bytes if the file is gone."""
         with self._lock:
             if num_bytes:
                 self._files[name] = (role, unit, num_bytes)
@@ -147,12 +147,12 @@ class HeldStorages:
             return list(self._files.values())
 
     def get(self, storage: torch.UntypedStorage) -> HeldStorage | None:
-        """What was said of a living storage."""
+        """The declaration of a live storage."""
         # an entry's weak reference sees to it that no other storage has this address
         return self._held.get(storage._cdata)
 
     def find(self, key: int) -> HeldStorage | None:
-        """What was said of the storage with this key, which may be gone since."""
+        """The declaration of the storage with this key, which may have been freed since."""
         return self._held.get(key)
 
     def drop(self, held: HeldStorage) -> None:
@@ -162,32 +162,32 @@ class HeldStorages:
                 del self._held[held.key]
 
     def listen(self) -> deque[HeldStorage]:
-        """A journal of all that was said, to which is added what will be."""
+        """A journal of all declarations so far, to which later ones are appended."""
         with self._lock:
             journal = deque(self._held.values())
             self._journals = (*self._journals, journal)
         return journal
 
     def stop_listening(self, journal: deque[HeldStorage]) -> None:
-        """Add no more to a journal."""
+        """Stop appending to a journal."""
         with self._lock:
             self._journals = tuple(one for one in self._journals if one is not journal)
 
     def release(self, tensor: torch.Tensor) -> None:
-        """Say that whom a tensor's storage served is gone: the next trace will not count it."""
+        """Declare that a tensor's storage has lost its owner: the next trace will not count it."""
         storage = storage_of(tensor)
         held = None if storage is None else self.get(storage)
         if held is not None:
             held.is_left = True
 
     def sweep(self) -> None:
-        """Forget what was let go of: a trace begins."""
+        """A trace begins: forget released storages."""
         with self._lock:
             self._held = {key: held for key, held in self._held.items() if not held.is_left}
 
     @contextmanager
     def apart(self) -> Iterator[None]:
-        """What was said before is set aside meanwhile: none of it is of a rank stood in for."""
+        """Set earlier declarations aside meanwhile: none of them belongs to the simulated rank."""
         with self._lock:
             before = self._held, self._files
             self._held, self._files = {}, {}
@@ -221,22 +221,22 @@ def bytes_of(storage: torch.UntypedStorage) -> torch.Tensor:
 
 
 def key_of(storage: torch.UntypedStorage) -> int:
-    """What identifies a storage as long as it is alive."""
+    """Identifies a storage as long as it is alive."""
     key: int = storage._cdata
     return key
 
 
 def references_to(tensor: torch.Tensor) -> int:
-    """How many references to a tensor itself there are, in Python and in PyTorch.
+    """Number of references to the tensor object itself, in Python and in PyTorch.
 
-    A backend's thread gives back PyTorch's first, and Python's as soon as it has Python's lock.
+    A backend's thread drops PyTorch's reference first, and Python's as soon as it holds the GIL.
     """
     in_pytorch: int = _TENSOR._use_count(tensor)
     return in_pytorch + sys.getrefcount(tensor)
 
 
 def is_same_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors begin at one place. A fake tensor has that, and no address."""
+    """Whether two tensors begin at the same place in memory; fake tensors have no address."""
     same = key_of(one.untyped_storage()) == key_of(other.untyped_storage())
     return same and _begin(one) == _begin(other)
 

@@ -1,4 +1,4 @@
-"""Interception of every collective that PyTorch is asked for, and of every wait for one.
+"""Interception of every collective that PyTorch is called for, and of every wait for one.
 
 A kernel for each `c10d` operator is registered at the dispatch key BackendSelect, which every call
 passes below autograd: plain, `no_grad`, `inference_mode` (whose tensors carry no autograd keys),

@@ -311,7 +311,7 @@ class SocketKeeper:
         """The current value of an expression."""
         stand = next((one.stand for one in self._standing.values()), None)
         if stand is None:
-            raise ConfigError("it stands at no event")
+            raise ConfigError("it is not paused at an event")
         return {"value": Condition(said["text"]).show(self._rank, stand)}
 
 
@@ -349,6 +349,6 @@ def keep(
         keeper.begin(header, folder, contents)
     except (OSError, ZerosimError) as error:
         connection.close()
-        guard.say(f"rank {header.rank} has no debugger: {first_line(error)}; it runs on")
+        guard.say(f"rank {header.rank} cannot reach the debugger: {first_line(error)}; it runs on")
         return None
     return keeper

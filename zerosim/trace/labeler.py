@@ -31,6 +31,6 @@ class Labeler(Protocol):
         """Register the current gradients with `holdings`.
 
         Args:
-            wholly: see, too, whether those that are known have other memory.
+            wholly: also check whether known gradients have moved to other memory.
         """
         ...

@@ -4,14 +4,12 @@ The engine, or any program, sets labels; a recorder (the sink) attaches them to 
 sink, every call here is a few attribute reads. Labels never decide what is recorded: the operators
 that PyTorch performs are intercepted in `intercept`.
 
-    enter(position)              the whole process moves to another phase
-    with scope(unit=...)         this thread now works for that unit
-    work_for(unit, purpose)      the same, until the surrounding scope ends
-    with collective(...)         the messages inside are hops of one collective of our own
-    with copying(...)            the copy inside moves bytes from one tier to another
-    with exclusive()             the native call inside has the sockets to itself
-    begin_compute / end          a unit computes
-    with waiting(...)            this thread waits until a collective or a copy ends
+    enter(position)              the whole process moves to another phase with scope(unit=...)
+    this thread now works for that unit work_for(unit, purpose)      the same, until the surrounding
+    scope ends with collective(...)         the messages inside are hops of one collective of our
+    own with copying(...)            the copy inside moves bytes from one tier to another with
+    exclusive()             the native call inside has the sockets to itself begin_compute / end
+    a unit computes with waiting(...)            this thread waits until a collective or a copy ends
 """
 
 from __future__ import annotations
@@ -71,7 +69,7 @@ _thread = _ThreadState()
 
 
 def attach(sink: Sink | None) -> None:
-    """Make `sink` the one that hears of labels; None detaches.
+    """Make `sink` the receiver of labels; None detaches it.
 
     The position of a previously traced program does not carry over, unless an engine continues.
     """
@@ -81,7 +79,7 @@ def attach(sink: Sink | None) -> None:
 
 
 def attached() -> Sink | None:
-    """The sink that hears of labels, if any."""
+    """The sink that receives labels, if any."""
     return _state.sink
 
 
@@ -103,7 +101,7 @@ def is_described() -> bool:
 
 
 def engine_ends(described: Description) -> None:
-    """The engine of this description is closed or gone: later training is of another one.
+    """The engine of this description is closed or gone: later training belongs to another one.
 
     The current trace keeps the description.
     """
@@ -367,7 +365,8 @@ def hop(index: int, sends: int | None, receives: int | None) -> Iterator[Hop]:
 def open_collective() -> int | None:
     """The id of the collective that this thread's messages belong to, if any.
 
-    A collective that began under another sink is none of this one's: ids are the sink's.
+    A collective that began under another sink does not belong to this one: each sink has its own
+    ids.
     """
     opened = _thread.collective
     return opened[1] if opened is not None and opened[0] is _state.sink else None

@@ -1,7 +1,7 @@
-"""The memory ledger of one rank: at each event, the bytes that are alive, by role and unit.
+"""The memory ledger of one rank: at each event, the live bytes by role and unit.
 
-What a storage is for comes from `holdings`, what autograd saved from `saved`, and how large it is
-always from the storage itself. Beside it stands what the device's allocator says.
+The role of a storage comes from `holdings`, the tensors that autograd saved from `saved`, and every
+size from the storage itself. The counts of the device's allocator are recorded beside them.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ _memory_row = row_writer(
 
 
 class MemoryLedger:
-    """Looks at memory and writes down what changed. Safe to use from several threads.
+    """Inspects memory and records the changes. Thread-safe.
 
     Attributes:
-        labeler: is asked to find the gradients; None if nobody is.
+        labeler: finds the gradients; None if nothing does.
     """
 
     def __init__(
@@ -93,11 +93,11 @@ class MemoryLedger:
             self._roleless = RolelessStorages(holdings, self._saved.unit_of)
 
     def computes(self, unit: str) -> None:
-        """What autograd saves from now on is this unit's."""
+        """Attribute what autograd saves from now on to this unit."""
         self._saved.unit = unit
 
     def uses(self, tensors: list[torch.Tensor]) -> None:
-        """A collective was given these tensors: those that are nothing else are its buffers."""
+        """A collective received these tensors: those without another role are its buffers."""
         for tensor in tensors:
             storage = storage_of(tensor)
             held = None if storage is None else holdings.get(storage)
@@ -110,7 +110,7 @@ class MemoryLedger:
                     self._alive.not_recorded[reference.cdata] = reference
 
     def look_after(self, row: str, moment: Moment, event: int, position: Position) -> None:
-        """Write a row of an event, then what changed since the last look."""
+        """Write a row of an event, then the changes since the last inspection."""
         looked = self._look(moment, event, position)
         if looked is None:
             self._rows.append(row)
@@ -121,11 +121,11 @@ class MemoryLedger:
     def look(
         self, position: Position, moment: Moment = Moment.PHASE, event: int | None = None
     ) -> None:
-        """Write down what changed since the last look, and that a phase begins.
+        """Record the changes since the last inspection, at the beginning of a phase.
 
         Args:
-            moment: another than that.
-            event: inside of which it is.
+            moment: another moment instead.
+            event: the event that is open.
         """
         looked = self._look(moment, event, position)
         if looked is not None:
@@ -215,7 +215,7 @@ class MemoryLedger:
                 self._write_allocations(record.read())
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop inspecting memory."""
         self._saved.remove()
         self._alive.close()
         if self._roleless is not None:

@@ -1,6 +1,6 @@
 """Inspects the tensors of a rank while its computing thread is paused: by role and unit.
 
-Only tensors in `holdings` are known: an engine declares them, for a program they are inferred.
+Only tensors in `holdings` are known: an engine declares them, and for a program they are inferred.
 Nothing here changes a value.
 """
 

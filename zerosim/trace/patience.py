@@ -49,7 +49,7 @@ class TimeoutsFarOff:
                 self._groups.setdefault(group.group_name, (backend, before))
 
     def give_back(self) -> None:
-        """Put them back as they were."""
+        """Restore the previous timeouts."""
         with self._lock, suppress(RuntimeError, AttributeError):
             for backend, before in self._groups.values():
                 backend._set_default_timeout(before)

@@ -1,4 +1,4 @@
-"""The messages of collectives of our own: posted, then over.
+"""The messages of our own collectives, from posting to their end.
 
 Messages are the most frequent events of a step, so each is kept as plain values until its end.
 """
@@ -14,7 +14,7 @@ from zerosim.trace.operators import OperatorCall
 
 
 class PostedMessages:
-    """Messages that were posted and are not over."""
+    """Messages that were posted and have not ended."""
 
     def __init__(self, write: Callable[[str, object], None]) -> None:
         self._write = write
@@ -44,7 +44,7 @@ class PostedMessages:
             self._posted[number] = transfer
 
     def finish(self, number: int, now_ns: int) -> None:
-        """A message is over."""
+        """A message ended."""
         with self._lock:
             transfer = self._posted.pop(number, None)
         if transfer is not None:

@@ -142,13 +142,13 @@ def store_ports() -> frozenset[int]:
 
 
 def is_lost_peer(error: BaseException) -> bool:
-    """Whether another rank caused this failure, as far as the backend tells."""
+    """Whether another rank caused this failure, according to the backend's error."""
     # Gloo raises a plain RuntimeError that begins with a location in its own code
     is_from_gloo = isinstance(error, RuntimeError) and "/gloo/transport/" in describe_failure(error)
     return isinstance(error, CollectiveError | dist.DistError) or is_from_gloo
 
 
 def describe_failure(error: BaseException) -> str:
-    """An error in a line."""
+    """An error as one line of text."""
     lines = str(error).splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

@@ -37,7 +37,7 @@ class ReachableBytes(TorchDispatchMode):
         gc.freeze()
 
     def end(self) -> None:
-        """Count no more."""
+        """Stop counting."""
         gc.unfreeze()
 
     def __torch_dispatch__(

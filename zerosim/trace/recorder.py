@@ -322,7 +322,7 @@ class Recorder:
             self._checksums.labeler = labeler
 
     def stalled(self, since_ns: int) -> None:
-        """This thread did nothing since then but wait for the last call that it began."""
+        """Since then, this thread has only waited for the last call that it began."""
         event = labels.last_collective()
         if event is not None and not self._is_light:
             until_ns = max(since_ns, self._writer.quiet_since_ns(event))

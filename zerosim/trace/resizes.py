@@ -1,7 +1,8 @@
-"""Which storages were given another size: PyTorch's Python code asks that of the storage itself.
+"""Resized storages: PyTorch's Python code resizes a storage by a method of the storage itself.
 
-FSDP frees and fills what it gathers so (`free_storage`, `alloc_storage`), and our engine. It passes
-no operator, so `torch.UntypedStorage.resize_` is replaced while anybody listens.
+FSDP frees and refills gathered parameters in this way (`free_storage`, `alloc_storage`), and so
+does zerosim's engine. No operator is called, so `torch.UntypedStorage.resize_` is replaced while
+there is a listener.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ class _Listening:
 
 
 def listen() -> set[int]:
-    """A set to which the key of each storage is added that is resized from now on."""
+    """A set that receives the key of every storage resized from now on."""
     journal: set[int] = set()
     if not _Listening.journals:
         _Listening.original = torch.UntypedStorage.resize_
@@ -29,7 +30,7 @@ def listen() -> set[int]:
 
 
 def stop_listening(journal: set[int]) -> None:
-    """Add no more to a set; nothing if nothing is added."""
+    """Stop adding to a set; no effect if nothing adds to it."""
     _Listening.journals = tuple(one for one in _Listening.journals if one is not journal)
     # whoever replaced it after us has ours within: it then passes everything on
     if not _Listening.journals and torch.UntypedStorage.resize_ is _resize:

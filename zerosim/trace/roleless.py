@@ -1,13 +1,14 @@
-"""What is alive of which nobody said what it is for: tensors that Python's objects refer to.
+"""Live storages without a declared role: tensors that Python objects refer to.
 
-On CUDA the allocator is asked, and in runs of zerosim's engine PyTorch's record of allocations. In
-other programs on the CPU that record would stand in the way of the program's own profilers. So the
-tensors that the garbage collector knows are looked at instead, in few iterations and at the borders
-at which most is alive. What only C++ refers to is not seen, nor what there was before the trace.
+On CUDA the allocator reports live bytes, and in runs of zerosim's engine PyTorch's record of
+allocations does. In other programs on the CPU that record would conflict with the program's own
+profilers. The tensors known to the garbage collector are inspected instead, in a few iterations and
+at the phase borders with the most live memory. Tensors that only C++ refers to are not seen, nor
+are those created before the trace.
 
 A process that has imported PyTorch has 300,000 objects, and listing them takes 30 ms. They are
-listed once, when the trace begins; from then on each tensor is noticed while it is young, before
-the collector moves it among the old objects.
+listed once, when the trace begins; from then on each tensor is found while it is young, before the
+collector moves it to the old generation.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class _Found(NamedTuple):
 
 
 class RolelessStorages:
-    """Looks for storages that are neither held for anything nor saved by autograd."""
+    """Looks for storages that have no declared role and were not saved by autograd."""
 
     def __init__(self, holdings: HeldStorages, saved_for: Callable[[int], str | None]) -> None:
         """Remember what there is already: none of it is counted.
@@ -62,9 +63,9 @@ class RolelessStorages:
         self._said: Counter[str] = Counter()
 
     def look(self, position: Position) -> bool:
-        """Find what there is at a border; returns whether this is one at which to look.
+        """Search at a phase border; returns whether this border is one of those to search at.
 
-        Each look comes after twice as many iterations.
+        The interval between searches doubles each time, in iterations.
         """
         number = position.iteration
         if number < 0 or number & (number - 1) or position.phase not in _LOOKED_AT:
@@ -85,7 +86,7 @@ class RolelessStorages:
         self._tensors.close()
 
     def grown(self) -> dict[str, int]:
-        """By how much there is more, or less, of each kind than when this was asked last."""
+        """Change in the bytes of each kind since the last call."""
         now: Counter[str] = Counter()
         for key, found in list(self._found.items()):
             storage = torch.UntypedStorage._new_with_weak_ptr(key)
@@ -146,7 +147,7 @@ class _Tensors:
 
 
 def alive_storages() -> dict[int, StorageWeakRef]:
-    """Every storage that Python knows of, by key."""
+    """Every storage that Python objects refer to, by key."""
     return _storages(_plain(gc.get_objects()))
 
 

@@ -14,11 +14,11 @@ from zerosim.trace.mapped import MappedFile
 
 
 class Rows(Protocol):
-    """Where a rank's rows go, of several threads."""
+    """The destination of a rank's rows, for several threads."""
 
     @property
     def num_bytes(self) -> int:
-        """How many were written, to the file that is being written."""
+        """Number of bytes written to the current file."""
         ...
 
     def write(self, name: str, record: Any) -> None:
@@ -35,10 +35,10 @@ class Rows(Protocol):
 
 
 class RowFile:
-    """A file of checksummed rows, each there once it was written, for several threads.
+    """A file of checksummed rows, each visible once written. Thread-safe.
 
     Attributes:
-        num_bytes: that were written.
+        num_bytes: number of bytes written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -61,7 +61,7 @@ class RowFile:
         """Append one record; after `close`, nothing.
 
         Raises:
-            EnvironmentFault: this row, or one before it, could not be written whole; the file
+            EnvironmentFault: this row, or an earlier one, could not be written completely; the file
                 ends there.
         """
         row = row_text(name, record)
@@ -94,20 +94,20 @@ class RowFile:
                 self._file.close()
 
     def leave(self) -> str:
-        """Close the file without a last row: another one goes on. Returns the checksum so far."""
+        """Close the file without a last row, as another file continues it; returns the checksum."""
         with self._lock:
             self._closed = True
             self._file.close()
             return f"{self._crc:08x}"
 
     def tear(self) -> None:
-        """Leave half a row, as a rank does that is killed while it writes."""
+        """Leave half a row, like a rank that is killed while writing."""
         line, _ = seal((row_text("end", End(time_ns=0, num_rows=self._num_rows)),), self._crc)
         with self._lock:
             self._file.append(line[: len(line) // 2])
 
     def move(self, path: Path) -> None:
-        """Give the file another name, which nothing has, or what may go.
+        """Rename the file; a file that already has the new name is replaced.
 
         Raises:
             OSError: it cannot be.

@@ -1,11 +1,11 @@
-"""What autograd saved in forward for backward, counted while it is saved.
+"""Tensors that autograd saved in forward for backward, counted as long as they are saved.
 
-PyTorch offers a pair of hooks for saved tensors. Ours hand the same values back, so nothing changes
-in what is computed; what is handed over in between is a small object whose end tells that autograd
-let go. A storage that is a parameter, or anything else whose purpose is known, is none, also if
-that is known only later, as of what `fully_shard` gathers for the first time. A subclass
-of tensors need not have a storage of its own; it passes through uncounted, but for a DTensor, which
-is a shell around this rank's part.
+PyTorch offers a pair of hooks for saved tensors. Ours return the same values, so the computation
+does not change; in between, autograd holds a small object, whose destruction shows that autograd
+has released the tensor. A storage with a known role, such as a parameter, is not counted, even if
+the role becomes known only later, as for parameters that `fully_shard` gathers for the first time.
+A subclass of tensors may have no storage of its own; it passes through uncounted, except for a
+DTensor, which wraps this rank's part.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class SavedTensors:
     """Counts the bytes of saved tensors by unit, each storage once.
 
     Attributes:
-        unit: whose forward computes now; "" if that is not known.
+        unit: the unit whose forward computes now; "" if unknown.
     """
 
     def __init__(self, holdings: HeldStorages) -> None:
@@ -84,20 +84,20 @@ class SavedTensors:
         self._hooks = autograd.graph.saved_tensors_hooks(self._pack, _unpack)
 
     def install(self) -> None:
-        """Begin to count what this thread's forward saves."""
+        """Begin to count the tensors that this thread's forward saves."""
         self._hooks.__enter__()
         self._disable = autograd.graph.disable_saved_tensors_hooks
         autograd.graph.disable_saved_tensors_hooks = self._step_aside
 
     def remove(self) -> None:
-        """Stop; what is saved stays valid."""
+        """Stop counting; saved tensors stay valid."""
         self._holdings.stop_listening(self._said)
         autograd.graph.disable_saved_tensors_hooks = self._disable
         if self._is_innermost():  # else another thread ends what this one began, or out of order
             self._hooks.__exit__()
 
     def changes(self) -> dict[str, int]:
-        """By how much the bytes of units have changed since this was asked last."""
+        """Change in the bytes of units since the last call."""
         if not self._gone and not self._changed and not self._said:
             return {}
         with self._lock:
@@ -111,7 +111,7 @@ class SavedTensors:
         return changed
 
     def unit_of(self, key: int) -> str | None:
-        """For which unit a storage is saved now; None if it is not."""
+        """The unit for which a storage is currently saved; None if it is not saved."""
         kept = self._kept.get(key)
         return None if kept is None else kept.unit
 

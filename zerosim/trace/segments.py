@@ -30,7 +30,7 @@ _MOST_BYTES = 10_000_000
 
 
 class SegmentedFile:
-    """Rows of some last iterations, in a `RowFile` for each segment. For several threads."""
+    """Rows of the last iterations, in a `RowFile` for each segment. Thread-safe."""
 
     def __init__(self, folder: Path, header: Header, *, keep: int) -> None:
         """Begin the first segment.
@@ -94,7 +94,7 @@ class SegmentedFile:
 
     @property
     def num_bytes(self) -> int:
-        """Those of the current segment."""
+        """Bytes written to the current segment."""
         return self._rows.num_bytes
 
     @property

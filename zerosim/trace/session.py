@@ -126,7 +126,7 @@ class Session:
         if _OpenSession.session is not None and _OpenSession.session.gives_way is not None:
             _OpenSession.session.gives_way(folder)
         if labels.attached() is not None:
-            raise ConfigError("a trace is being recorded already: leave its block before the next")
+            raise ConfigError("a trace is already being recorded: leave its block first")
         self.gives_way: Callable[[Path], None] | None = None
         dry_run = dry.installed()
         clock = clock or (SystemClock() if dry_run is None else dry_run.clock)
@@ -223,7 +223,7 @@ class Session:
         return restore
 
     def rejoined(self) -> None:
-        """The process left its groups and joined again: groups and connections are new."""
+        """The process left its groups and joined again, so groups and connections are new."""
         if self._connections is not None:
             self._connections.ignore(process.store_ports())
         self.recorder._writer.forget_groups()
@@ -266,5 +266,5 @@ def prepare_folder(folder: Path, rank: int) -> None:
         ) from None
     if (folder / rank_file_name(rank)).exists():
         raise EnvironmentFault(
-            f"{folder} already holds a trace of rank {rank}; give another folder"
+            f"{folder} already contains a trace of rank {rank}; give another folder"
         )

@@ -41,7 +41,7 @@ class Labels(NamedTuple):
     is_alone: bool = False
 
     def placed(self, position: Position) -> Labels:
-        """The same work at this position, unless it has one."""
+        """The same work at this position, unless it already has one."""
         return self if self.position is not None else Labels(position, *self[1:])
 
     def explained(self, purpose: Purpose, unit: str, tensors: tuple[str, ...]) -> Labels:
@@ -115,7 +115,7 @@ class Sink(Protocol):
         ...
 
     def recomputed(self, event: int) -> None:
-        """Inside of this computation, a backward, its unit's activations were computed again."""
+        """Within this computation, a backward, the activations of its unit were recomputed."""
         ...
 
     def open_collective(self, labels: Labels, request: CollectiveRequest) -> int | None:
@@ -131,7 +131,7 @@ class Sink(Protocol):
         ...
 
     def checks(self, event: int, buffer: Any, *, is_over: bool) -> None:
-        """This tensor is the buffer of a collective of our own, which begins or is over."""
+        """This tensor is the buffer of a collective of our own, which begins or has ended."""
         ...
 
     def setting(self, name: str, value: float) -> None:
@@ -143,7 +143,7 @@ class Sink(Protocol):
         ...
 
     def close(self, event: int, error: str, counted_bytes: int | None = None) -> None:
-        """The event is over.
+        """The event ended.
 
         Args:
             error: "" if it succeeded.
@@ -164,11 +164,11 @@ class Sink(Protocol):
         ...
 
     def end_exclusive(self, error: str) -> None:
-        """The collectives seen since `begin_exclusive` are over."""
+        """The collectives seen since `begin_exclusive` have ended."""
         ...
 
     def finish_transfer(self, transfer: int) -> None:
-        """The message is over."""
+        """The message ended."""
         ...
 
     def metric(self, iteration: int, name: str, value: float) -> None:

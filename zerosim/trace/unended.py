@@ -53,7 +53,7 @@ class Unended:
         return reference() if reference is not None and of == event else None
 
     def forget(self, event: int) -> bool:
-        """Keep it no longer; returns whether it was kept."""
+        """Stop keeping a work; returns whether it was kept."""
         key = self._keys.pop(event, None)
         if key is None:
             return False
@@ -63,7 +63,7 @@ class Unended:
         return True
 
     def take_dropped(self) -> Iterator[int]:
-        """Events of dropped works without a wait."""
+        """Events of works that were dropped without a wait."""
         while self._dropped:
             event = self._dropped.popleft()
             if event in self._keys:

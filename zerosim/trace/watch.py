@@ -1,4 +1,4 @@
-"""Detects a hanging rank and records the stack of its program, once until it continues.
+"""Detects a hanging rank and records the stack of its program, once per standstill.
 
 A thread of its own checks now and then; it touches no tensor, and costs nothing to a rank that
 writes rows.
@@ -25,7 +25,7 @@ _MOST_LINES = 8
 
 @contextmanager
 def watching(recorder: Recorder) -> Iterator[None]:
-    """Look after this process from a thread until the block is left."""
+    """Watch this process from a separate thread until the block exits."""
     over = threading.Event()
     thread = threading.Thread(
         target=_watch, args=(recorder, over), name="zerosim-watch", daemon=True

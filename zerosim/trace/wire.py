@@ -2,7 +2,7 @@
 
 Linux keeps counters for every TCP connection and shows them to the process that owns it
 (`TCP_INFO`, no privilege needed). Bytes sent are those passed to the kernel so far: `bytes_sent -
-bytes_retrans` has left at least once, `notsent` is still in the socket's queue. The counters
+bytes_retrans` have left at least once, and `notsent` are still in the socket's queue. The counters
 exclude headers of IP and TCP. The rank at the end of a connection is found later from the addresses
 that all ranks recorded (`zerosim.record`), so a store, a debugger or a web page never counts.
 """
@@ -50,7 +50,7 @@ class Connections:
         self._repeated: dict[int, int] = {}
 
     def ignore(self, ports: frozenset[int]) -> None:
-        """Leave new connections with such a port at either end out, too."""
+        """Also exclude new connections with such a port at either end."""
         self._ignored_ports |= ports
 
     def scan(self, *, wholly: bool = True) -> list[Socket]:

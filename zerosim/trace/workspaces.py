@@ -1,8 +1,8 @@
-"""What cuBLAS keeps on a GPU: a workspace for each of its handles and streams.
+"""The memory that cuBLAS keeps on a GPU: a workspace for each of its handles and streams.
 
-PyTorch allocates them through its own allocator and hands out no tensor, so no storage says that
-they are there. All have one size, which PyTorch chooses (aten/src/ATen/cuda/CublasHandlePool.cpp):
-of what no role explains, blocks of that size are workspaces.
+PyTorch allocates them through its own allocator without creating a tensor, so no storage reveals
+them. All have one size, which PyTorch chooses (aten/src/ATen/cuda/CublasHandlePool.cpp): among the
+memory that no role explains, blocks of that size are workspaces.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def workspace_bytes(capability: int, environ: Mapping[str, str] = os.environ) ->
 
 
 def alive(segments: Iterable[Mapping[str, Any]], size: int) -> int:
-    """Bytes of blocks of a size that are alive.
+    """Bytes of the live blocks of a given size.
 
     Args:
         segments: as `torch.cuda.memory._snapshot` has them.
@@ -50,7 +50,7 @@ def alive(segments: Iterable[Mapping[str, Any]], size: int) -> int:
 
 
 class Workspaces:
-    """Looks for workspaces where something is alive that no role has, and that is as large."""
+    """Looks for workspaces when the live memory without a role is at least as large as one."""
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -58,10 +58,10 @@ class Workspaces:
         self._most = 0
 
     def grown(self, other_bytes: int) -> int:
-        """How many bytes of them there are more, or less, than when this was asked last.
+        """Change in the bytes of workspaces since the last call.
 
         Args:
-            other_bytes: what no role explains, these among it.
+            other_bytes: bytes that no role explains, including workspaces.
         """
         if not self._size:
             self._size = workspace_bytes(torch.cuda.get_device_capability()[0])

@@ -69,7 +69,7 @@ def backend_name(group: dist.ProcessGroup, device: torch.device) -> str:
 
 @dataclass(slots=True)
 class Begun:
-    """An event that has begun and is not over.
+    """An event that has begun and not ended.
 
     Attributes:
         template: the fields shared with others.
@@ -90,7 +90,7 @@ class Begun:
 
 
 class EventWriter:
-    """The open trace of one rank. Safe to use from several threads.
+    """The open trace of one rank. Thread-safe.
 
     Attributes:
         rows: the rank's file.
@@ -150,7 +150,7 @@ class EventWriter:
         on_device: bool = True,
         **more: Any,
     ) -> int:
-        """Record the start of an event, issued now unless earlier; returns its id.
+        """Record the start of an event, issued now or earlier; returns its id.
 
         Args:
             sequence: as in `Event`.
@@ -176,11 +176,11 @@ class EventWriter:
         return number
 
     def begun(self, event: int) -> Begun | None:
-        """The event, if it is not over."""
+        """The event, if it has not ended."""
         return self._begun.get(event)
 
     def all_begun(self) -> list[Begun]:
-        """Everything that is not over, in the order of beginning."""
+        """All events that have not ended, in the order of their beginnings."""
         return list(self._begun.values())
 
     def add_message(self, event: int, *, sent_bytes: int, received_bytes: int) -> None:
@@ -201,7 +201,7 @@ class EventWriter:
         peers: tuple[int, ...] = (),
         work: tuple[OperatorWork, ...] = (),
     ) -> None:
-        """Write down that an event is over; nothing if it was already.
+        """Record the end of an event; no effect if it has already ended.
 
         Args:
             error: the reason of its failure; "" if it succeeded.
@@ -288,7 +288,7 @@ class EventWriter:
             ranks = tuple(dist.get_process_group_ranks(call.group))
             if self._named.setdefault(key[0], ranks) != ranks:
                 raise ConfigError(
-                    f"group {key[0]} is now of ranks {ranks}, and was of {self._named[key[0]]}"
+                    f"group {key[0]} now has ranks {ranks}, but had {self._named[key[0]]}"
                 )
             self._groups[key] = (_ALGORITHMS.get(backend, Algorithm.OTHER), ranks)
             self.rows.write("group", Group(name=key[0], backend=backend, ranks=ranks))
@@ -326,7 +326,7 @@ class EventWriter:
     def scan_if_due(self, *, wholly: bool) -> None:
         """The same, unless there is no reason to expect new connections.
 
-        A backend connects when a group is created, or at its first such call in it. Other
+        A backend connects when a group is created, or at the group's first such call. Other
         connections to ranks are found a little later.
         """
         if self._scans_due or self.now_ns() - self._scanned_ns >= _SCAN_NS:

@@ -45,7 +45,7 @@ class MemoryPlan:
         return self.first if iteration is None else self.at(next(iter(self.of_ranks)), iteration)
 
     def at(self, rank: int, iteration: int) -> ModelStates:
-        """What a rank should keep when an iteration's update begins."""
+        """The model states that a rank should keep when an iteration's update begins."""
         return self.earlier.get(iteration, self.of_ranks)[rank]
 
     @property

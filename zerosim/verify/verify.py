@@ -162,7 +162,7 @@ def _complete(trace: Trace) -> tuple[int, ...]:
     if trace.complete and not trace.manifest.config:
         if any(event.kind is Kind.COLLECTIVE for rank in trace.ranks for event in rank.events):
             return (WHOLE,)
-        what, why = "no collective and no training step was recorded", "; zerosim trace said why"
+        what, why = "no collective and no training step was recorded", "; zerosim trace printed why"
     raise TraceError(
         f"{trace.folder}: {what}: nothing to verify{_why_early(trace)}{why}; zerosim show "
         f"{trace.folder} prints the recording"

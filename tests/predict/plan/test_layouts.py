@@ -194,7 +194,7 @@ def test_replicas_of_all_states(prices):
     group = prices.on_nodes((0, 8, 16, 24), 8)
     assert across.ns == prices.collective(Op.ALL_REDUCE, part, group).ns
     assert within.ns > 0
-    with pytest.raises(ConfigError, match="which divide states"):
+    with pytest.raises(ConfigError, match="which partition states"):
         layout_of(stage=0, replicas=2)
 
 
@@ -261,7 +261,7 @@ def test_formulas_are_said_in_the_language_that_is_spoken():
 
     english, assumed = re.compile(r"[a-z]{4,}|\bof\b"), "an assumption, not a measurement"
     said = {part.formula for part in parts()}
-    assert any("inside of blocks" in one for one in said)
+    assert any("inside blocks" in one for one in said)
     assert any(english.search(one) for one in said)
     with speaking(Language.CHINESE):
         found = list(parts())

@@ -208,7 +208,7 @@ def test_a_file_that_stands_for_all_says_what_each_would(tmp_path):
     assert match_collectives(trace).mismatches == ()
     elements = sum(unit.elements for unit in trace.manifest.units)
     assert verify(trace).num_parameters == elements
-    assert "9 on 1 node, 8 of them like another" in repr(Run(trace))
+    assert "9 on 1 node, 8 of them represented by another" in repr(Run(trace))
     where = SimulatedRank(5, 9, 9, "gloo", machine.name)
     run_rank(job, config, tmp_path / "5", where)
     other = read_rank([tmp_path / "5" / rank_file_name(5)], 5, 9)[0]

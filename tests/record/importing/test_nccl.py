@@ -168,7 +168,7 @@ def test_what_leaves_no_record_is_said(tmp_path):
     trace = imported(tmp_path, made)
     notes = " ".join(trace.manifest.notes)
     assert "symm_mem::multimem_all_reduce_ ran 3 times" in notes
-    assert "1 NCCL kernel belongs to no call that was seen" in notes
+    assert "1 NCCL kernel belongs to no recorded call" in notes
     assert [e.op for e in calls(trace)] == [Op.ALL_REDUCE, *3 * [Op.UNKNOWN]]
     report = verify(trace)
     assert (report.unrecorded, report.total("trace", 0)) == (3, None)
@@ -178,7 +178,7 @@ def test_what_leaves_no_record_is_said(tmp_path):
     assert "at least 6,000" in printed.out
     assert "The sizes of 3 more calls of a rank are not recorded." in " ".join(printed.out.split())
     graph = " ".join(command("graph", tmp_path / "trace").out.split())
-    assert "the ends of 3 calls were not recorded; each counts as ended when it was made" in graph
+    assert "the ends of 3 calls were not recorded; each call counts as ended" in graph
     assert "- every message was received unaltered: no messages were recorded" in graph
 
 

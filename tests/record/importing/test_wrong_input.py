@@ -75,7 +75,7 @@ def test_files_that_do_not_belong_together(tmp_path):
     assert_one_line(command("import", first, same, "--out", out), "this is rank 0, and so is")
     assert_one_line(command("import", first, other, "--out", out), "8 ranks", "of 4")
     assert command("import", first, first, "--out", out).code == 0
-    assert_one_line(command("import", first, "--out", out), "already holds a trace")
+    assert_one_line(command("import", first, "--out", out), "already contains a trace")
 
 
 def test_what_is_not_there(tmp_path):

@@ -190,7 +190,7 @@ def _judge(told, found, trace, told_at):
     for path in trace.glob("said-*.txt"):
         for line in path.read_text().splitlines():
             at, _, what = line.partition(" ")
-            if "never happened" not in what:
+            if "did not occur" not in what:
                 told.happened, told.seconds = what, told_at - float(at)
     told.culprit = bool(findings) and Fault.read(case.fault).rank in findings[0].ranks[:1]
     match = _SAID.search(told.happened)

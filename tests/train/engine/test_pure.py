@@ -124,9 +124,9 @@ def test_patterns_choose_units():
 @pytest.mark.parametrize(
     ("patterns", "words"),
     [
-        (("layers.*",), "no module fits the unit pattern 'layers.*'"),
+        (("layers.*",), "no module matches the unit pattern 'layers.*'"),
         (("blocks",), "blocks is a ModuleList, which has no forward of its own: give blocks.*"),
-        (("blocks.*", "blocks.0.mlp"), "unit blocks.0.mlp lies inside unit blocks.0"),
+        (("blocks.*", "blocks.0.mlp"), "unit blocks.0.mlp is inside unit blocks.0"),
     ],
 )
 def test_patterns_that_do_not_work(patterns, words):

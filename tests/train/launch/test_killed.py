@@ -308,7 +308,7 @@ def test_a_rank_that_raises_is_named_with_its_reason(tmp_path, monkeypatch):
         ended = run.end()
     assert ended.code == 3, ended
     assert ended.lines[0].startswith("rank 2 failed: "), ended.err
-    assert "already holds a trace" in ended.lines[0]
+    assert "already contains a trace" in ended.lines[0]
     assert len([line for line in ended.lines if line.startswith("rank ")]) == 3
     assert "Traceback" not in ended.err
     assert "Traceback" in (tmp_path / "t" / "rank-2.error.txt").read_text()

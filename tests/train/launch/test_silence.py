@@ -63,7 +63,7 @@ def test_a_traced_program_that_hangs_is_told_of_and_left_alone(tmp_path):
     assert not command.hanging(tmp_path, silences, 1)
     assert not command.hanging(tmp_path, silences, 60)
     said = command.hanging(tmp_path, silences, 61)
-    assert said.startswith("zerosim: no rank has written a row for 60 s while a call was under way")
+    assert said.startswith("zerosim: no rank has written a row for 60 s during a call")
     assert f"zerosim diagnose {tmp_path}" in said
 
 

@@ -70,9 +70,9 @@ FAILURES = {
     "joins_without_leaving": ["ValueError: trying to initialize the default process group"] * 2,
 }
 NOTES = {
-    "joins_twice_with_other_groups": "the tracing stopped: group 1 is now of ranks (1,), and was",
+    "joins_twice_with_other_groups": "tracing stopped: group 1 now has ranks (1,), but had",
     "joins_as_another": "joined again as rank 1 of 2: its trace ends there",
-    "fills_the_disk": "the tracing stopped: cannot write to",
+    "fills_the_disk": "tracing stopped: cannot write to",
 }
 
 
@@ -573,7 +573,7 @@ def test_what_cannot_be_started_is_one_line(tmp_path, monkeypatch):
     assert_one_line(command("trace"), "no command", "zerosim trace -- torchrun")
     assert_one_line(command("trace", "--", "nosuchthing"), "nosuchthing", "not found")
     assert_one_line(command("trace", "--", "train.py", "-x"), "try -- python train.py -x")
-    assert_one_line(command("trace", "--", "./train.py"), "may not be executed")
+    assert_one_line(command("trace", "--", "./train.py"), "is not executable")
     assert_one_line(command("trace", "--", "./noexec.bin"), "Exec format error", "bash ./noexec")
     assert_one_line(command("trace", "--", "/"), "it is a folder")
     assert_one_line(command("trace", "--outt", "x", "--", "true"), "--outt")
@@ -588,7 +588,7 @@ def test_a_folder_with_a_trace_is_refused_before_the_program_starts(tmp_path):
     (folder / "rank-0.jsonl").write_text('{"row":"header"')  # an earlier trace
     mark = tmp_path / "started"
     refused = command("trace", "--out", folder, "--", "touch", mark)
-    assert_one_line(refused, "already holds a trace", "--overwrite")
+    assert_one_line(refused, "already contains a trace", "--overwrite")
     assert not mark.exists()
     assert command("trace", "--out", folder, "--overwrite", "--", "touch", mark).code == 0
     assert mark.exists()

@@ -15,7 +15,7 @@ def test_a_run_is_started_and_read(tmp_path, capfd):
     assert run.configuration["stage"] == 2
     assert run.verify().holds
     assert not capfd.readouterr().out
-    with pytest.raises(EnvironmentFault, match="already holds a trace"):
+    with pytest.raises(EnvironmentFault, match="already contains a trace"):
         zerosim.run(tmp_path / "mine", stage=2, ranks=2)
 
 

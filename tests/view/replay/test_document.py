@@ -176,7 +176,7 @@ def test_too_many_messages_are_shown_by_collective(monkeypatch):
     check(found)
     assert found["broken"] is None
     assert not [step for step in found["steps"] if step["kind"] == "transfer"]
-    assert "it is shown by collective, not by hop" in found["notes"][0]
+    assert "it is shown by collective instead of by hop" in found["notes"][0]
     sent = [sum(step["sent"][0] for step in found["steps"] if step["sent"])]
     of_hops = [
         step["packets"][place + 3]

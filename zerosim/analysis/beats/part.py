@@ -1,4 +1,4 @@
-"""A beat while it is made."""
+"""A beat under construction."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from zerosim.analysis.beats.beat import Doing, Sign, Turn
 
 @dataclass(frozen=True, slots=True)
 class StepRange:
-    """Steps that follow each other.
+    """Consecutive steps.
 
     Attributes:
         main: its main step.

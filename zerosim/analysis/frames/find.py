@@ -153,7 +153,7 @@ class _Finder:
         if len(ends) > MOST_MESSAGES:
             self.notes.append(
                 f"iteration {self.iteration} has {len(ends):,} messages, more than "
-                f"{MOST_MESSAGES:,}: it is shown by collective, not by hop"
+                f"{MOST_MESSAGES:,}: it is shown by collective instead of by hop"
             )
             return {}
         found: dict[int, dict[int, StepPart]] = defaultdict(dict)

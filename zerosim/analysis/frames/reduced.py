@@ -38,7 +38,7 @@ def reduced_buckets(made: Cutting, strategy: Strategy) -> Iterator[BucketLayout]
 
 
 def each_alone(ranks: Iterable[int], units: Sequence[UnitLayout]) -> Division:
-    """For ranks that keep everything and sum no gradients with each other."""
+    """The shards of ranks that keep everything and do not sum gradients with each other."""
     one = frozenset({0})
     whole = ShardDuties(computes=one, keeps=one, updates=one, makes=one)
     return replace(

@@ -28,7 +28,7 @@ from zerosim.systems.registry import Axis, find
 from zerosim.theory.programs.options import numbers, texts
 from zerosim.theory.programs.parts import local_parameters
 
-_NOT_ALIKE = "shards are shown only where all ranks partition the training alike"
+_NOT_ALIKE = "shards are shown only if all ranks partition the training the same way"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +109,7 @@ def _rows(strategy: Strategy, rank: int) -> tuple[int, ...]:
         return (rank,)
     found = {tuple(numbers(one, "shard_ranks") or (rank,)) for one in strategy.bundles}
     if len(found) != 1:
-        raise NotShown("bundles are divided among several numbers of ranks")
+        raise NotShown("bundles are divided among different numbers of ranks")
     return found.pop()
 
 

@@ -65,7 +65,7 @@ def require_stages(held: Held) -> dict[int, tuple[str, ...]]:
     found = {rank: tuple(stages_of(of_rank.values()).values()) for rank, of_rank in held.items()}
     for rank, stages in found.items():
         if not stages:
-            raise NotShown(f"the trace does not say which of its stages rank {rank} computes")
+            raise NotShown(f"the trace does not record which of its stages rank {rank} computes")
     return found
 
 
@@ -199,7 +199,7 @@ def _joined(programs: Mapping[str, ProgramUnits], ranks: tuple[int, ...]) -> Pro
         for one in every
     }
     if len(kinds) > 1:
-        raise NotShown("stages of the pipeline are not divided alike")
+        raise NotShown("the stages of the pipeline are not divided in the same way")
     units = tuple(unit for one in every for unit in one.units)
     nothing = {(rank, unit.name): ShardDuties() for rank in ranks for unit in units}
     computed: dict[str, tuple[str, ...]] = {}

@@ -113,8 +113,8 @@ def sized(found: GPTConfig | LlamaConfig, shape: Shape) -> GPTConfig | LlamaConf
         for name in ("width", "heads"):
             if name in given:
                 raise ConfigError(
-                    f"{name} is {given[name]} for a Llama: expected none, its {name} "
-                    f"{'is' if name == 'width' else 'are'} its configuration's; try --layers"
+                    f"{name} is {given[name]} for a Llama: expected none, as its configuration "
+                    "fixes it; try --layers"
                 )
         return replace(found, **given)
     config = replace(found, **given)

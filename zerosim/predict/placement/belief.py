@@ -49,10 +49,10 @@ class MeasuredDivision:
     """A way to divide ranks that published runs of a software have.
 
     Attributes:
-        tensor: ranks that compute a block together.
+        tensor: number of ranks that compute a block together.
         pipeline, data: whether there are stages of a pipeline, and several data parallel ranks.
-        stage: of ZeRO; an earlier one sends no more.
-        again: what was computed again in them, beside nothing.
+        stage: the ZeRO stage; an earlier one sends no more.
+        again: the recomputation in these runs, besides none.
     """
 
     tensor: int
@@ -62,7 +62,7 @@ class MeasuredDivision:
     again: tuple[str, ...]
 
     def covers(self, other: MeasuredDivision) -> bool:
-        """Whether a layout is divided so, and computes nothing else again."""
+        """Whether a layout has this division, and recomputes nothing beyond `again`."""
         mine, its = ((each.tensor, each.pipeline, each.data) for each in (self, other))
         return mine == its and other.stage <= self.stage and set(other.again) <= set(self.again)
 
@@ -72,10 +72,10 @@ class Software:
     """A generation of software.
 
     Attributes:
-        gpus: accelerators whose plans it stands for; none of one that is only history.
-        systems: of which layouts.
-        constants: of `Machine`, by name.
-        record: None if all of its rows were fitted to.
+        gpus: accelerators whose plans use it; empty for a generation of historical interest only.
+        systems: the kinds of layouts that it covers.
+        constants: constants of `Machine`, by name.
+        record: None if it was fitted to all of its published runs.
         measured: how its published runs divide ranks.
     """
 
@@ -122,7 +122,7 @@ def load_software(name: str) -> Software:
 
 @cache
 def largest_miss() -> float:
-    """The most by which a prediction was off, of all runs on record."""
+    """The largest error of a prediction among all runs on record."""
     records = (load_software(name).record for name in known_software())
     return max(record.most for record in records if record is not None)
 
@@ -143,6 +143,6 @@ def usual_software(machine: Machine, system: SoftwareSystem) -> Software | None:
 
 
 def believed(machine: Machine, software: Software) -> Machine:
-    """A machine as far as a software reaches it."""
+    """A machine with the efficiency that a software reaches on it."""
     constants: dict[str, Any] = dict(software.constants)
     return replace(machine, software=software.name, **constants)

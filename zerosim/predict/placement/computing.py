@@ -21,9 +21,9 @@ class ComputeRates:
     """The speed of computations.
 
     Attributes:
-        flops_per_second: of operators with FLOPs; None if there are none.
-        flops_per_second_fp32: of those with 32-bit elements.
-        bytes_per_second: of those that only move bytes; None if there are none.
+        flops_per_second: speed of operators with FLOPs; None if there are none.
+        flops_per_second_fp32: speed of those with 32-bit elements.
+        bytes_per_second: speed of operators that only move bytes; None if there are none.
         operator_ns: overhead of each operator.
         residual: median deviation of the recorded times from the fit, relative.
         count: number of computations.

@@ -28,10 +28,10 @@ class Tasks:
     """Some events of one kind that take time.
 
     Attributes:
-        graph: that they are of.
+        graph: their event graph.
         kind: COMPUTE, CALL (without messages), SEND, RECEIVE or COPY.
-        rows: their nodes in it.
-        recorded: ns that each of them took.
+        rows: their nodes in the graph.
+        recorded: the recorded duration of each, ns.
     """
 
     graph: EventGraph
@@ -107,11 +107,11 @@ class Costs(Protocol):
         ...
 
     def lags(self, network: Network) -> Ints:
-        """By moment: own code or threads between its last predecessor and itself."""
+        """By moment: the time of own code or threads from its last predecessor to the moment."""
         ...
 
     def offsets(self, network: Network) -> Ints:
-        """By edge: from the end of an event to its request, or to the next event."""
+        """By edge: the time from the end of an event to its request, or to the next event."""
         ...
 
     def needs(self, tasks: Tasks, /) -> list[Needs] | None:
@@ -120,7 +120,7 @@ class Costs(Protocol):
 
 
 class Recorded:
-    """Everything takes as long as it did: the run itself."""
+    """Everything takes as long as it was recorded: the run itself."""
 
     def computations(self, tasks: Tasks) -> Ints:
         """As recorded."""

@@ -49,25 +49,25 @@ class Disturbed:
         return whole_ns(self._costs.computations(tasks) * factors)
 
     def collectives(self, tasks: Tasks) -> Ints:
-        """As they cost."""
+        """The base cost, unchanged."""
         return self._costs.collectives(tasks)
 
     def messages(self, tasks: Tasks) -> Ints:
-        """As they cost."""
+        """The base cost, unchanged."""
         return self._costs.messages(tasks)
 
     def copies(self, tasks: Tasks) -> Ints:
-        """As they cost."""
+        """The base cost, unchanged."""
         return self._costs.copies(tasks)
 
     def lags(self, network: Network) -> Ints:
-        """As they are."""
+        """Those of the base costs, unchanged."""
         return self._costs.lags(network)
 
     def offsets(self, network: Network) -> Ints:
-        """As they are."""
+        """Those of the base costs, unchanged."""
         return self._costs.offsets(network)
 
     def needs(self, tasks: Tasks, /) -> list[Needs] | None:
-        """As they are."""
+        """Those of the base costs, unchanged."""
         return self._costs.needs(tasks)

@@ -1,6 +1,6 @@
 """A machine: constants of computing and data movement on its ranks, each with its source.
 
-One file a machine lies in `machines/`: an accelerator, or a system of nodes that names one. A
+Each machine has a file in `machines/`: an accelerator, or a system of nodes that names one. A
 constant is `{ value = ..., source = "..." }`; `zerosim calibrate` writes files of the same form.
 """
 
@@ -43,7 +43,7 @@ class Fraction:
     points: tuple[tuple[float, float], ...]
 
     def at(self, size: float) -> float:
-        """The part at one size."""
+        """The fraction at one size."""
         above = bisect_right(self.points, (size, float("inf")))
         if above in (0, len(self.points)):
             return self.points[min(above, len(self.points) - 1)][1]
@@ -75,7 +75,7 @@ class Machine:
         title: its description, in a line.
         ranks_per_node: None for an accelerator outside of a system: all ranks are in one node.
         flops_per_second: the peak of 16-bit matrix multiplications, without sparsity.
-        flops_fraction: the fraction of it that is reached, by an operator's FLOPs.
+        flops_fraction: the fraction of this peak that is reached, by an operator's FLOPs.
         memory_bytes: memory of a rank's device; None if unknown.
         memory_bytes_per_second: bandwidth of that memory; memory_fraction: by an operator's bytes.
         links: by link; unknown ones are missing.
@@ -83,8 +83,8 @@ class Machine:
         nccl_channels, nccl_bytes_per_second: channels and bandwidth of NCCL's rings within a node.
         nvls_bytes_per_second: bandwidth of in-switch reduction; None if not supported.
         native: a step of a backend's collective other than NCCL; None if equal to a message.
-        achieved: the fraction of that which software reaches: a computation takes 1 / achieved of
-            the time of its operators.
+        achieved: the fraction of this that software reaches: a computation takes 1 / achieved times
+            as long as its operators.
         memory_achieved: the same for operators limited by memory; None if equal.
         launch_ns: launch overhead of an operator: a device with less work waits.
         hidden_forward, hidden_backward: the fraction of tensor-parallel sums that overlaps with
@@ -95,7 +95,7 @@ class Machine:
             besides the collective: copies, and the collective's own reads and writes.
         sum_bytes: the same per element that tensor-parallel ranks sum or gather.
         context_heads: 1 if ranks that share a sequence exchange keys and values once for each head
-            of the queries; 0 if as there are.
+            of the queries; 0 if once for each head of keys and values.
         context_ring_bytes: bytes of an element of their gradients, if these go around a ring; 0 if
             they are reduced and scattered.
         step_ns: the program's own time in each optimizer step.

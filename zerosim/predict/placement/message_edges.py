@@ -19,7 +19,7 @@ from zerosim.analysis.graph.table import NONE, Ints, Mask
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Rows, with the ones whose end is meant if it is separate."""
+    """Rows, and for each whether its separate end is meant."""
 
     row: Ints
     is_end: Mask

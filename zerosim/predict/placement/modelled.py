@@ -224,7 +224,7 @@ class Modelled:
 
 
 def layout_of(ranks: tuple[int, ...], size: int) -> RanksOnNodes:
-    """On how many nodes of `size` ranks each these ranks are."""
+    """The placement of these ranks on nodes of `size` ranks."""
     return RanksOnNodes(len(ranks), len({rank // size for rank in ranks}) or 1)
 
 
@@ -235,5 +235,5 @@ def _link_of(ranks: tuple[int, ...], size: int) -> Link:
 def _tiers(way: tuple[Tier | None, Tier | None]) -> tuple[Tier, Tier]:
     origin, target = way
     if origin is None or target is None:
-        raise ConfigError("a copy of this trace does not say from where to where it leads")
+        raise ConfigError("the trace does not record the tiers of a copy")
     return origin, target

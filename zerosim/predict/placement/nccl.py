@@ -31,7 +31,7 @@ class RanksOnNodes:
 
     Attributes:
         num_ranks: n.
-        num_nodes: number of their nodes; each has n / num_nodes of them.
+        num_nodes: number of their nodes; each has n / num_nodes of the ranks.
     """
 
     num_ranks: int
@@ -40,7 +40,7 @@ class RanksOnNodes:
 
 @dataclass(frozen=True, slots=True)
 class AlgorithmChoice:
-    """One algorithm with one protocol, and how long it takes, µs."""
+    """One algorithm with one protocol, and its time in µs."""
 
     algorithm: str
     protocol: int
@@ -54,7 +54,7 @@ def nccl_time(
 
     Args:
         op: all-reduce, all-gather, reduce-scatter, broadcast or reduce.
-        payload_bytes: of the whole buffer.
+        payload_bytes: bytes of the whole buffer.
     """
     chosen = min(choices(machine, op, layout, payload_bytes), key=lambda one: one.time_us)
     return replace(chosen, time_us=chosen.time_us + _tables()["call"]["overhead_us"])
@@ -72,7 +72,7 @@ def choices(
     """All of NCCL's options, with the model's expectation of each.
 
     Args:
-        op, payload_bytes: as of `nccl_time`.
+        op, payload_bytes: as for `nccl_time`.
     """
     model = _Model(machine, op, layout)
     for protocol in _PROTOCOLS:

@@ -32,7 +32,7 @@ def place(
         The same events, bytes and memory, at other times.
 
     Raises:
-        TraceError: the events wait for each other in a circle.
+        TraceError: the events wait for each other in a cycle.
     """
     with collector_paused():
         network = make_network(build_graph(trace))

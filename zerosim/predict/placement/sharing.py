@@ -1,8 +1,8 @@
 """Resources that several activities need at once: a link, the cores of a node.
 
-As many as there is room for run at full speed; more of them get equal fractions of it (processor
-sharing, as TCP's flows and a scheduler's threads do on average). Some have priority, as woken
-threads do: they share all of it, and others the rest.
+A resource has room for a number of activities at full speed; if there are more, they get equal
+fractions of it (processor sharing, as TCP's flows and a scheduler's threads do on average). Some
+have priority, as woken threads do: they share the whole resource, and others the rest.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Underway:
     _ends: list[tuple[float, int, int]] = field(default_factory=list)
 
     def begin(self, moment: int, now: float, lasts_ns: float, needs: Needs) -> None:
-        """One more begins; of others that need the same it is the latest."""
+        """Another activity begins, the latest of those with the same need."""
         self._uses[moment] = _LinkUse(needs, lasts_ns, now)
         for resource in needs:
             self._users[resource] += 1
@@ -80,7 +80,7 @@ class Underway:
         self._pace(needs, now)
 
     def next_end(self) -> float | None:
-        """The end of the next one, if no other begins before; None if there is none."""
+        """The next end of an activity, if no other begins before; None if there is none."""
         while self._ends:
             end, moment, turn = self._ends[0]
             use = self._uses.get(moment)
@@ -90,7 +90,7 @@ class Underway:
         return None
 
     def finish(self) -> tuple[int, float]:
-        """The next one is over: its moment, and when that is."""
+        """The activity that ends next: its moment, and the time of that."""
         end, moment, _ = heappop(self._ends)
         use = self._uses.pop(moment)
         for resource in use.needs:

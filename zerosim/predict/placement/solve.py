@@ -22,8 +22,8 @@ def solve(network: Network, found: Durations) -> Ints:
     """Times of all moments, ns; linear in the number of edges without shared resources.
 
     Raises:
-        TraceError: moments wait for each other in a circle.
-        ConfigError: they would go on for longer than any run.
+        TraceError: moments wait for each other in a cycle.
+        ConfigError: the predicted times exceed the limit for a run.
     """
     solver = _Solver(network, found)
     solver.run()
@@ -33,9 +33,7 @@ def solve(network: Network, found: Durations) -> Ints:
             "cycle, so they have no times: leave overlap or serial as it is, or see zerosim graph"
         )
     if max(solver.time, default=0) - min(network.time.tolist(), default=0) > LONGEST_NS:
-        raise ConfigError(
-            "with these changes the run would last for years: expected smaller factors"
-        )
+        raise ConfigError("with these changes, the run would take years: expected smaller factors")
     return np.array(solver.time, np.int64)
 
 

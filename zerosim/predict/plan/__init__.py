@@ -1,14 +1,14 @@
-"""A plan: which layout trains a model fastest on so many GPUs, and what would limit it.
+"""A plan: which layout trains a model fastest on a number of GPUs, and what would limit it.
 
-    question        what is asked, and whether it can be
-    prices          what each unit of a layout costs on a machine, by the cost model of placement
-    schedule        one step of one rank in time, by cause
-    predict         all that is predicted of a layout: memory, time, what limits it
-    search          every layout that is tried, in order
-    strong_scaling  one layout at many numbers of GPUs
-    tables          all of this as tables
-    written         a layout as DeepSpeed's configuration, PyTorch's calls, a command
-    notes           what a prediction rests on, and leaves out
+    question        the inputs of a plan, and their validation
+    prices          the cost of each unit of a layout on a machine, by the cost model of placement
+    schedule        the time of one step on one rank, by cause
+    predict         all predictions for a layout: memory, time, and its limiting factor
+    search          all layouts that are tried, in order
+    strong_scaling  one layout on different numbers of GPUs
+    tables          the results as tables
+    written         a layout as a DeepSpeed configuration, as PyTorch calls, as a command
+    notes           the basis of a prediction, and its omissions
 
 Everything here is predicted.
 """

@@ -1,8 +1,9 @@
-"""How a dry run's peak differs from a plan's, part by part.
+"""The difference between a dry run's peak and a plan's, part by part.
 
-A plan predicts what a GPU holds. A dry run holds what PyTorch keeps on a CPU, and has no role for
-what is there while the loss is computed; the law of activations leaves statistics out. Each of
-these has its formula here, which dry runs are held against (`tests/predict/plan/test_dry.py`).
+A plan predicts the memory of a GPU. A dry run counts the tensors that PyTorch keeps on a CPU, and
+has no role for those that exist while the loss is computed; the law of activations omits
+statistics. Each of these differences has its formula here, which is compared with dry runs
+(`tests/predict/plan/test_dry.py`).
 """
 
 from __future__ import annotations
@@ -27,16 +28,17 @@ _ANGLES = 8
 
 @dataclass(frozen=True, slots=True)
 class DryPeak:
-    """The peak that a dry run of a layout would have, and what makes it another than a plan's.
+    """The peak that a dry run of a layout would have, and why it differs from a plan's.
 
     Attributes:
-        bytes: of a rank.
-        kept: what PyTorch keeps on a CPU for backward, where a GPU's fused operators do not.
-        scores: while the loss is computed, in no role of a dry run.
-        table: a tied one, which stage 3 has gathered until the loss is there and not when backward
-            begins, where a dry run looks.
-        margin: a plan's for what no law counts.
-        moment: what the other parts are less or more, as the peak is at another moment.
+        bytes: bytes on a rank.
+        kept: tensors that PyTorch keeps for backward on a CPU, but not with a GPU's fused
+            operators.
+        scores: tensors during the computation of the loss, which have no role in a dry run.
+        table: a tied embedding, which stage 3 keeps gathered until the loss is computed, but not
+            when backward begins, where a dry run samples memory.
+        margin: the plan's margin for memory that no law counts.
+        moment: the difference in the other parts, because the peak is at another moment.
     """
 
     bytes: int
@@ -48,11 +50,11 @@ class DryPeak:
 
 
 def dry_peak(predicted: PredictedLayout) -> DryPeak | None:
-    """The peak of a dry run of a layout, and how a plan's differs.
+    """The peak of a dry run of a layout, and its difference from the plan's.
 
-    None where it is not exact: of layouts whose peak may be in a block's backward, of which a plan
-    has an upper bound, and of those that it was not held against: with what lies on the host,
-    quantized or secondary parameters, and buckets of a given size.
+    None where it would not be exact: for layouts whose peak may be in a block's backward, for which
+    a plan has an upper bound, and for layouts that were not compared with dry runs: those with
+    states on the host, quantized or secondary parameters, or buckets of a given size.
     """
     config = predicted.layout.config
     if config.offloads or config.quantizes or config.has_secondary or config.bucket_elements:

@@ -1,8 +1,8 @@
-"""Figures of papers that say how large a model may be and how fast it then goes, made again.
+"""Figures of papers on the largest model that fits and its speed, reproduced.
 
-ZeRO's throughput, its superlinear curve and its ladder of largest models; what FSDP gains by
-prefetching; ZeRO-Infinity's largest model by nodes. What of the configurations is cited from memory
-each table says.
+ZeRO's throughput, its superlinear curve and its ladder of largest models; FSDP's gain from
+prefetching; ZeRO-Infinity's largest model by number of nodes. Each table lists the parts of its
+configurations that are cited from memory.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _as_published(machine: Machine) -> Machine:
 
 
 def throughput() -> Table:
-    """ZeRO, Figure 2: throughput of a GPU by the size of the model, on 400 V100."""
+    """ZeRO, Figure 2: throughput per GPU by model size, on 400 V100 GPUs."""
     machine = _as_published(load_machine("dgx-2"))
     rows: list[tuple[Cell, ...]] = []
     for name, (shape, tensor, batch) in _OF_ZERO.items():
@@ -96,14 +96,14 @@ def throughput() -> Table:
     rates = [rate for name, *_, rate in rows if name not in ("1.5B", "120B", "140B", "170B")]
     mean = sum(one for one in rates if isinstance(one, float)) / len(rates) * _GPUS / 1000
     return published_table(
-        "ZeRO-2 on 400 V100 by the model's size: TFLOP/s a GPU",
+        "ZeRO-2 on 400 V100 by model size: TFLOP/s per GPU",
         ("model",),
         ("tensor_parallel", "batch", "published_tflops", "predicted_tflops"),
         rows,
         f"{_ZERO}, Figure 2 and section 10.2; {_FROM_MEMORY}",
         f"machine dgx-2 with {machine.achieved:.2f} of its roofline, fitted to {_FITTED}, which is "
-        "therefore no prediction",
-        f"8B to 100B: published 15 PFLOP/s of all GPUs, predicted {mean:.1f}",
+        "therefore not a prediction",
+        f"8B to 100B: published 15 PFLOP/s over all GPUs, predicted {mean:.1f}",
     )
 
 
@@ -125,11 +125,11 @@ def superlinear() -> Table:
         rate = _tflops(machine, _layout(shape, gpus, _TENSOR, batch))
         rows.append((gpus, batch, room, rate, rate * gpus / 1000))
     return published_table(
-        "ZeRO-2, 60B on 64 to 400 V100: the batch that fits, and what it reaches",
+        "ZeRO-2, 60B on 64 to 400 V100: the batch that fits, and its throughput",
         ("gpus",),
         ("published_batch", "predicted_batch", "predicted_tflops", "predicted_pflops_of_all"),
         rows,
-        f"{_ZERO}, Figure 3, where a GPU is faster the more there are; {_FROM_MEMORY}",
+        f"{_ZERO}, Figure 3, where each GPU is faster the more GPUs there are; {_FROM_MEMORY}",
         "predicted batch: the largest that fits in 32 GB less 5 %, with checkpoints divided (P_a)",
         f"machine dgx-2 with {machine.achieved:.2f} of its roofline, fitted to {_FITTED} on 400",
     )
@@ -147,7 +147,7 @@ _LADDER_BATCH = 16
 
 
 def ladder() -> Table:
-    """ZeRO, Figure 6: the largest model by what is divided, from C1 to C5."""
+    """ZeRO, Figure 6: the largest model by the states that are partitioned, from C1 to C5."""
     rows: list[tuple[Cell, ...]] = []
     for name, words, stage, parts, published in _LADDER:
 
@@ -201,10 +201,10 @@ _PREFETCHED = (128, 256, 512)
 
 
 def prefetching() -> Table:
-    """FSDP: what gathering a unit ahead in backward gains, GPT-175B.
+    """FSDP: the gain from gathering the next unit ahead in backward, for GPT-175B.
 
-    Forward and backward gather the same, and what of it shows without any prefetching is shared by
-    them: FSDP's forward gathers ahead in any case.
+    Forward and backward gather the same bytes, and the communication exposed without any
+    prefetching is divided equally between them: FSDP's forward gathers ahead in any case.
     """
     machine = with_network(load_machine("dgx-a100"), 2000)
     rows = []
@@ -250,7 +250,7 @@ _STATE_BYTES = 20
 
 
 def nodes() -> Table:
-    """ZeRO-Infinity: the largest model by DGX-2 nodes, whose disks hold its states."""
+    """ZeRO-Infinity: the largest model by number of DGX-2 nodes, with its states on their disks."""
     rows = [
         (count, published, count * _DISK_BYTES / _STATE_BYTES / 1e12) for count, published in _NODES
     ]
@@ -261,5 +261,5 @@ def nodes() -> Table:
         rows,
         "Rajbhandari et al. 2021 (arXiv 2104.07857): 1 on a node and 32 on 32 nodes read in the "
         "slides of SC21; 100 on 96, 28 TB a node and 20 bytes a parameter cited from memory",
-        "predicted: what the disks hold at the most; the paper's models are sizes that were tried",
+        "predicted: the largest that the disks hold; the paper's are the sizes that it tried",
     )

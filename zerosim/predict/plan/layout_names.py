@@ -1,4 +1,4 @@
-"""Names of layouts: the kind of each, its options in words and as options of a command."""
+"""Names of layouts: the kind of a layout, and its options in words."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KINDS = (
 
 
 def kind_of(layout: Layout) -> str:
-    """Which of `KINDS` a layout is of."""
+    """The member of `KINDS` to which a layout belongs."""
     if layout.pipeline > 1:
         return "pipeline parallel"
     if layout.cut.tensor > 1:
@@ -49,7 +49,7 @@ def name_of(layout: Layout) -> str:
 
 
 def words_of(layout: Layout) -> Sequence[str]:
-    """The parts of its name: stage and options, ranks, batch."""
+    """The parts of a layout's name: stage and options, ranks, batch."""
     # where nothing is data parallel, no stage says how the ranks are divided
     stage = term(STAGE_NAMES[layout.config.stage] if layout.data > 1 else kind_of(layout))
     grid = f"{layout.cut.tensor} x {layout.pipeline} x {layout.data}"
@@ -58,7 +58,7 @@ def words_of(layout: Layout) -> Sequence[str]:
 
 
 def options_of(layout: Layout) -> list[str]:
-    """What is built on a layout's stage, in words."""
+    """The options on top of a layout's stage, in words."""
     config = layout.config
     return [
         *(["qwZ"] if config.quantize_weights else []),

@@ -1,4 +1,4 @@
-"""The layouts that answer a question: each product of what is free, so far as it can be run."""
+"""The candidate layouts of a question: all combinations of its free choices that can be run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BUCKETS = (None, 500_000_000, 50_000_000)
 
 
 class Variant(StrEnum):
-    """What is built on a stage."""
+    """The options on top of a stage."""
 
     PLAIN = "plain"
     PLUS = "zero++"
@@ -51,15 +51,15 @@ _OPTIONS: dict[Variant, tuple[Mapping[str, Any], ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fixed:
-    """What is not to be chosen; None and () are.
+    """The choices that the question fixes; None and () leave a choice free.
 
     Attributes:
-        config: of a DeepSpeed file: stage, buckets, offload, ZeRO++ as they stand there.
-        needed: blocks are computed again only where the same layout does not fit without that,
-            which is faster wherever it fits.
+        config: the configuration from a DeepSpeed file: its stage, buckets, offload, ZeRO++.
+        needed: whether blocks are recomputed only if the same layout does not fit without
+            recomputation, which is faster whenever it fits.
         context: ranks that share a sequence; experts: ranks that share the experts of a block.
-        chunks: of interleaved pipelines.
-        float8: products of blocks in 8 bits.
+        chunks: model chunks per stage of interleaved pipelines.
+        float8: whether matrix products of blocks are 8-bit.
     """
 
     stages: tuple[int, ...] = STAGES
@@ -81,7 +81,7 @@ FREE = Fixed()
 
 
 def layouts(question: PlanQuestion, fixed: Fixed = FREE) -> Iterator[Layout]:
-    """All that is tried, in no order of their worth."""
+    """All layouts to try, not ranked."""
     for tensor, pipeline, data in _grids(question, fixed):
         share, left = divmod(question.sequences * fixed.context, data)
         if left or data % fixed.context:
@@ -222,7 +222,7 @@ def _engine(config: EngineConfig, steps: int, recompute: Recompute) -> EngineCon
 
 
 def variant_of(layout: Layout) -> Variant:
-    """What is built on a layout's stage."""
+    """The options on top of a layout's stage."""
     config = layout.config
     if layout.replicas > 1:
         return Variant.HSDP

@@ -1,4 +1,4 @@
-"""What a reader of a plan must know: what its times rest on, and what they leave out."""
+"""What a reader of a plan must know: the basis of its times, and their omissions."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from zerosim.theory.transformer import BLOCK
 
 
 def notes_on(predicted: PredictedLayout) -> tuple[str, ...]:
-    """Of one layout, in whole sentences."""
+    """The notes on one layout, in whole sentences."""
     return tuple(_notes(predicted))
 
 
 def basis_of(predicted: PredictedLayout) -> str:
-    """Whose speed a prediction has, how far that was off, and what the machine could do."""
+    """The software whose speed a prediction assumes, its past errors, and the machine's bound."""
     software = predicted.software
     if software is None:
         return WORDS("basis.ideal" if predicted.question.is_ideal else "basis.own")

@@ -1,4 +1,4 @@
-"""What is predicted of one layout: whether it fits, how long a step takes, what limits it."""
+"""The predictions for one layout: whether it fits, how long a step takes, what limits it."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _MUCH = 0.25
 
 @dataclass(frozen=True)
 class PredictedLayout:
-    """One layout, with all that is predicted of it.
+    """One layout, with all predictions for it.
 
     Attributes:
-        beliefs: what the machine's prices are by each kind of software.
+        beliefs: the machine's prices with each kind of software.
         peak_bytes: a rank's peak, the margin included.
     """
 
@@ -49,22 +49,22 @@ class PredictedLayout:
 
     @cached_property
     def footprint(self) -> Footprint:
-        """The parts of the peak; worked out when somebody reads them."""
+        """The parts of the peak, computed on demand."""
         return peak(self.layout, self.question.margin)
 
     @property
     def prices(self) -> Prices:
-        """Of the software that divides a training so."""
+        """The prices with the software for this kind of layout."""
         return self.beliefs.of(self.layout)
 
     @property
     def software(self) -> Software | None:
-        """Whose measured constants the times stand on; None: software that wastes nothing."""
+        """The software whose measured constants the times use; None for ideal software."""
         return self.prices.software
 
     @cached_property
     def is_measured(self) -> bool:
-        """Whether published runs of its software divide ranks so; True where there is none."""
+        """Whether published runs of its software divide ranks like this; True without software."""
         software, layout = self.software, self.layout
         if software is None or not software.measured:
             return True
@@ -83,12 +83,12 @@ class PredictedLayout:
 
     @cached_property
     def bound_s(self) -> float:
-        """A step of software that wastes nothing: what the machine could do."""
+        """The duration of a step with ideal software: the machine's bound."""
         return sum(step_times(self.beliefs.bound, self.layout).values()) / _NS
 
     @cached_property
     def times(self) -> Times:
-        """Of one optimizer step on one rank, ns by cause; worked out when somebody asks."""
+        """The time of one optimizer step on one rank, in ns by cause, computed on demand."""
         return step_times(self.prices, self.layout)
 
     @cached_property
@@ -98,7 +98,7 @@ class PredictedLayout:
 
     @cached_property
     def step_s(self) -> float:
-        """One optimizer step."""
+        """The duration of one optimizer step."""
         return sum(self.times.values()) / _NS
 
     @property
@@ -113,14 +113,14 @@ class PredictedLayout:
 
     @property
     def mfu(self) -> float:
-        """Model FLOPs utilization: what the model needs, over what the GPUs could do."""
+        """Model FLOPs utilization: the model's FLOP/s as a fraction of the GPUs' peak."""
         peak_flops = self.question.machine.flops_per_second * self.layout.num_ranks
         needed = model_flops(self.layout.shape, self.layout.tokens, self.layout.sequence)
         return needed / (self.step_s * peak_flops)
 
     @property
     def limit(self) -> str:
-        """What takes most beside computing, if that is much; else computing."""
+        """The largest part of the time besides computing, if it is significant; else computing."""
         beside = [
             (ns, cause) for cause, ns in self.times.items() if cause is not TimeCategory.COMPUTE
         ]
@@ -130,15 +130,16 @@ class PredictedLayout:
 
 
 def predict(beliefs: Beliefs, question: PlanQuestion, layout: Layout) -> PredictedLayout:
-    """All that is predicted of a layout."""
+    """All predictions for a layout."""
     return PredictedLayout(question, layout, beliefs, peak_bytes(layout, question.margin))
 
 
 def tokens_that_hide(prices: Prices, layout: Layout) -> float | None:
-    """Tokens of a micro-batch from which on a block's gather is over while the one before computes.
+    """The smallest number of tokens of a micro-batch that hides a block's gather.
 
-    C / W: what a GPU computes over what it receives in the same time, both as the cost model has
-    them (scaling-book, gpus.md); None where nothing is gathered.
+    The gather then ends while the previous block computes. C / W: a GPU's computing speed divided
+    by the rate at which it receives, both from the cost model (scaling-book, gpus.md); None if
+    nothing is gathered.
     """
     block = next(one for one in prices.units(layout, "last") if one.name == BLOCK)
     if block.moved.gather_forward is None or not block.forward:

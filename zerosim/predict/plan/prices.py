@@ -1,8 +1,8 @@
-"""What each unit of a layout costs on a machine: computing, communicating, copying, in ns.
+"""The cost of each unit of a layout on a machine: computing, communicating, copying, in ns.
 
-What is moved is what theory plans of one optimizer step (`theory.zero`), one unit of each kind;
-what it takes is asked of the cost model that places simulated runs (`placement.modelled`). So a
-plan and a simulated run differ only in how they put these times together.
+The movements are those that theory plans for one optimizer step (`theory.zero`), for one unit of
+each kind; their times come from the cost model that places simulated runs (`placement.modelled`). A
+plan and a simulated run therefore differ only in how they combine these times.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ _Why = tuple[str, Phase, Purpose]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovedPrices:
-    """What is moved for one unit, and its update: the same in each micro-batch.
+    """The movements for one unit, and its update, which are the same in each micro-batch.
 
     Attributes:
-        bits: quantizing it, or reading it so.
-        copied_forward, copied_backward: what is copied beside its gathers and its reduction.
-        fetch: from the host or a disk, before each gather.
-        gather_forward, gather_backward, reduce: with all ranks that the states are divided among;
-            reduce is of a whole bucket, if buckets have a size of their own.
-        offload: of reduced gradients to the host.
+        bits: time to quantize or dequantize it.
+        copied_forward, copied_backward: copies besides its gathers and its reduction.
+        fetch: copies from the host or a disk, before each gather.
+        gather_forward, gather_backward, reduce: collectives of all ranks that share the states;
+            reduce is that of a whole bucket if buckets have their own size.
+        offload: copies of reduced gradients to the host.
         update: computing, ns.
         returned: copies of updated parameters.
         share: the gather of updated parameters.
@@ -74,14 +74,14 @@ class MovedPrices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitPrices:
-    """What one unit takes in a micro-batch, and in the update.
+    """The time of one unit in a micro-batch, and in the update.
 
     Attributes:
-        elements: parameters of a rank.
+        elements: parameters on a rank.
         forward, backward: computing, ns.
-        again: of backward, computing forward once more.
-        sums_forward, sums_backward: of ranks that compute a block together, or that exchange keys
-            or tokens of experts, during which nothing is computed.
+        again: the part of backward that recomputes forward.
+        sums_forward, sums_backward: communication of ranks that compute a block together, or that
+            exchange keys or tokens of experts, during which nothing is computed.
     """
 
     name: str
@@ -95,10 +95,10 @@ class UnitPrices:
 
 
 class Prices:
-    """The costs of a machine, each asked once.
+    """The costs of a machine, each computed once.
 
     Attributes:
-        moved: of units, by their states and sizes.
+        moved: prices of units, by their states and sizes.
     """
 
     def __init__(self, machine: Machine, software: Software | None = None) -> None:
@@ -118,14 +118,14 @@ class Prices:
         self.algorithm = Algorithm.NCCL if machine.generation else Algorithm.GLOO
 
     def computing(self, operators: tuple[Operator, ...]) -> float:
-        """Some operators one after another, ns."""
+        """The time of some operators that run one after another, ns."""
         found = self._computations.get(operators)
         if found is None:
             found = self._computations[operators] = computation_ns(self.machine, operators)
         return found
 
     def collective(self, op: Op, payload_bytes: int, where: RanksOnNodes) -> LinkTime:
-        """A collective of ranks that lie so on nodes."""
+        """The time of a collective of ranks with this placement on nodes."""
         asked = (op, payload_bytes, where)
         found = self._collectives.get(asked)
         if found is None:
@@ -134,15 +134,15 @@ class Prices:
         return LinkTime(found, Link.NODE if where.num_nodes == 1 else Link.NETWORK)
 
     def copy(self, payload_bytes: int, link: Link) -> LinkTime:
-        """A copy between tiers, or a message."""
+        """The time of a copy between tiers, or of a message."""
         return LinkTime(transfer_ns(self.machine, payload_bytes, link), link)
 
     def copied(self, touched_bytes: float) -> float:
-        """A copy within the device's memory, ns."""
+        """The time of a copy within the device's memory, ns."""
         return self.computing((Operator(1, 0, int(touched_bytes)),)) if touched_bytes else 0.0
 
     def on_nodes(self, ranks: tuple[int, ...], size: int) -> RanksOnNodes:
-        """How ranks lie on nodes of `size`."""
+        """The placement of ranks on nodes of `size`."""
         found = self._on_nodes.get((ranks, size))
         if found is None:
             found = self._on_nodes[ranks, size] = layout_of(ranks, size)
@@ -175,7 +175,7 @@ class Prices:
         return found
 
     def planned(self, workload: Workload) -> dict[_Why, list[Movement]]:
-        """What an optimizer step moves of each unit; of layouts it is the same in many."""
+        """The movements of an optimizer step for each unit, which many layouts share."""
         found = self._planned.get(workload)
         if found is None:
             found = self._planned[workload] = {}
@@ -184,11 +184,11 @@ class Prices:
         return found
 
     def loss(self, layout: Layout) -> float:
-        """The loss of a micro-batch, forward and backward, ns."""
+        """The time of a micro-batch's loss, forward and backward, ns."""
         return self.computing(loss_operators(layout.computing))
 
     def half_again(self, computing: Computing, name: str) -> float:
-        """What is done again of a block where every second product is kept, ns."""
+        """The time to recompute a block if every second product is kept, ns."""
         found = self._made_again.get((computing, name))
         if found is None:
             found = self.computing(again_by_operators(computing, name))
@@ -196,7 +196,7 @@ class Prices:
         return found
 
     def computed(self, layout: Layout, name: str) -> tuple[float, float]:
-        """Forward and backward of one unit, ns."""
+        """The time of one unit's forward and backward, ns."""
         computing = layout.computing
         found = self._of_computing.get((computing, name))
         if found is None:
@@ -209,10 +209,10 @@ class Prices:
 
 
 class Beliefs:
-    """Of one machine the prices by what named software was measured to reach of it.
+    """The prices of one machine, with the measured efficiency of each named software.
 
     Attributes:
-        bound: of software that wastes nothing, or of the machine's own constants.
+        bound: the prices of ideal software, or with the machine's own constants.
     """
 
     def __init__(self, machine: Machine, *, is_ideal: bool = False) -> None:
@@ -225,12 +225,12 @@ class Beliefs:
                 self._measured[system] = Prices(machine, software)
 
     def of(self, layout: Layout) -> Prices:
-        """Those of the software that divides a training so."""
+        """The prices of the software for this kind of layout."""
         return self._measured.get(system_of(layout), self.bound)
 
 
 def system_of(layout: Layout) -> SoftwareSystem:
-    """Which kind of software does a layout."""
+    """The kind of software that implements a layout."""
     divides = layout.pipeline > 1 or (layout.cut.tensor > 1 and layout.config.stage < 2)
     return SoftwareSystem.TENSOR if divides else SoftwareSystem.SHARDED
 
@@ -405,9 +405,10 @@ class _Pricing:
 
 
 def sent_between_stages(prices: Prices, layout: Layout) -> LinkTime:
-    """Activations from one stage to the next, in one direction.
+    """The time to send activations from one stage to the next, in one direction.
 
-    Tensor parallel ranks send a part each, and gather it over there (Narayanan et al. 2021, 4.1).
+    Tensor-parallel ranks send one part each, and the receivers gather the parts (Narayanan et al.
+    2021, 4.1).
     """
     computing = layout.computing
     whole = computing.tokens * layout.shape.width * computing.element_bytes
@@ -419,7 +420,7 @@ def sent_between_stages(prices: Prices, layout: Layout) -> LinkTime:
 
 
 def number(prices: Prices, layout: Layout) -> LinkTime:
-    """The average loss of an update: one number each, as any other on which the ranks agree."""
+    """The time to average the loss in an update, or to agree on any other number."""
     moves = [
         one
         for (_, _, purpose), found in prices.planned(layout.workload()).items()

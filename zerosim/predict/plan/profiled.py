@@ -1,12 +1,11 @@
-"""What a recorded training reached of a machine: constants with which a plan is about that program.
+"""Constants of a machine, fitted to a recorded training, for plans that describe this program.
 
-A named software's constants are those of others' runs. A few recorded steps of one's own say four
-things of a program that a plan can use: how long its device computes, how long it neither computes
-nor waits for another rank, and how fast its collectives are within a node and between nodes. Each
-becomes one constant, fitted to that alone; the prediction of the whole step is the test of them.
-
-A device that mostly waits for the program says how fast that launches (`Machine.launch_ns`), and
-nothing of what it could reach with more work.
+A named software's constants come from runs of others. A few recorded steps of your own program give
+four quantities for a plan: how long its device computes, how long it neither computes nor waits for
+another rank, and how fast its collectives are within a node and between nodes. Each becomes one
+constant, fitted to that quantity alone; the prediction of the whole step tests them. A device that
+mostly waits for the program shows how fast the program launches operators (`Machine.launch_ns`),
+and not what the device could reach with more work.
 """
 
 from __future__ import annotations
@@ -51,14 +50,15 @@ _Call = tuple[Op, int, RanksOnNodes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedStep:
-    """A typical optimizer step of a recorded run, ns; of its ranks and steps the median.
+    """A typical optimizer step of a recorded run, in ns: medians over ranks and steps.
 
     Attributes:
-        step_ns: from the beginning of one to that of the next.
-        passes_ns, update_ns: of it the device computes forward and backward, and the update.
-        waiting_ns: it computes nothing, as it waits for bytes; waiting for a rank that has not
-            come yet is idle time, of the other program.
-        calls: collectives of all such steps, each with its time once all ranks had come.
+        step_ns: time from the beginning of a step to that of the next.
+        passes_ns, update_ns: the parts in which the device computes forward and backward, and the
+            update.
+        waiting_ns: the part in which it computes nothing, because it waits for bytes; waiting for a
+            rank that has not arrived is idle time, caused by the other rank's program.
+        calls: collectives of all such steps, each with its duration after all ranks had arrived.
     """
 
     step_ns: float
@@ -69,7 +69,7 @@ class RecordedStep:
 
     @property
     def idle_ns(self) -> float:
-        """It neither computes nor waits for a rank: the program is not as fast as the device."""
+        """Time in which it neither computes nor waits for bytes: the program is too slow."""
         return max(0.0, self.step_ns - self.passes_ns - self.update_ns - self.waiting_ns)
 
 
@@ -79,9 +79,9 @@ class OwnConstants:
 
     Attributes:
         before: the machine, with the usual software's constants.
-        machine: with those that were fitted.
-        fitted: their names and values, by table of a machine's file ("": of none), each with what
-            it was fitted to.
+        machine: the machine with the fitted constants.
+        fitted: their names and values, by table of a machine's file ("" for none), each with the
+            data that it was fitted to.
     """
 
     before: Machine
@@ -90,10 +90,10 @@ class OwnConstants:
 
 
 def recorded_step(trace: Trace) -> RecordedStep:
-    """What a trace says of a typical step.
+    """A typical step according to a trace.
 
     Raises:
-        ConfigError: it has no times of a device that computes, or no whole step.
+        ConfigError: the trace has no times of a computing device, or no whole step.
     """
     graph = build_graph(trace)
     chosen = typical_iterations(graph)
@@ -174,13 +174,13 @@ def _steps(graph: EventGraph, rank: int, chosen: Ints) -> Iterator[int]:
 
 
 def recorded_layout(trace: Trace, undivided: Layout) -> Layout:
-    """How a recorded run divided its training: what its trace says of ranks, nodes, micro-steps.
+    """The layout of a recorded run, from the ranks, nodes and micro-steps in its trace.
 
     Args:
-        undivided: all else, on one data parallel rank.
+        undivided: everything else, as a layout of one data-parallel rank.
 
     Raises:
-        ConfigError: its ranks do not divide it so.
+        ConfigError: its ranks do not match this layout.
     """
     ranks, tensor = trace.manifest.num_ranks, undivided.cut.tensor
     if ranks % tensor:
@@ -200,11 +200,11 @@ def recorded_layout(trace: Trace, undivided: Layout) -> Layout:
 
 
 def own_constants(machine: Machine, runs: Sequence[tuple[RecordedStep, Layout]]) -> OwnConstants:
-    """The constants with which a plan is about a program.
+    """The constants for plans that describe a program.
 
     Args:
-        machine: what its ranks run on.
-        runs: of the program, each with how it divided the training.
+        machine: the machine that its ranks run on.
+        runs: runs of the program, each with its layout.
     """
     software = usual_software(machine, system_of(runs[0][1]))
     before = machine if software is None else believed(machine, software)
@@ -273,7 +273,7 @@ def _computing(machine: Machine, layout: Layout) -> tuple[float, float]:
 
 
 def predicted_ns(machine: Machine, layout: Layout) -> float:
-    """A step as a plan predicts it."""
+    """The duration of a step as predicted by a plan."""
     return sum(step_times(Prices(machine), layout).values())
 
 
@@ -343,7 +343,7 @@ def _times_of_link(
 
 
 def write_own(found: OwnConstants, base: str, title: str, source: str) -> str:
-    """A machine's file: the machine it stands on, and what was fitted.
+    """The file of a machine: its base machine, and the fitted constants.
 
     Args:
         base: the name of that machine.

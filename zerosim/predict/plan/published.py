@@ -1,4 +1,4 @@
-"""What figures of papers that are made again have in common: models, a step's time, a table."""
+"""Code shared by all reproduced figures: models, the time of a step, a table."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def flops(shape: GPTConfig, sequences: int) -> float:
 
 
 def step_s(prices: Prices, layout: Layout) -> float:
-    """One optimizer step."""
+    """The duration of one optimizer step."""
     return sum(step_times(prices, layout).values()) / 1e9
 
 
 def with_network(machine: Machine, gigabits: int) -> Machine:
-    """A machine whose nodes have a network of so many gigabits a second."""
+    """A machine whose network between nodes has this bandwidth, in Gbit/s."""
     link = replace(
         machine.link(Link.NETWORK),
         bytes_per_second=gigabits / 8 * 1e9 / (machine.ranks_per_node or 1),
@@ -57,7 +57,7 @@ def published_table(
     source: str,
     *notes: str,
 ) -> Table:
-    """A figure's numbers; a column that is predicted says so in its name."""
+    """A figure's numbers; the name of a predicted column contains "predicted"."""
     columns = (*map(Column, names), *_columns(numbers))
     return Table(title, columns, tuple(rows), (f"source: {source}", *notes))
 

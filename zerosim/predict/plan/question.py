@@ -1,4 +1,4 @@
-"""What a plan is asked for: a model, a number of GPUs, a machine, the tokens of a batch."""
+"""The inputs of a plan: a model, a number of GPUs, a machine, the tokens of a batch."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _TIMES = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9, "t": 10**12}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanQuestion:
-    """What a plan is made for.
+    """The inputs of a plan.
 
     Attributes:
         model: the name of the shape.
-        gpus: all of them.
-        sequences: of one optimizer step, all ranks together.
+        gpus: total number of GPUs.
+        sequences: sequences of one optimizer step, over all ranks.
         sequence: s, tokens of each.
-        asked_tokens: of one optimizer step, as they were asked for.
-        margin: of memory, for what no law counts, as a part of the rest.
-        is_ideal: times are those of software that wastes nothing.
+        asked_tokens: tokens of one optimizer step, as requested.
+        margin: memory that no law counts, as a fraction of the rest.
+        is_ideal: whether times are those of ideal software.
     """
 
     model: str
@@ -51,7 +51,7 @@ class PlanQuestion:
 
     @property
     def tokens(self) -> int:
-        """Of one optimizer step."""
+        """Tokens of one optimizer step."""
         return self.sequences * self.sequence
 
     @property
@@ -61,7 +61,7 @@ class PlanQuestion:
 
     @property
     def memory_bytes(self) -> int:
-        """Of one card."""
+        """Memory of one card."""
         assert self.machine.memory_bytes is not None, "checked when it was asked"
         return int(self.machine.memory_bytes)
 
@@ -77,17 +77,18 @@ def ask(  # noqa: PLR0913 - a question has as many parts
     margin: Fraction = MARGIN,
     is_ideal: bool = False,
 ) -> PlanQuestion:
-    """See that a plan can be made.
+    """Check that a plan can be made.
 
     Args:
         machine: a name of `known_machines`, an accelerator of one of them, or a file.
-        tokens: of one optimizer step; the nearest number of sequences that all GPUs share is taken.
-        shape: of the model, where it is none that its name says.
+        tokens: tokens of one optimizer step; rounded to the nearest number of sequences that the
+            GPUs can share equally.
+        shape: the model's shape, if its name does not determine it.
         sequence: tokens of a sequence; by default the model's own.
-        is_ideal: predict what the machine could do, and not what software was measured to.
+        is_ideal: predict the machine's bound instead of the measured efficiency of software.
 
     Raises:
-        ConfigError: something of this is not known, or does not go together.
+        ConfigError: a name is unknown, or these inputs are incompatible.
     """
     shape = shape_of(model) if shape is None else shape
     if not 1 <= gpus <= MOST_GPUS:
@@ -131,18 +132,18 @@ def _sequences(tokens: int, length: int, gpus: int) -> int:
 
 
 def system_of(name: str, gpus: int) -> Machine:
-    """A machine that says how its nodes are connected, by its name or by its accelerator's.
+    """A machine with a known network between its nodes, by its name or that of its accelerator.
 
     Raises:
-        ConfigError: there is none, it does not say how much memory a GPU has, or these GPUs do not
-            fill its nodes.
+        ConfigError: there is none, its file lacks the memory of a GPU, or these GPUs do not fill
+            its nodes.
     """
     machine = load_machine(name)
     if machine.ranks_per_node is None and name in known_machines():
         machine = next((one for one in _systems() if one.accelerator == name), machine)
     if machine.memory_bytes is None:
         raise ConfigError(
-            f"machine {name!r} does not say how much memory a GPU has: expected [memory] bytes"
+            f"machine {name!r} does not define the memory of a GPU: expected [memory] bytes"
         )
     size = machine.ranks_per_node
     if size is None and gpus > _ONE_NODE:
@@ -163,10 +164,10 @@ def parse_tokens(text: str, name: str = "tokens-per-batch") -> int:
     """Read an amount of tokens: `4M` is 4,000,000, `512k` 512,000, `15T` 15 * 10^12.
 
     Args:
-        name: of the option.
+        name: name of the option.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: the text is not an amount of tokens.
     """
     match = _AMOUNT.fullmatch(text.strip().replace(",", "").replace("_", ""))
     if match is None:

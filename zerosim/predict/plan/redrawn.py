@@ -1,7 +1,7 @@
-"""Figures that papers print, made again by the laws and the cost model of a plan.
+"""Figures of papers, reproduced with the laws and the cost model of a plan.
 
-What is predicted stands beside what was published, where that has digits. Nothing here is fitted to
-these; what machines were fitted to, their files say.
+Predictions are shown beside published values, where these were printed as numbers. Nothing here is
+fitted to them; the files of machines list the data that they were fitted to.
 """
 
 from __future__ import annotations
@@ -94,13 +94,13 @@ def decay() -> Table:
         off = 100 * (predicted / published - 1)
         rows.append((model, gpus, batch, seconds, published, predicted, off))
     return published_table(
-        "ZeRO-3 at a fixed batch: TFLOP/s a GPU",
+        "ZeRO-3 at a fixed batch: TFLOP/s per GPU",
         ("model", "gpus", "batch"),
         ("predicted_step_s", "published_tflops", "predicted_tflops", "off_percent"),
         rows,
         "Narayanan et al. 2021 (arXiv 2104.04473), Table 2, its rows beyond 174.6B on 384 and 768 "
         "cited from memory",
-        "machine zero-3-2021 was fitted to 174.6B on 384 and 768, so these two are no predictions",
+        "machine zero-3-2021 was fitted to 174.6B on 384 and 768, so these two are not predictions",
     )
 
 
@@ -113,7 +113,7 @@ _HIDES = (
 
 
 def hides() -> Table:
-    """scaling-book, gpus.md: tokens a GPU from which on gathers hide (C / W)."""
+    """scaling-book, gpus.md: tokens per GPU above which gathers are hidden (C / W)."""
     rows: list[tuple[Cell, ...]] = []
     for name, link, published in _HIDES:
         machine = load_machine(name)
@@ -122,7 +122,7 @@ def hides() -> Table:
             share *= machine.ranks_per_node or 1
         rows.append((name, str(link), published, machine.flops_per_second / share))
     return published_table(
-        "Tokens on a GPU from which on data parallelism is bound by computing (C/W)",
+        "Tokens per GPU above which data parallelism is compute-bound (C/W)",
         ("machine", "link"),
         ("published_tokens", "predicted_tokens"),
         rows,
@@ -150,12 +150,12 @@ def infinity() -> Table:
         ("what", "flop_per_byte"),
         ("bandwidth_gb_s", "published_percent", "predicted_percent"),
         rows,
-        "Rajbhandari et al. 2021 (arXiv 2104.07857), section 4.2; its digits are cited from memory",
+        "Rajbhandari et al. 2021 (arXiv 2104.07857), section 4.2; numbers are cited from memory",
     )
 
 
 def bubble() -> Table:
-    """Narayanan et al. 2021, section 2.2: what a pipeline waits, of what it computes."""
+    """Narayanan et al. 2021, section 2.2: a pipeline's idle time relative to its computing time."""
     rows = [(p, m, v, 100 * (p - 1) / (v * m)) for p, m, v in product((4, 8), (8, 32, 128), (1, 2))]
     return published_table(
         "The bubble, percent of the ideal time: (p - 1) / (v m)",
@@ -170,7 +170,7 @@ _GIGABITS = (800, 400, 200, 100)
 
 
 def plusplus() -> Table:
-    """ZeRO++: what smaller messages gain, by the links of a node and the tokens of a GPU."""
+    """ZeRO++: the gain from smaller messages, by the links of a node and the tokens per GPU."""
     machine = load_machine("dgx-2")
     rows = []
     for gigabits, tokens in product(_GIGABITS, (1024, 2048)):
@@ -190,15 +190,15 @@ def plusplus() -> Table:
         ("gigabits_a_node", "tokens_a_gpu"),
         ("predicted_zero_3_s", "predicted_zero_pp_s", "predicted_speed_up"),
         rows,
-        "Wang et al. 2023 (arXiv 2306.10209), whose gains go from 2.2 (fewest links, 1K tokens) "
+        "Wang et al. 2023 (arXiv 2306.10209), whose gains range from 2.2 (fewest links, 1K tokens) "
         "to 1.15 (most links, 2K)",
-        "machine dgx-2, on which software wastes nothing; messages of int8 and int4 are priced as "
-        "NCCL's own calls, what they are quantized with as operators",
+        "machine dgx-2, with ideal software; messages of int8 and int4 are priced as "
+        "NCCL's own calls, their quantization as operators",
     )
 
 
 def units() -> Table:
-    """FSDP: parameters that are there at once, by how many blocks are wrapped together."""
+    """FSDP: live parameters, by the number of blocks that are wrapped together."""
     shape, num_ranks = shape_of("llama-3-8b"), 64
     layout = Layout(shape=shape, config=_engine(), data=num_ranks, sequence=shape.context)
     block = next(one for one in layout.pieces() if one.name == BLOCK)
@@ -208,7 +208,7 @@ def units() -> Table:
         largest = max(blocks * block.elements, *(one.elements for one in layout.pieces()))
         rows.append((blocks, 2 * (Fraction(whole, num_ranks) + largest) / 10**9))
     return published_table(
-        "Parameters that are there at once, llama-3-8b in bf16 on 64 GPUs: sum/N + largest unit",
+        "Live parameters, llama-3-8b in bf16 on 64 GPUs: sum/N + largest unit",
         ("blocks_in_a_unit",),
         ("predicted_gb",),
         [(blocks, float(size)) for blocks, size in rows],
@@ -217,7 +217,7 @@ def units() -> Table:
 
 
 def traffic() -> Table:
-    """ZeRO, section 7: what a GPU sends in a step, by stage."""
+    """ZeRO, section 7: traffic of a GPU in a step, by stage."""
     rows = []
     for stage, published in ((0, "2Ψ"), (1, "2Ψ"), (2, "2Ψ"), (3, "3Ψ")):
         shape = _GPTS["174.6B"]
@@ -225,7 +225,7 @@ def traffic() -> Table:
         workload = layout.workload()
         rows.append((stage, published, law(workload).symbols, float(law_bytes(workload, 0)) / 1e9))
     return published_table(
-        "What a GPU sends in a step, by the law: 174.6B in bf16 on 384 GPUs",
+        "Traffic of a GPU in a step, by the law: 174.6B in bf16 on 384 GPUs",
         ("stage",),
         ("published", "law", "predicted_gb"),
         rows,

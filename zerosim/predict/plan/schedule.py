@@ -1,13 +1,13 @@
-"""One optimizer step of one rank in time: what it computes, and what it waits for.
+"""The time of one optimizer step on one rank: its computation, and its waits.
 
-Three things go on beside each other, as in zerosim's engine: the program computes, one thread
-communicates in the order in which it is asked, another copies. A unit is gathered `prefetch` units
-ahead, its gradients are reduced when its backward is over, and the program waits only for what it
-is about to use. Blocks are alike, so after a few of them each takes as long as the one before: the
-rest is not gone through.
+Three activities overlap, as in zerosim's engine: the program computes, one thread communicates in
+the order of the requests, and another copies. A unit is gathered `prefetch` units ahead, its
+gradients are reduced after its backward, and the program waits only for data that it is about to
+use. Blocks are identical, so after the first few each takes as long as the previous one, and the
+others are not simulated.
 
-A pipeline's rank does its micro-batches one after another and stands idle for p - 1 of them, or for
-a v-th part of that with v interleaved chunks (Narayanan et al. 2021, section 2.2).
+A rank of a pipeline computes its micro-batches one after another and is idle for the time of p - 1
+of them, or of (p - 1) / v with v interleaved chunks (Narayanan et al. 2021, section 2.2).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from zerosim.theory.transformer import BLOCK, ROOT
 
 
 class TimeCategory(StrEnum):
-    """What a step's time goes to; each moment has one."""
+    """The categories of a step's time; each moment belongs to one."""
 
     COMPUTE = "computing"
     AGAIN = "computing again"
@@ -95,10 +95,10 @@ class _StepClock:
 
 
 def step_times(prices: Prices, layout: Layout) -> Times:
-    """What one optimizer step takes, by cause, ns.
+    """The time of one optimizer step by cause, ns.
 
-    Of a pipeline the stage that takes longest: the one that has the head, or where layers cannot be
-    shared evenly one that has a layer more.
+    For a pipeline, that of the slowest stage: the one with the head or, if layers cannot be divided
+    evenly, one with an additional layer.
     """
     last = _StageStep(prices, layout, LAST).times()
     if layout.blocks_of(MIDDLE) == layout.blocks_of(LAST):

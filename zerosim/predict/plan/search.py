@@ -1,8 +1,8 @@
-"""Every layout that is tried, and which of them is fastest.
+"""The search over layouts, and their ranking.
 
-What is tried: tensor parallel within a node, pipelines whose stages are equal, micro-batches of
-powers of two, stages 0 to 3, with ZeRO++ where a group spans nodes, with the optimizer or all of it
-on the host, with buckets of three sizes, and with all of a block computed again or nothing.
+It tries tensor parallelism within a node, pipelines with equal stages, micro-batches of powers of
+two, and stages 0 to 3: with ZeRO++ where a group spans nodes, with the optimizer or all states on
+the host, with buckets of three sizes, and with full recomputation of blocks or none.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ from zerosim.theory.transformer import require_cut
 
 @dataclass(frozen=True, slots=True)
 class LayoutSearch:
-    """All that was tried, the first of which is the answer, then what does not fit by its peak.
+    """All layouts that were tried, the best one first; those that do not fit come last, by peak.
 
-    Of those that fit, the layouts come first that divide ranks as published runs of their software
-    do (`PredictedLayout.is_measured`), the fastest first, then the others likewise. Where another
-    one is faster by more than any prediction on record was off, all come by their time alone.
+    Among those that fit, layouts that divide ranks as published runs of their software do
+    (`PredictedLayout.is_measured`) come first, then the others, each group with the fastest first.
+    If one of the others is faster by more than the largest error of any prediction on record, all
+    are ordered by time alone.
 
     Attributes:
-        fixed: what was not to be chosen.
+        fixed: the choices that the question fixed.
     """
 
     question: PlanQuestion
@@ -47,14 +48,14 @@ class LayoutSearch:
         return tuple(one for one in self.tried if one.fits)
 
     def fastest(self, count: int) -> tuple[PredictedLayout, ...]:
-        """So many of those that fit, all measured or, if the first is not, of either kind."""
+        """The first `count` that fit: all of them measured, unless the first is not."""
         fitting = self.fitting
         return _first(
             (one for one in fitting if one.is_measured or not fitting[0].is_measured), count
         )
 
     def beyond(self, count: int) -> tuple[PredictedLayout, ...]:
-        """So many that are predicted to be faster, and that no published run of theirs is like."""
+        """The first `count` that are predicted to be faster, but resemble no published run."""
         fitting = self.fitting
         if not fitting or not fitting[0].is_measured:
             return ()
@@ -65,10 +66,10 @@ class LayoutSearch:
 
     @property
     def best(self) -> PredictedLayout:
-        """The first that fits.
+        """The first layout that fits.
 
         Raises:
-            ConfigError: nothing does.
+            ConfigError: no layout fits.
         """
         best = self.tried[0]
         if best.fits:
@@ -83,14 +84,14 @@ class LayoutSearch:
 
     @property
     def fastest_too_large(self) -> PredictedLayout | None:
-        """What would be faster than the best, if there were more memory."""
+        """The layout that would be faster than the best if there were more memory."""
         if not self.tried[0].fits:
             return None
         faster = [one for one in self.tried if not one.fits and one.step_s < self.tried[0].step_s]
         return min(faster, key=lambda one: one.step_s, default=None)
 
     def kinds(self) -> dict[str, PredictedLayout]:
-        """Of each kind of layout the first that fits, measured before others, or the smallest."""
+        """For each kind of layout, the first that fits, measured ones first, or the smallest."""
         found: dict[str, PredictedLayout] = {}
         for one in self.tried:
             found.setdefault(kind_of(one.layout), one)
@@ -112,7 +113,7 @@ def make_plan(question: PlanQuestion, fixed: Fixed = FREE) -> LayoutSearch:
     """Try all layouts.
 
     Raises:
-        ConfigError: what is fixed does not go together with the model, the GPUs or the batch.
+        ConfigError: the fixed choices are incompatible with the model, the GPUs or the batch.
     """
     require_possible(question, fixed)
     beliefs = Beliefs(question.machine, is_ideal=question.is_ideal)
@@ -127,10 +128,10 @@ def make_plan(question: PlanQuestion, fixed: Fixed = FREE) -> LayoutSearch:
 
 
 def narrowed(plan: LayoutSearch, fixed: Fixed) -> LayoutSearch:
-    """Of a plan what is left when more is fixed.
+    """The layouts of a plan that remain when further choices are fixed.
 
     Raises:
-        ConfigError: nothing is.
+        ConfigError: none remains.
     """
     left = tuple(one for one in plan.tried if _is_of(one.layout, fixed))
     if not left:
@@ -160,11 +161,11 @@ def _is_of(layout: Layout, fixed: Fixed) -> bool:
 
 
 def ordered(tried: Iterable[PredictedLayout]) -> tuple[PredictedLayout, ...]:
-    """The measured ones that fit first, the fastest of them, as `LayoutSearch` says.
+    """The layouts in the order that `LayoutSearch` describes.
 
-    What does not fit by how much it needs. Of those whose steps are alike in three digits, the one
-    with the fewest options, then the one that needs least memory: a prediction cannot tell them
-    apart.
+    Those that do not fit are ordered by the memory that they need. Among layouts whose step times
+    are equal to three digits, which a prediction cannot distinguish, those with fewer options come
+    first, then those that need less memory.
     """
     every = tuple(tried)
     asks_measured = _asks_measured([one for one in every if one.fits])
@@ -199,10 +200,10 @@ def _num_options(layout: Layout) -> int:
 
 
 def require_possible(question: PlanQuestion, fixed: Fixed) -> None:
-    """See that what is fixed goes together with the model and the GPUs.
+    """Check that the fixed choices are compatible with the model and the GPUs.
 
     Raises:
-        ConfigError: it does not.
+        ConfigError: they are not.
     """
     tensor, pipeline = fixed.tensor or 1, fixed.pipeline or 1
     require_cut(question.model, question.shape, tensor)

@@ -1,10 +1,10 @@
-"""One layout at many numbers of GPUs, with the same tokens in a step: where communication shows.
+"""One layout on different numbers of GPUs, with the same tokens per step: strong scaling.
 
-A GPU that has fewer tokens computes less while as many parameters are gathered. From C / W tokens
-on a block's gather is over while another computes; with fewer of them the step waits.
+A GPU with fewer tokens computes less, but as many parameters are gathered. With at least C / W
+tokens, a block's gather ends while another block computes; with fewer, communication is exposed.
 
-Source: scaling-book, gpus.md (J. Austin et al. 2025): data parallel training is bound by computing
-if a GPU has more than C / W tokens.
+Source: scaling-book, gpus.md (J. Austin et al. 2025): data-parallel training is compute-bound if a
+GPU has more than C / W tokens.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ MOST_SHOWN = 4096
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A layout at one number of GPUs.
+    """A layout on one number of GPUs.
 
     Attributes:
-        tokens_per_gpu: of one micro-batch.
-        hiding_tokens: how many of them hide a gather; None where nothing is gathered.
+        tokens_per_gpu: tokens of one micro-batch.
+        hiding_tokens: the number of tokens that hides a gather; None if nothing is gathered.
     """
 
     predicted: PredictedLayout
@@ -37,19 +37,19 @@ class Point:
 
     @property
     def gpus(self) -> int:
-        """All of them."""
+        """Total number of GPUs."""
         return self.predicted.layout.num_ranks
 
     @property
     def hides(self) -> bool:
-        """Whether a block's gather is over while another computes."""
+        """Whether a block's gather is hidden by the computation of another block."""
         return self.hiding_tokens is None or self.tokens_per_gpu >= self.hiding_tokens
 
 
 def scaled(beliefs: Beliefs, question: PlanQuestion, layout: Layout) -> tuple[Point, ...]:
-    """A layout on 1, 2, 4 ... GPUs, as far as its batch can be shared and its ranks divide them.
+    """A layout on 1, 2, 4 ... GPUs, where its batch and its ranks can be divided among them.
 
-    The micro-batch is the layout's, or what there is for a GPU if that is less.
+    The micro-batch is the layout's, or the GPU's share of the batch if that is smaller.
     """
     return tuple(_points(beliefs, question, layout))
 

@@ -1,8 +1,8 @@
-"""What a pass of a unit waits for beside its parameters: ranks that compute a block together.
+"""The communication within a unit's forward or backward, besides that of its parameters.
 
-Tensor parallel ranks add up what they have of a block, ranks that share a sequence exchange keys
-and values, ranks that share experts exchange tokens. Nothing of the block is computed meanwhile,
-but for the fraction that a software was measured to hide.
+Tensor-parallel ranks sum their partial results of a block, ranks that share a sequence exchange
+keys and values, and ranks that share experts exchange tokens. Meanwhile nothing of the block is
+computed, except for the fraction that a software was measured to overlap.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from zerosim.theory.zero import SUMS_A_PASS
 
 @dataclass(frozen=True, slots=True)
 class LinkTime:
-    """What takes a link, and how long."""
+    """The use of a link, and its duration."""
 
     ns: float
     link: Link
 
     def times(self, factor: float) -> LinkTime:
-        """So many times that."""
+        """The same, a number of times."""
         return LinkTime(self.ns * factor, self.link)
 
 
 @dataclass(frozen=True, slots=True)
 class WaitedFor:
-    """What one kind of exchange takes in forward, in forward made again, and in backward."""
+    """The time of one kind of exchange in forward, in recomputed forward, and in backward."""
 
     forward: LinkTime
     again: LinkTime
@@ -43,24 +43,24 @@ class WaitedFor:
 
 
 class ExchangePrices(Protocol):
-    """The costs of a machine, as exchanges need them."""
+    """The costs of a machine that exchanges need."""
 
     machine: Machine
 
     def collective(self, op: Op, payload_bytes: int, where: RanksOnNodes) -> LinkTime:
-        """A collective of ranks that lie so on nodes."""
+        """The time of a collective of ranks with this placement on nodes."""
         ...
 
     def copy(self, payload_bytes: int, link: Link) -> LinkTime:
-        """A message."""
+        """The time of a message."""
         ...
 
     def copied(self, touched_bytes: float) -> float:
-        """A copy within the device's memory, ns."""
+        """The time of a copy within the device's memory, ns."""
         ...
 
     def on_nodes(self, ranks: tuple[int, ...], size: int) -> RanksOnNodes:
-        """How ranks lie on nodes of `size`."""
+        """The placement of ranks on nodes of `size`."""
         ...
 
 
@@ -71,7 +71,7 @@ _AGAIN = {Recompute.FULL: 1.0, Recompute.OPERATORS: 0.5}
 def waited_for(
     prices: ExchangePrices, layout: Layout, name: str, *, is_again: bool
 ) -> tuple[WaitedFor, ...]:
-    """All exchanges of a unit; `is_again`: something of it is computed again in backward."""
+    """All exchanges of a unit; `is_again`: whether backward recomputes a part of it."""
     again = _AGAIN.get(layout.recompute, 0.0) if is_again else 0.0
     return tuple([one for one in _exchanges(prices, layout, name, again) if one.forward.ns])
 

@@ -1,4 +1,4 @@
-"""A plan as tables, from which figures are drawn and which a page or a terminal shows."""
+"""A plan as tables, for figures, pages and terminals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PREDICTED = Evidence.PREDICTED
 
 
 def layouts_table(predicted: Iterable[PredictedLayout], title: str) -> Table:
-    """Layouts in their order."""
+    """The layouts, in order."""
     names = ("peak_bytes", "fits", "step_s", "tokens_per_day", "mfu", "limit")
     columns = [Column("layout"), Column("tensor x pipeline x data"), Column("micro-batch x steps")]
     columns += [Column(name, _PREDICTED) for name in names]
@@ -41,9 +41,9 @@ def layouts_table(predicted: Iterable[PredictedLayout], title: str) -> Table:
 
 
 def model_table(name: str) -> Table:
-    """What a model is made of: parameters, FLOPs of a token in forward, what it keeps of a token.
+    """A model's structure: parameters, forward FLOPs per token, bytes kept per token.
 
-    At the model's own context, in bf16, nothing computed again.
+    The numbers are for the model's own context, in bf16, without recomputation.
 
     Raises:
         ConfigError: there is no such model.
@@ -88,7 +88,7 @@ def memory_table(predicted: PredictedLayout) -> Table:
 
 
 def memories_table(predicted: Sequence[tuple[str, PredictedLayout]], title: str) -> Table:
-    """The parts of several peaks, one below the other."""
+    """The parts of several peaks, one after another."""
     columns = (Column("layout"), Column("part"), Column("bytes", _PREDICTED), Column("role"))
     rows = tuple(
         (name, part.name, part.bytes, part.role and part.role.value)
@@ -99,7 +99,7 @@ def memories_table(predicted: Sequence[tuple[str, PredictedLayout]], title: str)
 
 
 def times_table(predicted: Sequence[tuple[str, PredictedLayout]], title: str) -> Table:
-    """What the time of one step goes to, by cause."""
+    """The time of one step, by cause."""
     columns = (Column("layout"), Column("cause"), Column("seconds", _PREDICTED))
     rows = tuple(
         (name, cause.value, one.times[cause] / 1e9)
@@ -111,7 +111,7 @@ def times_table(predicted: Sequence[tuple[str, PredictedLayout]], title: str) ->
 
 
 def scaling_table(curves: Sequence[tuple[str, Sequence[Point]]], title: str) -> Table:
-    """Layouts over the number of GPUs."""
+    """Layouts by number of GPUs."""
     named = ("layout", "gpus", "tokens_per_gpu")
     names = ("tokens_per_second_per_gpu", "mfu", "hiding_tokens", "hides", "fits")
     columns = (*map(Column, named), *(Column(name, _PREDICTED) for name in names))
@@ -133,10 +133,10 @@ def scaling_table(curves: Sequence[tuple[str, Sequence[Point]]], title: str) -> 
 
 
 def grid_table(predicted: Iterable[PredictedLayout], title: str) -> Table:
-    """The first layout of each grid of tensor x pipeline parallel ranks that fits.
+    """The first layout that fits, for each grid of tensor x pipeline parallel ranks.
 
-    That is the fastest, of the measured ones where a search puts these first. Of a grid in which
-    nothing fits, the smallest peak, and no number of tokens.
+    This is the fastest, or the fastest measured one if a search puts these first. For a grid in
+    which nothing fits, the table has the smallest peak and no number of tokens.
     """
     best: dict[tuple[int, int], PredictedLayout] = {}
     for one in predicted:
@@ -163,7 +163,7 @@ def grid_table(predicted: Iterable[PredictedLayout], title: str) -> Table:
 
 
 def title_of(predicted: PredictedLayout) -> str:
-    """Whom a prediction is of, in a line."""
+    """The subject of a prediction, in one line."""
     question = predicted.question
     return (
         f"{question.model} on {format_exact(question.gpus)} GPUs of {question.machine.name}, "

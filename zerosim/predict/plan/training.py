@@ -1,14 +1,14 @@
-"""A whole training: how long, on how many GPUs, for how much, and what failures take of it.
+"""A whole training: its duration, its number of GPUs, its cost, and the time lost to failures.
 
-What is lost to failures follows from how often a GPU fails, how long a checkpoint and a restart
-take: a run saves every tau seconds of work, and what was done since the last checkpoint is done
-again. With delta for writing a checkpoint, R for a restart and M = MTBF of a GPU / GPUs, the best
-tau and the expected time are those of Daly; Young's is the first term of it.
+The time lost to failures follows from how often a GPU fails and from how long a checkpoint and a
+restart take: a run saves every tau seconds of work, and repeats the work since the last checkpoint.
+With delta for writing a checkpoint, R for a restart and M = MTBF of a GPU / GPUs, the best tau and
+the expected time are those of Daly; Young's formula is its first term.
 
 Sources: J. W. Young, "A first order approximation to the optimum checkpoint interval" (CACM 17,
 1974): tau = sqrt(2 delta M). J. T. Daly, "A higher order estimate of the optimum checkpoint
 interval for restart dumps" (FGCS 22, 2006). MTBF: Llama 3 (arXiv 2407.21783, section 3.3.4): 419
-unexpected interruptions in 54 days of 16,384 GPUs, so one in 50,700 hours of a GPU.
+unexpected interruptions in 54 days on 16,384 GPUs, so one in 50,700 GPU hours.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ CHECKPOINT_S, RESTART_S = 60.0, 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failures:
-    """What stops a run, and what going on takes.
+    """The failures of a run, and the cost of recovery.
 
     Attributes:
-        gpu_mtbf_hours: between failures of one GPU.
+        gpu_mtbf_hours: mean time between failures of one GPU.
         checkpoint_s: delta; restart_s: R.
     """
 
@@ -50,7 +50,7 @@ class Failures:
     restart_s: float = RESTART_S
 
     def mtbf_s(self, gpus: int) -> float:
-        """M, of so many GPUs together."""
+        """M, for this number of GPUs together."""
         return self.gpu_mtbf_hours * _HOUR_S / gpus
 
     def young_s(self, gpus: int) -> float:
@@ -58,7 +58,7 @@ class Failures:
         return sqrt(2 * self.checkpoint_s * self.mtbf_s(gpus))
 
     def daly_s(self, gpus: int) -> float:
-        """Likewise to a higher order; M where a checkpoint takes longer than 2 M."""
+        """The same to a higher order; M if a checkpoint takes longer than 2 M."""
         delta, mtbf = self.checkpoint_s, self.mtbf_s(gpus)
         if delta >= 2 * mtbf:
             return mtbf
@@ -66,7 +66,7 @@ class Failures:
         return sqrt(2 * delta * mtbf) * (1 + part / 3 + part**2 / 9) - delta
 
     def goodput(self, gpus: int) -> float:
-        """Which part of the time goes on with the training, saving every `daly_s`."""
+        """The fraction of the time that advances the training, with a checkpoint every `daly_s`."""
         mtbf, every = self.mtbf_s(gpus), self.daly_s(gpus)
         saved = (every + self.checkpoint_s) / mtbf
         if saved > _HOPELESS:
@@ -84,7 +84,7 @@ class Training:
 
     Attributes:
         tokens: T.
-        price: of a GPU for an hour; None if it is not known.
+        price: price of a GPU hour; None if unknown.
     """
 
     predicted: PredictedLayout
@@ -94,29 +94,29 @@ class Training:
 
     @property
     def gpus(self) -> int:
-        """All of them."""
+        """Total number of GPUs."""
         return self.predicted.layout.num_ranks
 
     @property
     def goodput(self) -> float:
-        """Part of the time that is not lost to failures."""
+        """The fraction of the time that is not lost to failures."""
         return self.failures.goodput(self.gpus)
 
     @property
     def days(self) -> float:
-        """With what failures take; infinite where they take all."""
+        """Duration in days, including time lost to failures; infinite if they take all of it."""
         if not self.goodput:
             return float("inf")
         return self.tokens / self.predicted.tokens_per_second / self.goodput / _DAY_S
 
     @property
     def gpu_hours(self) -> float:
-        """Of all GPUs."""
+        """GPU hours of all GPUs."""
         return self.days * 24 * self.gpus
 
     @property
     def cost(self) -> float | None:
-        """In the currency of the price."""
+        """Cost in the currency of the price."""
         return None if self.price is None else self.gpu_hours * self.price
 
 
@@ -127,13 +127,13 @@ def plan_for_days(
     failures: Failures,
     fixed: Fixed = FREE,
 ) -> LayoutSearch:
-    """The plan of the fewest GPUs, 8, 16, 32 ..., that train so many tokens in so many days.
+    """The plan with the fewest GPUs (8, 16, 32 ...) that trains on all tokens in time.
 
     Args:
         ask_for: the question for a number of GPUs.
 
     Raises:
-        ConfigError: not even the most GPUs do.
+        ConfigError: not even the largest number of GPUs does.
     """
     gpus = _least(ask_for(_FEWEST), tokens, days)
     while gpus <= MOST_GPUS:
@@ -145,7 +145,7 @@ def plan_for_days(
             pass  # so few do not hold it
         gpus *= 2
     raise ConfigError(
-        f"{format_exact(tokens)} tokens in {days:g} days: expected something that at most "
+        f"{format_exact(tokens)} tokens in {days:g} days: expected a training that at most "
         f"{format_exact(MOST_GPUS)} GPUs can do; try more days or fewer tokens"
     )
 
@@ -164,12 +164,12 @@ def _least(question: PlanQuestion, tokens: int, days: float) -> int:
 
 
 def largest_batch(one: PredictedLayout) -> int:
-    """Sequences of a micro-batch that still fit in the layout."""
+    """The most sequences of a micro-batch that fit in the layout."""
     return _largest(one, lambda size: replace(one.layout, batch=size), 1 << 16)
 
 
 def largest_sequence(one: PredictedLayout) -> int:
-    """Tokens of a sequence that still fit in the layout, a micro-batch being one of them."""
+    """The longest sequence, in tokens, that fits in the layout, with one per micro-batch."""
     grain = one.layout.cut.context * one.layout.cut.tensor * _GRAIN
 
     def longer(size: int) -> Layout:
@@ -182,7 +182,7 @@ _GRAIN = 128
 
 
 def largest_model(one: PredictedLayout) -> Transformer:
-    """The model with as many layers as still fit in the layout."""
+    """The model with the most layers that fit in the layout."""
     shape, layout = one.layout.shape, one.layout
     stages = layout.pipeline * layout.chunks
 
@@ -194,7 +194,7 @@ def largest_model(one: PredictedLayout) -> Transformer:
 
 
 def with_layers(shape: Transformer, layers: int) -> Transformer:
-    """The same with so many layers; of two kinds of blocks the rarer stay as they are."""
+    """The same model with another number of layers; the rarer kind of blocks is unchanged."""
     if not isinstance(shape, Architecture):
         return replace(shape, layers=layers)
     first, *others = shape.blocks
@@ -224,7 +224,7 @@ def _largest(one: PredictedLayout, layout_of: Callable[[int], Layout], most: int
 
 
 def lines_of(training: Training) -> Iterator[tuple[str, str, str]]:
-    """What is asked of a training: what, how much, and by which formula."""
+    """The results for a training: quantity, value, and formula."""
     gpus, failures = training.gpus, training.failures
     yield "GPUs", format_exact(gpus), ""
     yield "days", f"{training.days:,.1f}", "T / (tokens a second x goodput)"

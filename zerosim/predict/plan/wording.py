@@ -1,4 +1,4 @@
-"""What a plan says, in the language that is spoken: `words.toml` beside it."""
+"""The words of a plan, in the current language; they are in `words.toml`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A layout as what one gives to a framework: DeepSpeed's configuration, PyTorch's calls, a command.
+"""A layout in the form that a framework takes: a DeepSpeed configuration, PyTorch calls, a command.
 
-A layout that a framework has no words for says so in place of them.
+If a framework cannot express a layout, a message replaces the configuration.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from zerosim.theory.transformer import BLOCK
 
 
 def deepspeed_config(layout: Layout) -> dict[str, Any] | None:
-    """The keys that say all of a layout; None if DeepSpeed's file cannot.
+    """The keys that describe a whole layout; None if DeepSpeed's file cannot.
 
-    Tensor and pipeline parallelism are the program's own there, not its configuration's; and so is
-    whether a block is computed again, of which the file only says how.
+    With DeepSpeed, the program decides about tensor and pipeline parallelism, not its
+    configuration. The program also decides whether a block is recomputed; the file only configures
+    how.
     """
     if layout.cut.tensor > 1 or layout.pipeline > 1 or _is_the_programs_own(layout):
         return None
@@ -68,7 +69,7 @@ def _zero(layout: Layout, config: EngineConfig) -> dict[str, Any]:
 
 
 def torch_calls(layout: Layout) -> str | None:
-    """The same with PyTorch's own systems; None for what they do not have.
+    """The same with PyTorch's own systems; None if they do not support it.
 
     DDP, ZeroRedundancyOptimizer and `fully_shard` with tensor parallel blocks. ZeRO++ and
     ZeRO-Offload have no such calls (CPUOffloadPolicy moves all states, not the optimizer's alone).
@@ -184,7 +185,7 @@ SIMULATED_STEPS = 2
 
 
 def simulate_command(question: PlanQuestion, layout: Layout) -> tuple[str, str]:
-    """The command that simulates a layout, or "" and why there is none."""
+    """The command that simulates a layout; or "" and the reason why there is none."""
     reason = next(_reasons(question, layout), "")
     if reason:
         return "", reason

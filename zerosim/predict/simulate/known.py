@@ -40,7 +40,7 @@ class Known:
         return type(tensor) is not FakeTensor and storage_of(tensor) not in self._lost
 
     def lose(self, tensor: torch.Tensor) -> None:
-        """Something was written into this tensor that is not known."""
+        """An unknown value was written into this tensor."""
         storage = storage_of(tensor)
         if type(tensor) is not FakeTensor and storage is not None:
             self._lost.add(storage)

@@ -10,7 +10,7 @@ from zerosim.predict.placement.modelled import Modelled
 
 
 class Lasting(Modelled):
-    """A machine on which everything takes at least a nanosecond.
+    """A machine on which every event takes at least a nanosecond.
 
     A reader of the trace could not order two events at the same time.
     """

@@ -31,7 +31,7 @@ class NotSentYet(BaseException):
     """
 
     def __init__(self, sender: int) -> None:
-        super().__init__(f"rank {sender} has not come this far")
+        super().__init__(f"rank {sender} has not reached this point")
         self.sender = sender
 
 

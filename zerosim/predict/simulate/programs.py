@@ -65,7 +65,7 @@ class _Told:
 
 
 def simulate_program(program: DryProgram, folder: Path, machine: Machine) -> dict[str, str]:
-    """Do all ranks that differ dry, and write when things would happen.
+    """Run all different ranks dry, and write the predicted times of their events.
 
     Returns:
         Unknown values that the program read, by line, with the answers.

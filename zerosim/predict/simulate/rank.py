@@ -79,7 +79,7 @@ class OrderClock:
         return self._now
 
     def passes(self, amount: int) -> None:
-        """Something was done."""
+        """Advance the clock by some work."""
         self._now += amount
 
     def wall_ns(self) -> int:

@@ -1,4 +1,4 @@
-"""A dry run of a job: each rank in turn does its work of N ranks, then all are placed in time."""
+"""A dry run of a job: each rank does its work in turn, then all events are placed in time."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def simulate_job(job: Job, machine: str) -> None:
 
 
 def require_simulated(job: Job, machine: str) -> None:
-    """See that a job can be done dry.
+    """Check that a job can be run dry.
 
     Raises:
         ConfigError: there is no such machine, its nodes are not filled, the ranks cannot compute

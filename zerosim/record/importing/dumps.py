@@ -205,9 +205,9 @@ def _plain(path: Path, content: bytes) -> dict[str, Any]:
             else _Plain(io.BytesIO(content)).load()
         )
     except pickle.UnpicklingError as error:
-        raise _wrong(path, f"it is not read further, as {error}") from None
+        raise _wrong(path, f"reading stopped, because {error}") from None
     except (RecursionError, MemoryError, OverflowError):
-        raise _wrong(path, "it is nested or sized beyond any dump") from None
+        raise _wrong(path, "it is nested more deeply, or larger, than any dump") from None
     except Exception as error:  # noqa: BLE001 - damaged bytes make the reader raise anything
         raise _wrong(path, f"it cannot be read ({type(error).__name__})") from None
     if not isinstance(value, dict) or not isinstance(value.get("entries"), list):

@@ -45,15 +45,15 @@ _LEVELS = 16
 _LEAST = 2
 """Number of equal rounds that establish a period."""
 _ROUNDS = (
-    "Flight Recorder knows no step of an optimizer: a forward with its backward is taken for an "
+    "Flight Recorder has no optimizer steps: a forward with its backward is taken for an "
     "iteration; with accumulated gradients it is a micro-step of one"
 )
 _RECURRENCE = (
-    "Flight Recorder knows no step of an optimizer: calls of backward that recur are taken for an "
+    "Flight Recorder has no optimizer steps: calls of backward that recur are taken for an "
     "iteration; with accumulated gradients they are a micro-step of one"
 )
 _NO_ROUNDS = (
-    "Flight Recorder knows no step of an optimizer, and lines of code do not tell forwards from "
+    "Flight Recorder has no optimizer steps, and lines of code do not tell forwards from "
     "backwards: the iteration of a call is not recorded"
 )
 _NOTICED = "begin and end of a call are the times at which PyTorch's watchdog polled it"
@@ -319,7 +319,7 @@ def _notes(rank: _EnqueuedCalls, num_ranks: int, rounds: str, *, is_noticed: boo
     if rank.num_more:
         yield (
             f"rank {dump.rank}: {_calls(rank.num_more)} that other ranks' dumps do not reach left "
-            "out: `zerosim diagnose` says whether a rank is missing"
+            "out: `zerosim diagnose` shows whether a rank is missing"
         )
     if is_open := [one for one in entries if one.state != "completed" and not one.is_retired]:
         yield (

@@ -55,7 +55,7 @@ def find_files(paths: Sequence[Path]) -> list[Path]:
                 if file.exists()
                 else "there is no such file"
             )
-            raise TraceError(f"{file}: {what}: give PyTorch profiler traces, a file a rank")
+            raise TraceError(f"{file}: {what}: give PyTorch profiler traces, one file per rank")
     if len(found) > _MOST_FILES:
         raise TraceError(f"{len(found):,} files: expected {_MOST_FILES:,} at most, a file a rank")
     return list(dict.fromkeys(found))

@@ -42,8 +42,8 @@ KEPT = (
 SHAPES = "Input Dims"
 _NO_SHAPES = "profile with record_shapes=True"
 _OF_LISTS = (
-    "a profile does not say shapes of lists of lists, nor types of tensors in lists; execution "
-    "traces beside the profiles do"
+    "a profile has neither shapes of lists of lists nor types of tensors in lists; execution "
+    "traces beside the profiles have both"
 )
 _MOST_OBJECTS = 2**24
 """Of a file: an event is two of them, and no file is so long that it has more."""
@@ -119,7 +119,7 @@ class KinetoProfile:
     is_timed: bool = True
     counts_iterations: bool = True
     unsized: str = _NO_SHAPES
-    apart: str = "NCCL says it from PyTorch 2.3; execution traces beside the profiles may"
+    apart: str = "NCCL records it from PyTorch 2.3 on; execution traces of the run may, too"
     notes: tuple[str, ...] = ()
 
     @property

@@ -117,7 +117,7 @@ def _notes(ranks: Sequence[RankRows]) -> Iterator[str]:
     used = {id(call.carried) for call in calls}
     if lone := sum(id(one) not in used for profile in profiles for one in profile.kernels):
         belong = f"{lone:,} NCCL kernel{'s belong' if lone > 1 else ' belongs'}"
-        yield f"{belong} to no call that was seen: it came before the window, or left no record"
+        yield f"{belong} to no recorded call: the call came before the window, or left no record"
 
 
 def _require_free(folder: Path) -> None:
@@ -129,7 +129,7 @@ def _require_free(folder: Path) -> None:
             f"cannot create the folder {folder}: {error.strerror}; give one that can be written"
         ) from None
     if taken is not None:
-        raise EnvironmentFault(f"{folder} already holds a trace ({taken}); give another --out")
+        raise EnvironmentFault(f"{folder} already contains a trace ({taken}); give another --out")
 
 
 def _is_of_trace(name: str) -> bool:

@@ -206,7 +206,7 @@ def explain(config: object, model: Model | None = None, *, ranks: int = 2) -> Ex
     if model is None and given[f"{ZERO}.stage"] == 3:
         raise ConfigError(
             "stage 3 keeps small parameters and prefetches, so its traffic depends "
-            "on the model: give it as well, as in explain(config, model)"
+            "on the model: pass it as well, as in explain(config, model)"
         )
     found = Explanation(
         given=given,

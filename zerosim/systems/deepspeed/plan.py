@@ -43,9 +43,9 @@ from zerosim.theory.wording import said
 _NAMES = ("data parallel", "ZeRO-1", "ZeRO-2", "ZeRO-3")
 _HPZ = "zero_hpz_partition_size"
 _UNPLANNED = {
-    "zero_quantized_weights": "quantizes what it gathers (qwZ)",
+    "zero_quantized_weights": "quantizes gathered parameters (qwZ)",
     "zero_quantized_nontrainable_weights": "keeps and gathers frozen parameters quantized",
-    "zero_quantized_gradients": "quantizes gradients on their way (qgZ)",
+    "zero_quantized_gradients": "quantizes gradients for communication (qgZ)",
     "mics_shard_size": "divides among a part of the ranks (MiCS)",
 }
 """Options of stage 3 without a plan, and their effect."""
@@ -157,7 +157,7 @@ def plan_deepspeed(
     strategy = held_at(iteration, num_micro_steps - 1)
     num_ranks, stage = len(strategy.ranks), number(strategy, "stage")
     if stage not in range(4):
-        raise ConfigError(f"DeepSpeed of {strategy.name!r} is of stage {stage}: expected 0 to 3")
+        raise ConfigError(f"DeepSpeed of {strategy.name!r} has stage {stage}: expected 0 to 3")
     _require_plan(strategy)
     parameters = parameters_of(strategy)
     elements = sum(one.elements for one in parameters)

@@ -16,7 +16,7 @@ def read(made: Cutting) -> ProgramUnits:
     cuts, padded = [], {}
     for bundle in strategy.bundles:
         if len({one.trainable for one in bundle.parameters}) > 1:
-            raise NotShown(f"which part of {bundle.name} is trained on which rank is not shown")
+            raise NotShown(f"the ranks' parts of {bundle.name} cannot be shown")
         zeros = number(bundle, "padded_elements") - sum(one.elements for one in bundle.parameters)
         last = bundle.parameters[-1]
         padded[last.name] = last.elements + zeros

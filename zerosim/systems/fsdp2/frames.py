@@ -29,7 +29,7 @@ def read(made: Cutting) -> ProgramUnits:
     """
     strategy = made.systems[NAME]
     if strategy.options.get("undivided") or strategy.options.get("undivided_frozen"):
-        raise NotShown("parameters that FSDP2 leaves whole have no names in the trace")
+        raise NotShown("the trace has no names of the parameters that FSDP2 does not shard")
     seat = next(iter(seats_of(made).values()))
     tensor = along(made.systems, Axis.TENSOR)
     sorts = sorts_of(tensor[0]) if tensor else {}

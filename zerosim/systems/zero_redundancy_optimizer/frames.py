@@ -31,7 +31,7 @@ def read(made: Cutting) -> ProgramUnits:
         strategy, "overlap_with_ddp", default=False
     ):
         raise NotShown(
-            "the trace does not say which parameters ZeroRedundancyOptimizer sends in one call"
+            "the trace does not record which parameters ZeroRedundancyOptimizer sends in one call"
         )
     every = parameters_in(strategy.bundles)
     sent = [made.unit_of[one.name] for one in every if one.name in made.unit_of]

@@ -1,11 +1,11 @@
 """Roles of memory in a program without labels: found by walking modules and optimizers.
 
-    a module's parameters         parameters; whole ones of partitioned ones: gathered parameters
+    a module's parameters         parameters; if partitioned, the whole ones: gathered parameters
     their .grad                   gradients
     an optimizer's own tensors    momentum, variance, or an fp32 master copy
 
-Each is registered on use: by a module that computes or an optimizer that steps; in the next trace
-again only on use. An engine that declares its tensors does not need this.
+Each is registered on use, by a module that computes or an optimizer that steps, and in the next
+trace again only on use. An engine that declares its tensors does not need this.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Discovery:
         self._hooks.clear()
 
     def find_gradients(self, *, wholly: bool) -> None:
-        """Meet gradients that are new, or all if `wholly`.
+        """Register new gradients, or all of them if `wholly`.
 
         Between phase borders, only parameters are checked that had no gradient at the last check,
         or whose gradient is gone.
@@ -167,7 +167,7 @@ class Discovery:
 
     @guarded
     def module_ends(self, module: nn.Module, *_: Any) -> None:
-        """It has computed: what was whole for the first time may have become so inside its call."""
+        """The module has computed: its call may have gathered parameters for the first time."""
         if self._sharded.get(module) and not labels.is_described() and is_computing():
             self._meet_whole(module)
 

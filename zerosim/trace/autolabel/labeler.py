@@ -58,7 +58,7 @@ class AutoLabeler:
     Implements `labeler.Labeler` and `phases.PhaseObserver`.
 
     Attributes:
-        trouble: why it labels no more; "" if it does.
+        trouble: why it has stopped labelling; "" if it has not.
     """
 
     def __init__(self, recorder: Recorder, *, memory: bool) -> None:
@@ -88,7 +88,7 @@ class AutoLabeler:
         self._by_hand = ByHand(self._units, self._strategies, self._phases)
 
     def install(self) -> None:
-        """Begin to look."""
+        """Begin to observe the program."""
         if self._discovery is not None:
             self._discovery.install()
         self._phases.install()
@@ -98,7 +98,7 @@ class AutoLabeler:
         self._recorder.label_with(self)
 
     def remove(self) -> None:
-        """Stop looking; nothing of the program was changed."""
+        """Stop observing; nothing in the program was changed."""
         self._look_at_new_buckets()
         self._settle_the_rest()
         self._recorder.label_with(None)
@@ -173,7 +173,7 @@ class AutoLabeler:
 
     @fail_safe
     def evaluation_ends(self) -> None:
-        """It has computed: say how long that took, until now."""
+        """The model has computed: report the duration until now."""
         begin_ns, self._evaluates_ns = self._evaluates_ns, None
         iteration = labels.position().iteration
         if begin_ns is not None and iteration >= 0:

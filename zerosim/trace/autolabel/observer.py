@@ -48,9 +48,9 @@ class Reduction:
 class Observer:
     """One system, as it is found in a program.
 
-    Created by a system's `observe.observer(units)`. It answers what it can; the default of every
-    method means unknown. It must not change the program, and an exception ends the labels, never
-    the program.
+    Created by a system's `observe.observer(units)`. It overrides the methods that it can answer;
+    the default of every method means unknown. It must not change the program, and an exception ends
+    the labels, never the program.
 
     Attributes:
         rules: its functions that call collectives, for the table of `rules`.
@@ -64,7 +64,7 @@ class Observer:
         """Tracing begins."""
 
     def remove(self) -> None:
-        """Tracing ends: leave everything as it was."""
+        """Tracing ends: restore everything that `install` changed."""
 
     def meet(self, thing: Any) -> None:
         """Look for the system in a model, or an optimizer, that is used for the first time."""
@@ -89,7 +89,7 @@ class Observer:
         """Autograd begins."""
 
     def backward_over(self, gone_back: Callable[[nn.Module], bool]) -> None:
-        """A backward that accumulated gradients ended; `gone_back` tells through which models."""
+        """A backward that accumulated gradients ended; `gone_back` shows the models it reached."""
 
     def update_begins(self) -> None:
         """The first step of an optimizer after a backward begins, and none within it."""
@@ -138,11 +138,11 @@ class Observer:
         yield from ()
 
     def kept(self, *, wholly: bool) -> Iterator[Content]:
-        """What it keeps to itself beside parameters and their gradients: its buffers, each with a
-        name as its unit, and gradients of another place than `grad`.
+        """Its own buffers, each with a name as its unit, and gradients that are not in `grad`.
 
         Args:
-            wholly: tell all, at a phase border; else, often, only what is told cheaply.
+            wholly: return everything, at a phase border; otherwise, as this is called often, only
+                what is cheap to find.
         """
         yield from ()
 
@@ -178,9 +178,9 @@ class Shard:
 
 
 class Answers:
-    """By the name of a method of `Observer`: that of each system with its own one.
+    """For the name of each method of `Observer`, the methods of the systems that override it.
 
-    Most systems leave most questions at the default, and a step of training asks hundreds.
+    Most systems keep most defaults, and a training step makes hundreds of these calls.
     """
 
     def __init__(self, systems: Iterable[Observer]) -> None:
@@ -201,7 +201,7 @@ def observers(units: Units) -> tuple[Observer, ...]:
 
 
 def parameters_of(named: Iterable[tuple[str, torch.Tensor]]) -> tuple[Parameter, ...]:
-    """Parameters as a strategy lists them; of one that is divided, the whole shape."""
+    """Parameters as a strategy lists them; a divided one has its whole shape."""
     return tuple(
         Parameter(
             name=clean(name),
@@ -269,12 +269,12 @@ def written(gradient: torch.Tensor | None) -> Written:
 
 
 class GivenGradients:
-    """Which trained parameters have no gradient when an update begins, which never had one, and
-    which states their optimizers keep.
+    """Trained parameters without a gradient when an update begins, and the states of all of them.
 
     Attributes:
-        without, never: those; what stands for a parameter the caller decides.
-        states: parameters by the names of their states, of each that an optimizer has stepped for.
+        without, never: parameters of these two kinds; the caller chooses how to represent a
+            parameter.
+        states: parameters that an optimizer has updated, by the names of their states.
     """
 
     def __init__(self) -> None:
@@ -290,7 +290,7 @@ class GivenGradients:
     ) -> None:
         """A backward is over, or an update begins.
 
-        Where an optimizer takes each gradient at once, none is known to have had one.
+        If an optimizer consumes each gradient at once, no parameter is known to have had one.
 
         Args:
             states: of each parameter, as `Optimizers.states` names them.
@@ -304,11 +304,11 @@ class GivenGradients:
             self.never = tuple(one for one, _ in found if one not in self._had)
 
     def settings(self) -> Hashable:
-        """What tells whether they are as before."""
+        """A value that changes whenever they change."""
         return self.without, self.never, bool(self._had), tuple(self.states.items())
 
     def options(self, name_of: Callable[[Any], str] = str) -> dict[str, object]:
-        """As a strategy has them."""
+        """The options of a strategy that describe them."""
         return {
             "no_gradient": [name_of(one) for one in self.without],
             "no_states": [name_of(one) for one in self.never],
@@ -320,7 +320,7 @@ class GivenGradients:
 def named_states(
     states: Mapping[tuple[str, ...], Iterable[Hashable]], name_of: Callable[[Any], str] = str
 ) -> dict[str, list[str]]:
-    """As a strategy has them."""
+    """Names of parameters, by the names of their states, in the form of a strategy's options."""
     return {
         " ".join(names): [name_of(one) for one in parameters]
         for names, parameters in states.items()

@@ -1,4 +1,4 @@
-"""Which states the program's optimizers keep for each parameter: their names, not their sizes."""
+"""The names of the states that a program's optimizers keep for each parameter; no sizes."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class Optimizers:
         self._of: dict[int, _Stepped] = {}
 
     def all(self) -> list[torch.optim.Optimizer]:
-        """Those that still exist."""
+        """The optimizers that still exist."""
         return list(self._num_parameters)
 
     def meet(self, optimizer: torch.optim.Optimizer) -> bool:
-        """One begins its step; returns whether it is new, or has new parameters."""
+        """An optimizer begins its step; returns whether it is new, or has new parameters."""
         count = sum(len(group["params"]) for group in optimizer.param_groups)
         if self._num_parameters.get(optimizer) == count:
             return False
@@ -52,9 +52,7 @@ class Optimizers:
         return True
 
     def states(self, parameter: torch.Tensor) -> tuple[str, ...] | None:
-        """The names of a parameter's states, as far as they have a role; None if no optimizer that
-        stepped has it.
-        """
+        """The names of a parameter's states with a role; None if no optimizer has updated it."""
         known = self._of.get(id(parameter))
         optimizer = None if known is None else known.optimizer()
         if known is None or known.parameter() is not parameter or optimizer is None:

@@ -12,7 +12,7 @@ gradients, begins another one. A forward after a backward that accumulated gradi
 in between, begins another micro-step, unless these gradients were cleared (`zero_grad`): then the
 iteration ended without an update. Differentiation within a forward belongs to the forward,
 recomputation within a backward to the backward; an optimizer that steps within a backward ends the
-iteration at the end of that backward. A pipeline's stage tells its own micro-batch. A module
+iteration at the end of that backward. A pipeline's stage reports its own micro-batch. A module
 without parameters (a loss, a metric) begins nothing.
 """
 
@@ -58,7 +58,7 @@ class PhaseObserver(Protocol):
         ...
 
     def evaluation_ends(self) -> None:
-        """It has computed, if it had begun."""
+        """It has computed, if it had begun to."""
         ...
 
     def module_begins(self, module: nn.Module) -> bool | None:
@@ -82,7 +82,7 @@ class PhaseObserver(Protocol):
         ...
 
     def backward_ends(self, *, adds: bool) -> None:
-        """Autograd is done; `adds` if it added to gradients."""
+        """Autograd is done; `adds` is set if it added to gradients."""
         ...
 
     def gradients_cleared(self, parameters: Iterable[torch.Tensor]) -> bool | None:
@@ -106,7 +106,7 @@ class Phases:
     """Enters phases as the program proceeds, from `install` to `remove`.
 
     Attributes:
-        trouble: why it looks no more; "" if it does.
+        trouble: why it has stopped observing; "" if it has not.
     """
 
     def __init__(self, observer: PhaseObserver) -> None:
@@ -127,13 +127,13 @@ class Phases:
         self._before_aside: Position | None = None
 
     def install(self) -> None:
-        """Begin to look."""
+        """Begin to observe."""
         if labels.position() is _Left.position:
             labels.enter(-1, Phase.OUTSIDE)
         modules.watch(self)
 
     def remove(self) -> None:
-        """Stop looking."""
+        """Stop observing."""
         modules.unwatch(self)
         _Left.position = labels.position()
 
@@ -146,7 +146,7 @@ class Phases:
         """Something that the next forward needs is fetched before it: its phase begins here.
 
         Returns:
-            Whether it does: not while something computes.
+            Whether the phase begins here; it does not while something computes.
         """
         if self.is_busy or self._step_depth or speaks_for_itself():
             return False
@@ -173,7 +173,7 @@ class Phases:
 
     @fail_safe
     def module_begins(self, module: nn.Module) -> bool:
-        """A module is called; returns whether it matters when it is called in another."""
+        """A module is called; returns whether later calls of it within another module matter."""
         running, thread = self._running, threading.get_ident()
         if self._backward_depth:
             if not running:
@@ -270,7 +270,7 @@ class Phases:
 
     @fail_safe
     def gradients_cleared(self, parameters: Iterable[torch.Tensor]) -> None:
-        """Gradients are thrown away; if no step has used them the iteration is over without one."""
+        """Gradients are discarded; if no step has used them, the iteration ends without one."""
         if torch.compiler.is_compiling() or speaks_for_itself() or self.is_busy:
             return
         is_pending = self._has_gone_back and not self._has_stepped and not self._step_depth

@@ -30,8 +30,8 @@ class Rule:
         file: part of the path of the file that holds it.
         function: its qualified name; "" for every function of the file.
         unit: finds the unit's name in the function's frame; None if it has none.
-        phase: the phase that it belongs to wherever it is called; None for the phase it is in.
-        is_weak: whether any other function that is known speaks before it.
+        phase: the phase to which it belongs wherever it is called; None for the current phase.
+        is_weak: whether any other known function takes precedence.
     """
 
     file: str
@@ -128,7 +128,7 @@ class RuleTable:
         return strong or weak
 
     def know(self, code: CodeType, rule: Rule | None) -> None:
-        """A function that a rule holds for, the program's own too; None if none does."""
+        """Record the rule of a function, possibly the program's own; None if it has none."""
         self._codes[id(code)] = code  # as long as it is kept, no other has its identity
         self._known[id(code)] = rule
 

@@ -40,7 +40,7 @@ class Strategies:
         self._members: dict[str, tuple[str, ...]] = {}
 
     def look(self) -> None:
-        """Write down each system that is not as it was."""
+        """Record each system that has changed."""
         here = labels.position()
         models = str(self._units.models)
         for number, system in enumerate(self._systems):
@@ -54,7 +54,7 @@ class Strategies:
             self._looked[number] = here.iteration
 
     def write(self, strategy: Strategy, position: Position | None = None) -> None:
-        """Write a strategy down, unless it is as it was.
+        """Record a strategy, unless it is unchanged.
 
         Args:
             position: the position from which it is valid; the current one by default.

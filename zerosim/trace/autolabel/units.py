@@ -3,7 +3,8 @@
 The units are the model's blocks. A block's forward is the call of its module; its backward begins
 when autograd reaches the node of its output, or recomputes the block, and ends when that of another
 block begins. Nothing is added to a graph but a hook that returns nothing. Units of a program's
-first model have their names in it, those of others the model's name in front.
+first model have their names in that model; those of other models are prefixed with the model's
+name.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Passes:
     """Number of forwards with gradients and of backwards of each model in a micro-step.
 
     Attributes:
-        here: its iteration and its number.
+        here: the iteration and the number of the micro-step.
         returns: how many forwards its backwards went back through: a loss of several forwards has
             one backward.
     """
@@ -60,8 +61,8 @@ class Units:
         names: names of their parameters.
         optimizers: those that stepped.
         evaluated: models that computed without gradients.
-        models: what was seen, when the last update began, of the parameters of models that no
-            system divides, by their prefixes.
+        models: the parameters of models that no system divides, as observed when the last update
+            began, by the models' prefixes.
         is_piped: the models are driven by a pipeline, micro-batch by micro-batch.
         follows_at_once: in backward, a unit is about to begin, and nothing ran since the end of the
             previous one.
@@ -132,10 +133,10 @@ class Units:
         return self._labels.get(module, "")
 
     def see_models(self, divided: Collection[str]) -> None:
-        """An update begins: see the parameters of models that no system divides.
+        """An update begins: observe the parameters of models that no system divides.
 
         Args:
-            divided: the prefixes of the others; none if there are no others.
+            divided: the prefixes of the other models.
         """
         if not divided:
             return
@@ -191,7 +192,8 @@ class Units:
     def forward_ends(self, root: nn.Module, output: Any) -> None:
         """It has computed; a backward that reaches the node of its output passes through it.
 
-        If nothing is known to have made it, any backward does, unless nothing of it is trained.
+        If the origin of the output is unknown, any backward does, unless no parameter of the model
+        is trained.
         """
         made_by = [tensor.grad_fn for tensor in _tensors(output) if tensor.grad_fn is not None]
         self._unseen.discard(root)
@@ -209,7 +211,7 @@ class Units:
         return any(module in self._inside.get(root, ()) for root in roots)
 
     def backward_over(self, *, adds: bool) -> None:
-        """A backward is over; it counts if it added to gradients."""
+        """A backward ended; it counts if it added to gradients."""
         self._counted.clear()
         for root in (*self._gone_back, *self._unseen) if adds else ():
             passes, count = self._passes, len(self._gone_back.get(root, (0,)))
@@ -220,22 +222,22 @@ class Units:
             self._unseen.clear()
 
     def are_gradients_of_all(self, parameters: Iterable[torch.Tensor]) -> bool:
-        """Whether each model in this micro-step's backwards has some of these."""
+        """Whether every model that this micro-step's backwards reached has some of these."""
         cleared = {id(one) for one in parameters}
         return bool(self._passes.backwards) and all(
             any(id(one) in cleared for one in root.parameters()) for root in self._passes.backwards
         )
 
     def settle(self) -> None:
-        """A backward or a micro-step is over: how often each model computed in it is known."""
+        """A backward or a micro-step ended: it is now known how often each model computed in it."""
         if self._settled is not self._passes:
             self._settled = self._passes
             self._counted.clear()
 
     def passes(self, module: nn.Module) -> tuple[int, int]:
-        """Forwards and backwards of the model that a module is in, in the micro-step settled last.
+        """Forwards and backwards of a module's model, in the micro-step settled last.
 
-        In a pipeline, and until the number is known, one of each.
+        In a pipeline, and until the numbers are known, one of each.
         """
         if self._settled is None or self.is_piped:
             return 1, 1
@@ -249,7 +251,7 @@ class Units:
         return known
 
     def returns(self, module: nn.Module) -> int:
-        """The number of forwards of those backwards."""
+        """The number of forwards that those backwards passed through."""
         if self._settled is None or self.is_piped:
             return 1
         counts = self._settled.returns.items()

@@ -18,7 +18,7 @@ from zerosim.train.engine import Engine
 from zerosim.train.engine.groups import BETAS, LR
 
 _SAVES = "zerosim writes no checkpoints: save engine.full_parameters(), called on every rank"
-_FIXED = "the configuration decides it: give it there"
+_FIXED = "the configuration determines this: set it there"
 _NOT_HERE = {
     "save_checkpoint": _SAVES,
     "load_checkpoint": "zerosim reads no checkpoints: load weights into the model before",
@@ -27,7 +27,7 @@ _NOT_HERE = {
     "state_dict": _SAVES,
     "load_state_dict": "load weights into the model before initialize()",
     "no_sync": "the stage decides when gradients are reduced",
-    "set_gradient_accumulation_boundary": "zerosim counts the micro-steps by itself",
+    "set_gradient_accumulation_boundary": "zerosim counts the micro-steps itself",
     "set_train_batch_size": _FIXED,
     "set_train_micro_batch_size": _FIXED,
     "scale": "call engine.backward(loss), which scales it",

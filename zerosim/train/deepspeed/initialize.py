@@ -118,7 +118,7 @@ def _initialize_as_deepspeed(  # noqa: PLR0913, PLR0917 - DeepSpeed's arguments
         raise ConfigError(f"model is a {type(model).__name__}: expected a torch.nn.Module")
     for name, value in (("mpu", mpu), ("mesh_param", mesh_param)):
         if value is not None:
-            raise ConfigError(f"{name} is given: refused: all ranks are data parallel in zerosim")
+            raise ConfigError(f"{name} is given, but all ranks are data parallel in zerosim")
     source = _configuration(args, config, config_params)
     if was_launched():
         init_distributed(distributed_port=distributed_port, dist_init_required=dist_init_required)
@@ -145,7 +145,7 @@ def _initialize_as_deepspeed(  # noqa: PLR0913, PLR0917 - DeepSpeed's arguments
         )
     ignored = settings.ignored()
     if ignored and group.rank == 0:
-        _log.warning("zerosim ignores %s: engine.config_report says why", ", ".join(ignored))
+        _log.warning("zerosim ignores %s: engine.config_report has the reasons", ", ".join(ignored))
     return engine, engine.optimizer, engine.training_dataloader, engine.lr_scheduler
 
 

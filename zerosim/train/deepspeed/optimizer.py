@@ -89,7 +89,7 @@ def make_optimizer(
     parameters: Iterable[Any] | None,
     client: torch.optim.Optimizer | Callable[[Any], torch.optim.Optimizer] | None,
 ) -> tuple[EngineOptimizer, EngineConfig]:
-    """The optimizer that `initialize` returns, and the configuration that it makes of Adam.
+    """The optimizer that `initialize` returns, and the Adam configuration that it implies.
 
     Args:
         parameters: `model_parameters`: tensors, or groups as `torch.optim` takes them.
@@ -139,7 +139,7 @@ def _as_client(config: EngineConfig, client: torch.optim.Optimizer) -> EngineCon
             f"optimizer is a {type(client).__name__}: zerosim has torch.optim.Adam and AdamW"
         )
     if client.state:
-        raise ConfigError("optimizer has already done steps: give a new one")
+        raise ConfigError("optimizer has already stepped: pass a new one")
     decoupled = {bool(group.get(_DECOUPLED)) for group in client.param_groups}
     if isinstance(client, torch.optim.AdamW):
         decoupled = {True}

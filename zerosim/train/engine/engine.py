@@ -265,8 +265,8 @@ class Engine:
         except Exception as error:
             if self._stage.parameters.sharded and not isinstance(error, ZerosimError):
                 error.add_note(
-                    "in stage 3 a module's weights exist only while it computes itself: if "
-                    "another module uses them, give units=(...) that leave them to the root"
+                    "in stage 3, a module's weights exist only while the module itself computes: "
+                    "if another module uses them, give units=(...) that leave them to the root"
                 )
             labels.broke_off()
             raise

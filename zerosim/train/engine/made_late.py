@@ -40,13 +40,14 @@ def require_makeable(model: nn.Module) -> None:
         if own and not callable(getattr(module, "reset_parameters", None)):
             raise ConfigError(
                 f"{name or 'the model'} ({type(module).__name__}) is on the meta device and has no "
-                "reset_parameters: give it one, or make the model on its device"
+                "reset_parameters: give it one, or create the model on its device"
             )
         for tensor in own:
             if tensor in seen:
                 raise ConfigError(
                     f"{name} shares a parameter with {seen[tensor]} and is on the meta device: "
-                    "it is ambiguous which of the two initializes it; make the model on its device"
+                    "it is ambiguous which of the two initializes it; create the model on its "
+                    "device"
                 )
             seen[tensor] = name
 

@@ -151,7 +151,7 @@ def _matching(model: nn.Module, patterns: Sequence[str]) -> Iterator[tuple[str, 
         if not any(_fits(name, pattern) for name, _ in named):
             known = ", ".join(name for name, _ in model.named_children())
             raise ConfigError(
-                f"no module fits the unit pattern {pattern!r}: expected a name such as {known}"
+                f"no module matches the unit pattern {pattern!r}: expected a name such as {known}"
             )
     chosen = [
         (name, module)
@@ -167,7 +167,7 @@ def _matching(model: nn.Module, patterns: Sequence[str]) -> Iterator[tuple[str, 
         for other, _ in chosen:
             if name.startswith(f"{other}."):
                 raise ConfigError(
-                    f"unit {name} lies inside unit {other}: give patterns that do not overlap"
+                    f"unit {name} is inside unit {other}: give patterns that do not overlap"
                 )
     return iter(chosen)
 

@@ -195,7 +195,7 @@ class QuantizedReduction:
         self._error = Error(device)
 
     def reduce(self, matrix: torch.Tensor) -> Handle:
-        """Row r of rank r becomes the sum; the other rows stay as they were.
+        """Row r of rank r becomes the sum; the other rows are unchanged.
 
         Args:
             matrix: (N, columns), in the compute dtype.

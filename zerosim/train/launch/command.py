@@ -65,7 +65,7 @@ def require_startable(command: Sequence[str]) -> None:
         why = "it is a folder"
     elif path.is_file():
         is_python = path.suffix == ".py"
-        why = "it is not a program" if "/" not in name else "it may not be executed"
+        why = "it is not a program" if "/" not in name else "it is not executable"
         hint = f"try -- {'python' if is_python else 'bash'} {shlex.join(command)}"
     raise EnvironmentFault(f"cannot start {name}: {why}; {hint}")
 
@@ -156,7 +156,7 @@ def hanging(folder: Path, silences: dict[int, Silence], now_s: float) -> str:
     if not silence.is_over(now_s):
         return ""
     return (
-        f"zerosim: no rank has written a row for {_PATIENCE_S:g} s while a call was under way: "
+        f"zerosim: no rank has written a row for {_PATIENCE_S:g} s during a call: "
         f"zerosim diagnose {folder} names the faulty rank; the program runs on\n"
     )
 

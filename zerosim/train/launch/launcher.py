@@ -122,7 +122,7 @@ def require_able(job: Job) -> None:
     needed = _OWN_FILES + _FILES_OF_A_PEER * job.run.ranks
     if allowed != resource.RLIM_INFINITY and allowed < needed:
         raise EnvironmentFault(
-            f"a process may open {allowed} files here: expected {needed} or more for "
+            f"a process can open {allowed} files here: expected {needed} or more for "
             f"{job.run.ranks} ranks; try ulimit -n {needed}"
         )
 

@@ -43,6 +43,6 @@ def require_loopback() -> None:
     except OSError as error:
         name = own_interface().get("GLOO_SOCKET_IFNAME", "loopback")
         raise EnvironmentFault(
-            f"ranks cannot talk over {LOOPBACK} ({error.strerror or error}): expected the "
+            f"ranks cannot communicate over {LOOPBACK} ({error.strerror or error}): expected the "
             f"interface {name} to be up; try ip link set {name} up"
         ) from None

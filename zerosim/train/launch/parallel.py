@@ -69,13 +69,13 @@ def require_divisible(run: RunConfig, config: EngineConfig) -> None:
         return
     if run.model is ModelName.MLP:
         raise ConfigError(
-            f"tensor-parallel is {together} for the mlp, which has no blocks to cut: expected a "
-            "GPT, try --model gpt-tiny"
+            f"tensor-parallel is {together} for the mlp, which has no blocks to shard: expected a "
+            "GPT; try --model gpt-tiny"
         )
     if run.tiles > 1:
         raise ConfigError(
-            f"tiles is {run.tiles} with {together} tensor parallel ranks, which cut the same "
-            "matrices: give one of tiles and tensor-parallel"
+            f"tiles is {run.tiles} with {together} tensor parallel ranks, which shard the "
+            "same matrices: give only one of tiles and tensor-parallel"
         )
     heads = heads_of(run.model, run.shape)
     if heads % together:

@@ -4,7 +4,7 @@
     gpt-small   25,547,776 parameters    8 blocks of width 512, context 128
     mlp            271,360 parameters    3 hidden layers of 256 that read 8 bytes, context 64
 
-Those that `zerosim simulate --model` knows beside them, which no single machine trains:
+`zerosim simulate --model` also knows these, which no single machine can train:
 
     gpt-2              124,439,808 parameters    12 blocks of width 768, context 1024
     gpt-3          174,604,259,328 parameters    96 blocks of width 12288, context 2048
@@ -98,7 +98,7 @@ def build(
             divide.
     """
     if tied and name is ModelName.MLP:
-        raise ConfigError("tied is True: the mlp has no two matrices of equal shape; try gpt-tiny")
+        raise ConfigError("tied is True: the mlp has no equal shapes to tie; try gpt-tiny")
     with torch.device("cpu"), torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         if name is ModelName.MLP and shape.is_usual:

@@ -49,7 +49,7 @@ def divide_blocks(model: nn.Module, mesh: DeviceMesh, source: int | None = 0) ->
     if not isinstance(model, GPT):
         raise ConfigError(
             f"tensor-parallel is {num_ranks} for a {type(model).__name__}: expected a GPT, whose "
-            "blocks can be cut; try --model gpt-tiny"
+            "blocks can be sharded; try --model gpt-tiny"
         )
     heads = model.config.heads
     if heads % num_ranks:

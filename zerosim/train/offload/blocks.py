@@ -3,8 +3,8 @@
 A block is treated as 64-bit words x. Its checksum is the sum of w * x modulo 2**64, with fixed odd
 weights w (Carter and Wegman 1979, "Universal classes of hash functions"): the weight of word i of
 page p is U[i] * V[p]. Since an odd weight has an inverse, one changed word always changes the sum.
-Several changed words, a lost page or two exchanged pages go undetected with probability 2**-64; or
-if only the words' highest bits changed, as two flips of bit 63 cancel.
+Several changed words, a lost page or two exchanged pages go undetected with probability 2**-64. Two
+flips of bit 63 cancel, so changes to the highest bits alone can also go undetected.
 
 With CRC-32 (zlib, 4 GB/s on a core) a fast disk would wait for the processor; this checksum reaches
 13 GB/s.

@@ -116,7 +116,7 @@ class _RankFile:
                 "streams": "no GPU's: those of zerosim's record, "
                 + ", ".join(f"{words} from {STREAMS[kind]}" for kind, words in _KINDS.items()),
                 "times": "predicted" if self.graph.trace.manifest.is_predicted else "recorded",
-                "last step": "empty: HTA leaves out the kernels of a last one",
+                "last step": "empty: HTA omits the kernels of the last one",
             },
             "traceEvents": [*self._steps(), *self._phases(), *self._work()],
         }

@@ -94,9 +94,9 @@ class Stretch:
     """The beats that a film shows.
 
     Attributes:
-        first, last: beats that follow each other, from 0, both of them shown.
+        first, last: the first and last of consecutive beats, from 0, both shown.
         speed: as in the page.
-        is_tour: the stops of the tour in place of beats, each as long as its words are read.
+        is_tour: show the stops of the tour instead of beats, each for as long as reading it takes.
     """
 
     first: int
@@ -105,7 +105,7 @@ class Stretch:
     is_tour: bool = False
 
     def wanted(self) -> dict[str, object]:
-        """The request to the page."""
+        """The corresponding request to the page (film)."""
         return {
             "first": self.first, "last": self.last, "speed": self.speed, "isTour": self.is_tour
         }  # fmt: skip

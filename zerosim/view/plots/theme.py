@@ -98,11 +98,11 @@ def figure(title: str, x: str = "", y: str = "") -> go.Figure:
 
 @dataclass(frozen=True, slots=True)
 class PlainFigure:
-    """A figure as plotly.js reads it: a page has no need of Plotly's objects, which take longer.
+    """A figure in the form that plotly.js reads: pages avoid Plotly's objects, which take longer.
 
     Attributes:
         data: traces.
-        layout: the axes, legend, lines and labels; what Plotly's own template has is said here.
+        layout: the axes, legend, lines and labels, including the settings of Plotly's own template.
     """
 
     data: list[dict[str, Any]] = field(default_factory=list)
@@ -132,7 +132,7 @@ class PlainFigure:
         return go.Figure(data=self.data, layout=self.layout)
 
     def to_plotly_json(self) -> dict[str, Any]:
-        """What a page sends."""
+        """The figure as JSON values for a page."""
         return {"data": self.data, "layout": self.layout}
 
 
@@ -149,7 +149,7 @@ _AXIS = {
 
 
 def plain_figure(title: str, x: str = "", y: str = "") -> PlainFigure:
-    """As `figure`."""
+    """The same as `figure`, without Plotly's objects."""
     return PlainFigure(
         layout={
             "title": {"text": plain(title), "x": 0, "xref": "paper"},

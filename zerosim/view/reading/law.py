@@ -89,7 +89,7 @@ def choose_ledger(quantity: Quantity, given: object) -> LedgerName:
     ledger = known[given]
     if ledger is LedgerName.PAYLOAD and quantity.ring:
         raise ConfigError(
-            f"{quantity.text} is the traffic of a ring, but a payload is counted whole: expected "
+            f"{quantity.text} is the traffic of a ring, but payload counts whole buffers: expected "
             f"ledger='trace' or 'wire', or the quantity without (N-1)/N"
         )
     return ledger
@@ -175,7 +175,7 @@ def _given_parameters(given: Any) -> int:
         raise ConfigError(f"psi is {given!r}: expected a model or a number of parameters")
     size = sum(parameter.numel() for parameter in parameters())
     if size == 0:
-        raise ConfigError("psi is a model without parameters: expected one with some")
+        raise ConfigError("psi is a model without parameters: expected one with parameters")
     return int(size)
 
 

@@ -55,7 +55,7 @@ def parse_quantity(given: object) -> Quantity:
     """
     if isinstance(given, int) and not isinstance(given, bool):
         if given < 0:
-            raise ConfigError(f"{given} bytes are expected: expected 0 or more")
+            raise ConfigError(f"{given} bytes is negative: expected 0 or more")
         return Quantity(num_bytes=given, text=f"{format_exact(given)} B")
     if not isinstance(given, str):
         raise ConfigError(_what_is_expected(given))
@@ -85,11 +85,11 @@ def parse_tolerance(given: object) -> Fraction:
         ConfigError: it is not a number of at least 0.
     """
     if not isinstance(given, float | int | Fraction) or isinstance(given, bool) or not given >= 0:
-        raise ConfigError(f"tolerance is {given!r}: expected a part such as 0.02 for 2 %")
+        raise ConfigError(f"tolerance is {given!r}: expected a fraction such as 0.02 for 2 %")
     try:
         return Fraction(str(given))
     except ValueError:
-        raise ConfigError(f"tolerance is {given!r}: expected a part such as 0.02") from None
+        raise ConfigError(f"tolerance is {given!r}: expected a fraction such as 0.02") from None
 
 
 def _what_is_expected(given: object) -> str:

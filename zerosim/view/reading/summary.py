@@ -80,7 +80,7 @@ def _lines(trace: Trace) -> Iterator[tuple[str, str]]:
     nodes = num_nodes(trace)
     missing = manifest.num_ranks - len(trace.ranks) - trace.num_alike
     lost = f", {missing} of them not recorded" * bool(missing)
-    alike = f", {trace.num_alike} of them like another" * bool(trace.num_alike)
+    alike = f", {trace.num_alike} of them represented by another" * bool(trace.num_alike)
     yield "ranks", f"{manifest.num_ranks} on {nodes} node{'s' * (nodes > 1)}{lost}{alike}"
     groups = [f"{group.name} ({len(group.ranks)} ranks)" for group in first.groups.values()]
     yield "groups", _names(groups)

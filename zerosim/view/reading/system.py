@@ -1,7 +1,7 @@
 """One run as a row of a table of the family: traffic per link, memory and time of a step.
 
-Traffic is of one step and exact, the maximum over ranks, between nodes that of the node that sends
-most; memory is the maximum over ranks. Times are medians and belong to the machine. No torch.
+Traffic is of one step and exact: the maximum over ranks, and between nodes that of the node that
+sends most. Memory is the maximum over ranks. Times are medians and belong to the machine. No torch.
 """
 
 from __future__ import annotations

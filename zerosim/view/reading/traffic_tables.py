@@ -47,7 +47,7 @@ _COPY_KEYS: dict[str, Callable[[int, Link, Event], Cell]] = {
 _WIRE_KEYS = ("rank", "iteration", "micro_step", "phase", "peer")
 _AS_CALLED = ("calls", "payload_bytes", "volume_elements", "volume_bytes")
 _BY_CALL_ONLY = "the kernel counts concurrent calls together: run.wire() has its counts by phase"
-_MESSAGES_UNKNOWN = "the trace does not say which messages of a backend's own calls leave a node"
+_MESSAGES_UNKNOWN = "the trace does not record which messages of a backend's own calls leave a node"
 
 
 def keys_of(by: object, known: Iterable[str]) -> tuple[str, ...]:

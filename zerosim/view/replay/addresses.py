@@ -30,7 +30,7 @@ class ReplayMoment:
         rank: the selected one, as an index in the document's ranks.
         theme: light, dark; "" if not given.
         present: the large layout for presentations.
-        tour: its stop in the tour, from 0; -1 if it is none.
+        tour: its stop in the tour, from 0; -1 if it is not a stop.
     """
 
     step: int = 0
@@ -82,7 +82,7 @@ def _read(part: str, at: str) -> tuple[str, str]:
     found = _FIELD.fullmatch(part)
     if found is None or found[1] not in {*_KNOWN, *_OF_THE_PAGE}:
         raise ConfigError(
-            f"at is {at[:80]!r}: {part[:40]!r} is none of {', '.join(_KNOWN)}; try beat:1"
+            f"at is {at[:80]!r}: {part[:40]!r} is not one of {', '.join(_KNOWN)}; try beat:1"
         )
     return found[1], found[2]
 

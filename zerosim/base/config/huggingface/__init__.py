@@ -100,7 +100,7 @@ def architecture(values: Any, where: str = FILE) -> Architecture:
         ConfigError: the family is unknown, or a size is missing or invalid.
     """
     if not isinstance(values, dict):
-        raise ConfigError(f"{where}: expected an object of keys, as a Hugging Face config.json has")
+        raise ConfigError(f"{where}: expected a JSON object, as in a Hugging Face config.json")
     given = GivenConfig(values, where)
     family = given.text("model_type")
     if family in _WRAPPED and isinstance(values.get("text_config"), dict):

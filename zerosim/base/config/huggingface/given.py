@@ -72,7 +72,7 @@ class GivenConfig:
         return found
 
     def leave_out(self, words: str) -> None:
-        """Name what a key that was read says beside, and nothing here counts."""
+        """Record a setting of a key that was read, which is not counted here."""
         self._left.append(words)
 
     def essential(self) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def _follow(loader: "Any") -> None:
 def _listen(c10d: "Any") -> None:
     update = getattr(c10d, "_update_default_pg", None)
     if update is None:
-        _say("this PyTorch does not say when a process joins: torch 2.11 to 2.13 do")
+        _say("this PyTorch does not report when a process joins a group: torch 2.11 to 2.13 do")
         return
 
     def joined(group: "Any") -> None:
@@ -80,7 +80,7 @@ def _listen(c10d: "Any") -> None:
 def _begin() -> None:
     if sys.version_info < _OLDEST:
         _say(
-            "the program runs in Python %d.%d: it is traced from %d.%d on"  # noqa: UP031
+            "the program runs in Python %d.%d: zerosim traces %d.%d and later"  # noqa: UP031
             % (sys.version_info[:2] + _OLDEST)
         )
         return
