@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import sys
-import sysconfig
 from collections.abc import Iterator
 from functools import lru_cache
 from importlib.util import find_spec
@@ -44,7 +44,7 @@ def _engines() -> dict[str, int]:
 
 
 _MACHINERY = _machinery()
-_STANDARD_LIBRARY = f"{sysconfig.get_path('stdlib')}/"
+_STANDARD_LIBRARY = f"{Path(os.__file__).parent}/"
 _INSTALLED = "-packages/"
 """In the path of installed packages, which may lie within the standard library's folder."""
 _ENGINES = _engines()
