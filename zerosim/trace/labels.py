@@ -4,12 +4,14 @@ The engine, or any program, sets labels; a recorder (the sink) attaches them to 
 sink, every call here is a few attribute reads. Labels never decide what is recorded: the operators
 that PyTorch performs are intercepted in `intercept`.
 
-    enter(position)              the whole process moves to another phase with scope(unit=...)
-    this thread now works for that unit work_for(unit, purpose)      the same, until the surrounding
-    scope ends with collective(...)         the messages inside are hops of one collective of our
-    own with copying(...)            the copy inside moves bytes from one tier to another with
-    exclusive()             the native call inside has the sockets to itself begin_compute / end
-    a unit computes with waiting(...)            this thread waits until a collective or a copy ends
+    enter(position)              the whole process moves to another phase
+    with scope(unit=...)         this thread now works for that unit
+    work_for(unit, purpose)      the same, until the surrounding scope ends
+    with collective(...)         the messages inside are hops of one collective of our own
+    with copying(...)            the copy inside moves bytes from one tier to another
+    with exclusive()             the native call inside has the sockets to itself
+    begin_compute / end          a unit computes
+    with waiting(...)            this thread waits until a collective or a copy ends
 """
 
 from __future__ import annotations
