@@ -96,7 +96,7 @@ def test_assignments_name_puzzles_and_their_points_add_up():
         (["--check", "x.py"], "expected its name before them"),
         (["zero-3", "--grade", "."], "expected none with --grade"),
         (["--grade", "empty"], "expected a folder with a .py file for a submission"),
-        (["zero-3", "--grade", ".", "--hint", "1"], "give one of them"),
+        (["zero-3", "--grade", ".", "--hint", "1"], "give only one"),
     ],
 )
 def test_bad_input_is_one_line(tmp_path, monkeypatch, words, said):

@@ -56,7 +56,7 @@ def test_a_fault_is_read_and_written():
     ("text", "words"),
     [
         ("skipp,rank=1", "expected one of slow"),
-        ("skip", "on which rank?"),
+        ("skip", "expected a rank, such as"),
         ("skip,rank=one", "rank is 'one'"),
         ("skip,rank=1,op=allreduce", "op is 'allreduce'"),
         ("skip,rank=1,when=2", "'when' is none of"),
@@ -74,7 +74,7 @@ def test_what_the_seam_does_not_allow_is_refused(tmp_path):
     out = tmp_path / "trace"
     trace = ("trace", "--out", out, "--fault")
     assert_one_line(command(*trace, "slow-link,rank=0", "--", "true"), "slow-link", "zerosim run")
-    assert_one_line(command(*trace, "skip", "--", "true"), "on which rank?")
+    assert_one_line(command(*trace, "skip", "--", "true"), "expected a rank, such as")
     run = ("run", "--stage", 0, "--ranks", 2, "--out", out, "--fault")
     assert_one_line(command(*run, "group,rank=0"), "one group")
     assert_one_line(command(*run, "peer,rank=0"), "no message", "zerosim trace")
