@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -312,30 +313,15 @@ class _Rows:
         self.add_event(event)
         self.open[event.id] = event
 
-    def add_close(self, close: Any) -> None:  # noqa: C901 - a loop over the fields takes longer
+    def add_close(self, close: Any) -> None:
         event = self.open.pop(close.id, None)
         if event is None and self.begins_midway:
             return
         if event is None:
             raise ValueError(f"the close of event {close.id}, which is not open")
-        if close.start_ns is not None:
-            event.start_ns = close.start_ns
-        if close.end_ns is not None:
-            event.end_ns = close.end_ns
-        if close.sent_bytes is not None:
-            event.sent_bytes = close.sent_bytes
-        if close.received_bytes is not None:
-            event.received_bytes = close.received_bytes
-        if close.wire:
-            event.wire = close.wire
-        if close.peers:
-            event.peers = close.peers
-        if close.counted_bytes is not None:
-            event.counted_bytes = close.counted_bytes
-        if close.work:
-            event.work = close.work
-        if close.error:
-            event.error = close.error
+        for name, value, default in zip(_ADDED, _added(close), _NEUTRAL, strict=True):
+            if value != default:
+                setattr(event, name, value)
         check_times(event.issue_ns, event.start_ns, event.end_ns)
 
     def add_transfer(self, transfer: Any) -> None:
@@ -444,5 +430,19 @@ class _Rows:
 
 
 _ENDS = (Op.SEND, Op.RECEIVE)
+_ADDED: dict[str, object] = {
+    "sent_bytes": None,
+    "received_bytes": None,
+    "peers": (),
+    "wire": (),
+    "counted_bytes": None,
+    "work": (),
+    "start_ns": None,
+    "end_ns": None,
+    "error": "",
+}
+"""The fields that a close can add to its event, with their neutral value."""
+_NEUTRAL = tuple(_ADDED.values())
+_added = attrgetter(*_ADDED)
 _QUICK = {name: (read, RELATIONS[ROW_TYPES[name]]) for name, read in READERS.items()}
 """How the most frequent rows are read and checked."""

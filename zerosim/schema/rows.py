@@ -131,10 +131,10 @@ def seal(texts: Iterable[str], crc: int) -> tuple[bytes, int]:
 
 
 def name_of_whole(line: bytes, crc: int) -> tuple[str | None, int]:
-    """Check a line with its newline, quickly.
+    """Check a line with its newline.
 
     Returns:
-        As `check_line`; None for the name of a line that is not as it was written.
+        As for `check_line`, but None for the name of a line that was changed, moved or is unknown.
     """
     crc = crc32(line[:-_END_LENGTH], crc)
     if line[-_END_LENGTH:] != b',"crc":"%08x"}\n' % crc:
@@ -152,7 +152,9 @@ def check_line(line: bytes, crc: int) -> tuple[str, int]:
         ValueError: the line was changed or moved; the message shows the found and the expected
             checksum.
     """
-    expected = crc32(line[:-_SEAL_LENGTH], crc)
+    name, expected = name_of_whole(line + b"\n", crc)
+    if name is not None:
+        return name, expected
     seal = line[-_SEAL_LENGTH:]
     if seal != b'%s%08x"}' % (_MARK, expected):
         if not seal.startswith(_MARK) or not seal.endswith(b'"}'):
@@ -160,10 +162,7 @@ def check_line(line: bytes, crc: int) -> tuple[str, int]:
         found = seal[len(_MARK) : -2].decode("ascii", "replace")
         raise ValueError(f"checksum {found!r}, expected '{expected:08x}'")
     start = line[: line.find(b'"', len(_PREFIX))]
-    name = _NAMES.get(start)
-    if name is None:
-        raise ValueError(f"unknown row {start[len(_PREFIX) :].decode('ascii', 'replace')!r}")
-    return name, expected
+    raise ValueError(f"unknown row {start[len(_PREFIX) :].decode('ascii', 'replace')!r}")
 
 
 def _manifest_crc(values: dict[str, Any]) -> str:

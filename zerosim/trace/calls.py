@@ -96,7 +96,7 @@ class Calls:
             self._post(call, parent, ranks[call.peer])
             return _met_message(call)
         current = self._explained(call)
-        if faulty.installed() is not None and (met := _met(call, current)) is not None:
+        if (met := _met(call, current)) is not None:
             return met
         group = call.group.group_name
         sequence = None if is_message else self._writer.next_sequence(group)
@@ -139,15 +139,12 @@ class Calls:
 
     def _explained(self, call: OperatorCall) -> Labels | None:
         """The labels of a call; None if its iteration is not recorded."""
-        is_light = self._extent.light is not None
         takes = self._extent.takes
-        is_between = is_light and not takes(labels.position().iteration)
+        is_between = not takes(labels.position().iteration)
         # the source line of an unrecorded call is not needed
         current = labels.current() if is_between else labels.snapshot()
         if self.labeler is not None and current.purpose is Purpose.UNLABELLED:
             current = self.labeler.explain(call, current)
-        if not is_light:
-            return current
         position = current.position or labels.position()
         if not takes(position.iteration):
             return None

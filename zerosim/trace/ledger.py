@@ -288,4 +288,5 @@ def _allocated_on_device() -> tuple[int, int, int]:
     found: dict[str, int] = stats["allocated_bytes"]["all"] if stats else {}
     current = found.get("current", 0)
     requested: dict[str, int] = stats["requested_bytes"]["all"] if stats else {}
-    return current, found.get("peak", 0), requested.get("current", current)
+    # cudaMallocAsync does not count requests
+    return current, found.get("peak", 0), requested.get("current") or current

@@ -192,7 +192,7 @@ class AutoLabeler:
 
     def micro_batch(self, phase: Phase) -> int | None:
         """The micro-batch of the current forward or backward; None if there is none."""
-        found = [asked(phase) for asked in self._answers.micro_batch]
+        found = (asked(phase) for asked in self._answers.micro_batch)
         return next((number for number in found if number is not None), None)
 
     @fail_safe
