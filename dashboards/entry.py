@@ -16,7 +16,7 @@ from zerosim.dashboards.texts import SITE
 from zerosim.record.schema import decode_manifest, reason
 from zerosim.record.text import one_line
 from zerosim.schema.manifest import Manifest
-from zerosim.schema.rows import MANIFEST_NAME, rank_file_name
+from zerosim.schema.rows import MANIFEST_NAME, last_row, rank_file_name
 
 _LONGEST_TITLE = 90
 _TAIL_BYTES = 256
@@ -173,10 +173,9 @@ def _broken(folder: Path, name: str, problem: str) -> TraceEntry:
 def _is_closed(file: Path) -> bool:
     """True if a rank wrote its last row; earlier rows are not validated here."""
     try:
-        tail = _tail(file, _TAIL_BYTES)
+        return last_row(_tail(file, _TAIL_BYTES)).startswith(_END_ROW)
     except OSError:
         return False
-    return tail.endswith(b"\n") and tail[:-1].rpartition(b"\n")[2].startswith(_END_ROW)
 
 
 def title_of(manifest: Manifest) -> str:

@@ -7,9 +7,11 @@ import random
 import zlib
 from collections.abc import Iterator
 from copy import deepcopy
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from zerosim.record import raw_rows
 from zerosim.schema.rows import MANIFEST_NAME
 
 Row = dict[str, Any]
@@ -21,10 +23,7 @@ _OF_MANIFEST = 0.15
 
 def read_rows(path: Path, most: int | None = None) -> list[Row]:
     """The rows of a rank's file, without their checksums; the first ones, or all."""
-    rows = [json.loads(line) for line in path.read_text().splitlines()[:most]]
-    for row in rows:
-        del row["crc"]
-    return rows
+    return [{"row": one.name, **one.own} for one in islice(raw_rows(path), most)]
 
 
 def signed(rows: list[Row]) -> str:

@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import struct
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 from hypothesis import strategies as st
 
@@ -43,9 +46,11 @@ from zerosim.schema.memory import (
     MapMoment,
     MemorySample,
     Moment,
+    Place,
     Role,
 )
 from zerosim.schema.rows import MANIFEST_NAME, encode_manifest, encode_row, rank_file_name
+from zerosim.schema.shortrows import begin_row, close_row, memory_row, seal_row
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -439,21 +444,80 @@ def ended(rows: Sequence[Row]) -> list[Row]:
     return [*rows, ("end", End(time_ns=9, num_rows=len(rows)))]
 
 
-def encode_rows(rows: Sequence[Row]) -> bytes:
-    """A rank's file."""
+def encode_rows(rows: Sequence[Row], *, sealed_after: int = 0) -> bytes:
+    """A rank's file.
+
+    Args:
+        sealed_after: rows that fit are short, with a seal after so many; 0 for none.
+    """
     lines: list[bytes] = []
-    crc = 0
+    crc = unsealed = 0
+    issued: dict[int, int] = {}
+    numbers: dict[Place, int] = {}
     for name, record in rows:
-        line, crc = encode_row(name, record, crc)
-        lines.append(line)
+        if name == "begin":
+            issued[record.id] = record.issue_ns
+        elif name == "place":
+            numbers[replace(record, number=0)] = record.number
+        row = _as_short(name, record, issued, numbers) if sealed_after else None
+        if row is None:
+            line, crc = encode_row(name, record, crc)
+            lines.append(line)
+            unsealed = 0
+            continue
+        crc = crc32(row, crc)
+        lines.append(row)
+        unsealed += 1
+        if unsealed == sealed_after:
+            seal = seal_row(crc)
+            lines.append(seal)
+            crc, unsealed = crc32(seal, crc), 0
     return b"".join(lines)
 
 
-def trace_files(written: Written) -> dict[str, bytes]:
-    """The files of a trace by name, each rank closed in order."""
+def with_places(rows: Sequence[Row]) -> list[Row]:
+    """The rows, with one that names each place of memory before the first that refers to it."""
+    found: list[Row] = []
+    known: set[Place] = set()
+    for name, record in rows:
+        for one in record.changes if name == "memory" else ():
+            place = Place(number=0, role=one.role, unit=one.unit, tier=one.tier)
+            if place not in known:
+                found.append(("place", replace(place, number=len(known))))
+                known.add(place)
+        found.append((name, record))
+    return found
+
+
+def _as_short(
+    name: str, record: Any, issued: dict[int, int], numbers: dict[Place, int]
+) -> bytes | None:
+    """A row as a short one; None if it has more fields, or larger ones."""
+    with suppress(struct.error, KeyError):
+        if name == "begin" and record == replace(record, parent=None, start_ns=None, end_ns=None):
+            said = (record.template, record.id, record.iteration, record.micro_step)
+            return begin_row(*said, record.sequence, record.issue_ns)
+        if name == "close" and record.start_ns is not None and record.end_ns is not None:
+            plain = Close(id=record.id, start_ns=record.start_ns, end_ns=record.end_ns)
+            since = record.start_ns - issued[record.id]
+            return close_row(record.id, since, record.end_ns) if record == plain else None
+        if name == "memory":
+            bare = replace(record, unrecorded_bytes=0, allocated_bytes=None, peak_bytes=None)
+            changes = [
+                (numbers[Place(number=0, role=one.role, unit=one.unit, tier=one.tier)], one.bytes)
+                for one in record.changes
+            ]
+            at = (record.iteration, record.micro_step, record.phase)
+            said = (record.number, record.event, record.moment, at, record.time_ns)
+            return memory_row(*said, changes) if record == bare else None
+    return None
+
+
+def trace_files(written: Written, *, sealed_after: int = 0) -> dict[str, bytes]:
+    """The files of a trace by name, each rank closed in order; `sealed_after` as above."""
     files = {MANIFEST_NAME: encode_manifest(written.manifest)}
     for rank, rows in written.rows.items():
-        files[rank_file_name(rank)] = encode_rows(ended(rows))
+        files[rank_file_name(rank)] = encode_rows(ended(rows), sealed_after=sealed_after)
     return files
 
 

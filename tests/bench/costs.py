@@ -63,7 +63,7 @@ PARTS: dict[str, tuple[tuple[Any, tuple[str, ...]], ...]] = {
     ),
     "event": (
         (EventWriter, ("begin", "end", "write_wait")),
-        (Recorder, ("open_compute", "close", "stalled")),
+        (Recorder, ("open_compute", "close_compute", "close", "stalled")),
     ),
     "row": (
         (rowfile, ("row_text", "seal")),

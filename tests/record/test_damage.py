@@ -1,6 +1,6 @@
 """Whatever happens to the bytes of a trace, loading says so and loses nothing in silence.
 
-Rank 0 of this one writes schema 1, rank 1 the current one.
+Rank 0 of this one writes schema 1, rank 1 schema 2, rank 2 the current one, with short rows.
 """
 
 import json
@@ -10,6 +10,7 @@ import zlib
 from collections import Counter
 from dataclasses import fields, replace
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -20,9 +21,21 @@ from tests import strategies as draw
 from tests.record.samples import event, refusal, rows
 from zerosim.base.errors import TraceError
 from zerosim.record import Trace, load
-from zerosim.schema.events import Failure, Metric, Phase, Socket, WireDelta, WireSample
+from zerosim.schema.events import (
+    Close,
+    Failure,
+    Metric,
+    Occurrence,
+    Phase,
+    Socket,
+    WireDelta,
+    WireSample,
+)
+from zerosim.schema.memory import Holding, MemorySample, Moment, Role
+from zerosim.schema.shortrows import BEGIN, MARK, RECORD, SEAL, SIZE
 
-NAMES = ("manifest.json", "rank-0.jsonl", "rank-1.jsonl")
+NAMES = ("manifest.json", "rank-0.jsonl", "rank-1.jsonl", "rank-2.jsonl")
+SHORT_RANK, SEALED_AFTER = 2, 3
 
 
 def _written():
@@ -55,8 +68,33 @@ def _written():
             ),
         ),
     ]
-    first = [("header", replace(draw.header(0, 2), schema=1)), *rows(0, 2)[1:], *extra]
-    return draw.Written(draw.manifest(2), {0: first, 1: _said_once(rows(1, 2))})
+    first = [("header", replace(draw.header(0, 3), schema=1)), *rows(0, 3)[1:], *extra]
+    header, *second = _said_once(rows(1, 3))
+    second = [("header", replace(header[1], schema=2)), *second]
+    third = draw.with_places([*_said_once(rows(2, 3)), *_frequent(3)])
+    return draw.Written(draw.manifest(3), {0: first, 1: second, 2: third})
+
+
+def _frequent(first):
+    """Rows that fit short ones."""
+    found = []
+    for number, place in enumerate(range(first, first + 4)):
+        one = Occurrence(template=0, id=place, iteration=number - 1, issue_ns=10 * place)
+        sample = MemorySample(
+            number=number,
+            event=place,
+            moment=Moment.BEGIN,
+            iteration=number - 1,
+            micro_step=0,
+            phase=Phase.FORWARD,
+            time_ns=10 * place + 2,
+            changes=tuple(
+                Holding(role, "blocks.0", 100 * number) for role in list(Role)[: number % 3]
+            ),
+        )
+        end = Close(id=place, start_ns=10 * place + 1, end_ns=10 * place + 5)
+        found += [("begin", one), ("memory", sample), ("close", end)]
+    return found
 
 
 def _said_once(whole):
@@ -72,7 +110,14 @@ def _said_once(whole):
     return said
 
 
-FILES = draw.trace_files(_written())
+def _encoded(written):
+    files = draw.trace_files(written)
+    name = f"rank-{SHORT_RANK}.jsonl"
+    rows = draw.ended(written.rows[SHORT_RANK])
+    return files | {name: draw.encode_rows(rows, sealed_after=SEALED_AFTER)}
+
+
+FILES = _encoded(_written())
 
 
 def outcome(files, *, strict):
@@ -103,9 +148,8 @@ def original():
 def after(rank, num_rows):
     """The events of a rank whose file ends, in order, after so many rows."""
     written = _written()
-    cut = {0: written.rows[0], 1: written.rows[1]}
-    cut[rank] = cut[rank][:num_rows]
-    trace = outcome(draw.trace_files(draw.Written(written.manifest, cut)), strict=True)
+    cut = {**written.rows, rank: written.rows[rank][:num_rows]}
+    trace = outcome(_encoded(draw.Written(written.manifest, cut)), strict=True)
     assert isinstance(trace, Trace)
     return trace.ranks[rank]
 
@@ -153,7 +197,7 @@ def test_the_trace_itself_is_whole():
 def test_cut_at_any_byte(name, every):
     """At each where a row ends and at some within; `make test-long` cuts at all."""
     whole = FILES[name]
-    ends = {at + near for at, byte in enumerate(whole) if byte == ord("\n") for near in (-1, 0, 1)}
+    ends = {at + near for at in accumulate(map(len, lines_of(name))) for near in (-2, -1, 0)}
     places = sorted({*range(0, len(whole), every), *ends} - {len(whole)})
     found = [check(damaged(name, lambda text, at=at: text[:at])) for at in places]
     assert set(found) == {"warned"}
@@ -176,7 +220,7 @@ def test_any_byte_flipped(name, data):
         return text[:at] + bytes([text[at] ^ mask]) + text[at + 1 :]
 
     # a newline more or less at the very end looks like a file that was cut, and so does a zero
-    last_line = FILES[name][:-1].rindex(b"\n")
+    last_line = len(FILES[name]) - len(lines_of(name)[-1]) - 1
     is_last = at > last_line or (at == last_line and mask == ord("\n"))
     assert check(damaged(name, flip)) in (("refused", "warned") if is_last else ("refused",))
 
@@ -189,8 +233,15 @@ def test_any_byte_of_the_manifest_flipped(at, mask):
     assert check(FILES | {"manifest.json": bytes(text)}) in ("refused", "unharmed")
 
 
+@cache
 def lines_of(name):
-    return FILES[name].splitlines(keepends=True)
+    """The rows and seals of a file."""
+    text, found = FILES[name], []
+    while text:
+        size = SIZE if text[0] in range(BEGIN, SEAL + 1) else text.index(b"\n") + 1
+        found.append(text[:size])
+        text = text[size:]
+    return found
 
 
 @pytest.mark.parametrize("name", NAMES[1:])
@@ -212,7 +263,7 @@ def test_any_line_doubled(name):
 def test_any_two_lines_swapped(name):
     for a in range(len(lines_of(name))):
         for b in range(a):
-            lines = lines_of(name)
+            lines = [*lines_of(name)]
             lines[a], lines[b] = lines[b], lines[a]
             assert check(FILES | {name: b"".join(lines)}) == "refused"
 
@@ -304,6 +355,23 @@ def chained(bodies):
         crc = zlib.crc32(body, crc)
         lines.append(body + b',"crc":"%08x"}\n' % crc)
     return b"".join(lines)
+
+
+_ids = st.integers(0, 12) | st.integers(0, 2**32 - 1)
+_records = st.tuples(
+    *(st.integers(BEGIN, SEAL - 1), st.integers(0, 2**16 - 1), _ids, _ids, _ids, _ids),
+    *(st.integers(0, 2**64 - 1), st.just(MARK)),
+)
+
+
+@given(st.lists(_records, max_size=8))
+def test_hostile_records_at_the_end_are_a_trace_or_refused(records):
+    """No checksum follows, as if the rank had been killed."""
+    name = f"rank-{SHORT_RANK}.jsonl"
+    *rows, _ = lines_of(name)
+    content = b"".join([*rows, *(RECORD.pack(*one) for one in records)])
+    found = outcome(FILES | {name: content}, strict=False)
+    assert isinstance(found, (Trace, TraceError))
 
 
 HEADER = lines_of("rank-0.jsonl")[0].rpartition(b',"crc"')[0]

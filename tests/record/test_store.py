@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests import strategies as draw
 from tests.record.samples import event, message, refusal, rows
-from zerosim.record import load
+from zerosim.record import load, raw_rows
 from zerosim.schema.events import (
     Algorithm,
     Close,
@@ -76,10 +76,27 @@ def folded(written):
 
 
 @settings(max_examples=30)
-@given(draw.traces())
-def test_a_trace_comes_back_whole(written):
+@given(draw.rank_rows(0, 2), st.sampled_from([1, 64]))
+def test_short_rows_are_shown_as_lines_are(rows, sealed_after):
+    rows = draw.with_places(rows)
     with tempfile.TemporaryDirectory() as folder:
-        draw.write_files(Path(folder), draw.trace_files(written))
+        path = Path(folder) / "rank-0.jsonl"
+        shown = []
+        for after in (0, sealed_after):
+            path.write_bytes(draw.encode_rows(draw.ended(rows), sealed_after=after))
+            shown.append([(row.line, row.name, row.values) for row in raw_rows(path)])
+    assert shown[0] == shown[1]
+
+
+@settings(max_examples=30)
+@given(draw.traces(), st.sampled_from([0, 1, 3, 64]))
+def test_a_trace_comes_back_whole(written, sealed_after):
+    if sealed_after:
+        rows = {rank: draw.with_places(rows) for rank, rows in written.rows.items()}
+        written = draw.Written(written.manifest, rows)
+    with tempfile.TemporaryDirectory() as folder:
+        files = draw.trace_files(written, sealed_after=sealed_after)
+        draw.write_files(Path(folder), files)
         trace = load(folder, strict=True)
     assert trace.manifest == written.manifest
     assert trace.warnings == ()
@@ -255,19 +272,19 @@ def test_names_that_are_no_names(folder):
 
 def test_another_schema(tmp_path):
     files = draw.trace_files(
-        draw.Written(dataclasses.replace(draw.manifest(1), schema=3), {0: rows(0)})
+        draw.Written(dataclasses.replace(draw.manifest(1), schema=4), {0: rows(0)})
     )
     message = refusal(draw.write_files(tmp_path, files))
     assert (
-        "manifest.json: written with schema 3, this zerosim reads schemas 1 and 2: read it"
+        "manifest.json: written with schema 4, this zerosim reads schemas 1, 2 and 3: read it"
         in message
     )
 
 
 def test_another_schema_in_a_header_only(tmp_path):
-    newer = [("header", dataclasses.replace(draw.header(0, 1), schema=3))]
+    newer = [("header", dataclasses.replace(draw.header(0, 1), schema=4))]
     message = refusal(draw.write_trace(tmp_path, {0: newer}))
-    assert "rank-0.jsonl: written with schema 3, this zerosim reads schemas 1 and 2" in message
+    assert "rank-0.jsonl: written with schema 4, this zerosim reads schemas 1, 2 and 3" in message
 
 
 # -------------------------------------------------------------- files against the manifest

@@ -96,8 +96,8 @@ EXIT_CODES = {
     "DiskError": 3,
 }
 
-SCHEMA_VERSION = 2
-SCHEMAS_READ = (1, 2)
+SCHEMA_VERSION = 3
+SCHEMAS_READ = (1, 2, 3)
 ENUMS = {
     "Kind": ["compute", "collective", "transfer", "copy", "wait", "mark"],
     "Phase": ["setup", "forward", "backward", "update", "outside"],
@@ -205,6 +205,7 @@ RECORDS = {
     "Checksum": "held iteration phase unit role event digest largest time_ns",
     "End": "time_ns num_rows",
     "Holding": "role unit bytes tier",
+    "Place": "number role unit tier",
     "MemorySample": """
         number event moment iteration micro_step phase time_ns changes unrecorded_bytes
         allocated_bytes peak_bytes
@@ -240,6 +241,7 @@ ROWS = {
     "device_clock": "DeviceClock",
     "wire": "WireSample",
     "interface": "InterfaceSample",
+    "place": "Place",
     "memory": "MemorySample",
     "allocations": "Allocations",
     "addresses": "AddressMap",

@@ -14,10 +14,18 @@ from typing import Any
 
 from msgspec import ValidationError
 
-from zerosim.record.bounds import MOST_RANKS, RELATIONS, check_record, check_times
+from zerosim.record.bounds import (
+    MOST,
+    MOST_OF_A_COUNTER,
+    MOST_RANKS,
+    RELATIONS,
+    check_record,
+    check_times,
+)
 from zerosim.record.eventrows import READERS, EventRow, Events, OccurrenceRow, TransferRow
 from zerosim.record.lines import Lines
 from zerosim.record.schema import DECODERS, check_header_schema
+from zerosim.record.shortrows import SHORT, rows_of
 from zerosim.schema.events import (
     WHOLE,
     Checksum,
@@ -35,8 +43,9 @@ from zerosim.schema.events import (
     Template,
     WireSample,
 )
-from zerosim.schema.memory import AddressMap, Allocations, MemorySample
+from zerosim.schema.memory import AddressMap, Allocations, Holding, MemorySample, Place
 from zerosim.schema.rows import ROW_TYPES
+from zerosim.schema.shortrows import BEGIN, CLOSE, MOMENTS, PHASES
 from zerosim.schema.strategies import Strategy
 
 
@@ -116,7 +125,10 @@ def read_rank(paths: Sequence[Path], rank: int, num_ranks: int) -> tuple[RankTra
         lines = Lines(path)
         with lines.errors_told():
             for name, line in lines:
-                add(name, line)
+                if name is SHORT:
+                    rows.add_block(line)
+                else:
+                    add(name, line)
             if path is paths[-1]:
                 rows.resolve_groups()
         rows.crc, is_cut = lines.crc, lines.is_cut
@@ -143,6 +155,7 @@ class _Rows:
         self.wire_samples: list[WireSample] = []
         self.interfaces: list[InterfaceSample] = []
         self.memory_samples: list[MemorySample] = []
+        self.places: dict[int, Place] = {}
         self.allocations: list[Allocations] = []
         self.address_maps: list[AddressMap] = []
         self.strategies: list[Strategy] = []
@@ -167,6 +180,7 @@ class _Rows:
             "device_clock": self.add_device_clock,
             "wire": self.wire_samples.append,
             "interface": self.interfaces.append,
+            "place": self.add_place,
             "memory": self.add_memory_sample,
             "allocations": self.add_allocations,
             "addresses": self.address_maps.append,
@@ -193,6 +207,65 @@ class _Rows:
                 check(record, self.world)
         self.adders[name](record)
         self.num_rows += 1
+
+    def add_block(self, block: bytes) -> None:
+        """Add a block of short rows; their widths bound all numbers but times and sizes."""
+        if self.header is None:
+            raise ValueError("short rows before the header")
+        for (kind, micro_step, a, b, c, d, time_ns, _), changes in rows_of(block):
+            if time_ns > MOST_OF_A_COUNTER:
+                raise ValueError(f"a time is {time_ns}, expected 0 to {MOST_OF_A_COUNTER}")
+            if kind == BEGIN:
+                event = OccurrenceRow(
+                    template=a,
+                    id=b,
+                    iteration=c - 1,
+                    micro_step=micro_step,
+                    sequence=d - 1 if d else None,
+                    issue_ns=time_ns,
+                )
+                self.add_open(self.completed(event))
+            elif kind == CLOSE:
+                self.add_end_of(a, b, time_ns)
+            else:
+                self.add_memory_sample(
+                    MemorySample(
+                        number=b,
+                        event=a - 1 if a else None,
+                        moment=MOMENTS[d >> 8 & 255],
+                        iteration=c - 1,
+                        micro_step=micro_step,
+                        phase=PHASES[d & 255],
+                        time_ns=time_ns,
+                        changes=tuple([self.holding(*change) for change in changes]),
+                    )
+                )
+            self.num_rows += 1
+
+    def add_end_of(self, number: int, since_issue_ns: int, end_ns: int) -> None:
+        """A short close: the times of an event that is open."""
+        event = self.open.pop(number, None)
+        if event is None:
+            if self.begins_midway:
+                return
+            raise ValueError(f"the close of event {number}, which is not open")
+        event.start_ns, event.end_ns = event.issue_ns + since_issue_ns, end_ns
+        if end_ns < event.start_ns:
+            check_times(event.issue_ns, event.start_ns, end_ns)
+
+    def holding(self, place: int, num_bytes: int) -> Holding:
+        """A change of memory at a numbered place."""
+        known = self.places.get(place)
+        if known is None:
+            raise ValueError(f"a change of memory at place {place}, which is unknown")
+        if num_bytes > MOST:
+            raise ValueError(f"bytes is {num_bytes}, expected 0 to {MOST}")
+        return Holding(known.role, known.unit, num_bytes, known.tier)
+
+    def add_place(self, place: Place) -> None:
+        known = self.places.setdefault(place.number, place)
+        if known is not place and not (self.is_continued and known == place):
+            raise ValueError(f"a second place with number {place.number}")
 
     def record(self, name: str, line: bytes) -> Any:
         """A row as the record that it holds, checked."""

@@ -19,7 +19,7 @@ from zerosim.schema.rows import ROW_TYPES, check_manifest
 
 DAMAGE = (ValueError, RecursionError, OverflowError)
 """The exceptions of decoding for invalid bytes; msgspec's errors are ValueErrors."""
-_READ = f"schemas {' and '.join(map(str, SCHEMAS_READ))}"
+_READ = f"schemas {', '.join(map(str, SCHEMAS_READ[:-1]))} and {SCHEMAS_READ[-1]}"
 _TOO_LONG = ("Exceeds the limit", "Integer value out of range")
 """Prefixes of the messages of json and msgspec for a number with more digits than Python reads."""
 

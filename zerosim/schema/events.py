@@ -21,7 +21,7 @@ A rank writes rows, one JSON object a line, in the order of the events:
 Every row carries a checksum chained to the row before it (`zerosim.schema.rows`). A `begin` row
 without its `close` shows the rank's activity when it stopped. Schema 1 knows no templates: there,
 `open` and `event`, which every schema allows, contain a whole event instead of `begin` and
-`happened`.
+`happened`. Schema 2 knows no short rows (`zerosim.schema.shortrows`).
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from enum import StrEnum
 
 from zerosim.base.tiers import Tier
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """The kinds of rows."""
-SCHEMAS_READ = (1, 2)
+SCHEMAS_READ = (1, 2, 3)
 
 
 class Kind(StrEnum):

@@ -1,6 +1,7 @@
 """Roles of memory, and the rows with the live bytes of each role.
 
     memory        at an event: the bytes of each role that changed
+    place         a role, a unit and a tier, to which short rows refer (`zerosim.schema.shortrows`)
     allocations   once an iteration: the counts of PyTorch's allocator at those events
     addresses     with a device limit, at phase borders and at the peak: the address map
 
@@ -104,6 +105,20 @@ class Holding:
     role: Role
     unit: str
     bytes: int
+    tier: Tier = Tier.DEVICE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A role, a unit and a tier, named once: short rows refer to them by a number.
+
+    Attributes: as in `Holding`, except for
+        number: the number by which they refer to it.
+    """
+
+    number: int
+    role: Role
+    unit: str
     tier: Tier = Tier.DEVICE
 
 

@@ -7,9 +7,9 @@ A line is a JSON object whose first field is the row's name and whose last is a 
 The checksum is the CRC-32 of the text before `,"crc"`, continued from the checksum of the line
 before. A line that was changed, dropped, doubled or moved therefore breaks the chain. Fields with
 their default value are left out. Values that JSON cannot represent as numbers are written as
-strings ("nan", "inf"). A file that is being written, or whose rank was killed, ends in zeros: space
-for further rows. Shared by the writer (`zerosim.trace`) and the reader
-(`zerosim.record`).
+strings ("nan", "inf"). The most frequent rows are short records between the lines
+(`zerosim.schema.shortrows`). A file that is being written, or whose rank was killed, ends in zeros:
+space for further rows. Shared by the writer (`zerosim.trace`) and the reader (`zerosim.record`).
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ from zerosim.schema.events import (
     WireSample,
 )
 from zerosim.schema.manifest import Manifest
-from zerosim.schema.memory import AddressMap, Allocations, MemorySample
+from zerosim.schema.memory import AddressMap, Allocations, MemorySample, Place
 from zerosim.schema.rowtext import fields_text, plain, values_text
+from zerosim.schema.shortrows import SIZE
 from zerosim.schema.strategies import Strategy
 
 ROW_TYPES: dict[str, type] = {
@@ -59,6 +60,7 @@ ROW_TYPES: dict[str, type] = {
     "device_clock": DeviceClock,
     "wire": WireSample,
     "interface": InterfaceSample,
+    "place": Place,
     "memory": MemorySample,
     "allocations": Allocations,
     "addresses": AddressMap,
@@ -128,6 +130,18 @@ def seal(texts: Iterable[str], crc: int) -> tuple[bytes, int]:
         crc = crc32(body, crc)
         lines += b'%s,"crc":"%08x"}\n' % (body, crc)
     return lines, crc
+
+
+def last_row(tail: bytes) -> bytes:
+    """The last row of a file, as text or as a short row; b"" if it is incomplete or not in `tail`.
+
+    Args:
+        tail: the end of the file.
+    """
+    tail = tail.rstrip(b"\0")
+    if tail.endswith(b"\n"):
+        return tail[tail.rfind(_PREFIX) : -1] if _PREFIX in tail else b""
+    return tail[-SIZE:]
 
 
 def name_of_whole(line: bytes, crc: int) -> tuple[str | None, int]:

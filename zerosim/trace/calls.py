@@ -26,6 +26,7 @@ from zerosim.trace.labeler import Labeler
 from zerosim.trace.operators import OperatorCall
 from zerosim.trace.posted_messages import PostedMessages
 from zerosim.trace.sink import Labels
+from zerosim.trace.templates import Carried
 from zerosim.trace.threads import is_computing
 from zerosim.trace.unended import Unended
 from zerosim.trace.writer import EventWriter
@@ -106,24 +107,28 @@ class Calls:
             gate.stop(_stand(call, current, sequence, ranks))
         is_exclusive = self._thread.exclusive is not None
         self._end_dropped()
+        carried = Carried(
+            current.purpose,
+            call.op,
+            call.operator,
+            algorithm,
+            group,
+            () if call.peer is None else (ranks[call.peer],),
+            _dtype_name(call.tensors[0].dtype) if call.tensors else "",
+            call.elements,
+            call.payload_bytes,
+            call.parts,
+            call.received_parts,
+        )
+        position = current.position or labels.position()
         event = self._writer.begin(
-            current,
-            Kind.COLLECTIVE,
+            self._writer.template(current, position.phase, Kind.COLLECTIVE, carried),
+            position,
+            issue_ns=current.issue_ns,
             sequence=sequence,
             counts_messages=is_message,
             reads_wire=is_exclusive or (current.is_alone and not is_message),
             on_device=call.device.type != "cpu",
-            purpose=current.purpose,
-            op=call.op,
-            operator=call.operator,
-            algorithm=algorithm,
-            group=group,
-            peers=() if call.peer is None else (ranks[call.peer],),
-            dtype=_dtype_name(call.tensors[0].dtype) if call.tensors else "",
-            elements=call.elements,
-            payload_bytes=call.payload_bytes,
-            parts=call.parts,
-            received_parts=call.received_parts,
         )
         labels.began(event)
         if is_message:
@@ -131,10 +136,9 @@ class Calls:
         else:
             self._remember(call, event)
         if self._checksums is not None:
-            here = current.position or labels.position()
-            self._checksums.given(call.op, event, here, current.unit, call.tensors)
+            self._checksums.given(call.op, event, position, current.unit, call.tensors)
             if not is_message:
-                self._checksums.awaits(call.op, event, here, current.unit, call.results)
+                self._checksums.awaits(call.op, event, position, current.unit, call.results)
         return event
 
     def _explained(self, call: OperatorCall) -> Labels | None:

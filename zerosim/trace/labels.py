@@ -194,16 +194,17 @@ def begin_compute(unit: str) -> int | None:
     if _state.sink is None:
         return None
     mine = _thread.labels
-    labels_ = Labels(mine.position or _state.position, unit, *mine[2:])
-    _thread.computation = _state.sink.open_compute(labels_)
-    return _thread.computation
+    position = mine.position or _state.position
+    event = _state.sink.open_compute(Labels(position, unit, *mine[2:]), position)
+    _thread.computation = event
+    return event
 
 
 def end(event: int | None, error: str = "") -> None:
     """The event of `begin_compute` has ended."""
     _thread.computing, _thread.computation = "", None
     if event is not None and _state.sink is not None:
-        _state.sink.close(event, error)
+        _state.sink.close_compute(event, error)
 
 
 def broke_off() -> None:

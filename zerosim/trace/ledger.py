@@ -6,6 +6,7 @@ size from the storage itself. The counts of the device's allocator are recorded 
 
 from __future__ import annotations
 
+import struct
 import threading
 import time
 from collections.abc import Callable
@@ -15,16 +16,18 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from zerosim.base.tiers import Tier
+from zerosim.schema import memory as schema
 from zerosim.schema.events import Phase
 from zerosim.schema.memory import Allocations, Holding, Moment, Role
 from zerosim.schema.rows import row_writer
+from zerosim.schema.shortrows import memory_row
 from zerosim.trace import address_maps, dry
-from zerosim.trace.alive import AliveStorages, State
+from zerosim.trace.alive import AliveStorages, Place, State
 from zerosim.trace.allocations import AllocationRecord, MarkedAllocations
 from zerosim.trace.holdings import holdings, storage_of
 from zerosim.trace.labeler import Labeler
 from zerosim.trace.roleless import RolelessStorages, alive_storages
-from zerosim.trace.rowfile import Rows
+from zerosim.trace.rowfile import Row, Rows
 from zerosim.trace.saved import SavedTensors
 from zerosim.trace.sink import Position
 from zerosim.trace.threads import is_computing
@@ -38,10 +41,13 @@ _FEW = 1000
 """Of so many storages no look is left out, however slow the machine is: a trace of a small model
 does not depend on what else the machine does."""
 
+Changes = tuple[tuple[Place, int], ...]
+"""The places whose bytes changed, with the new bytes."""
+
 _ROUNDING = "blocks rounded to 512 B"
 """The unit of the bytes by which CUDA's caching allocator exceeds what was requested of it."""
 
-# nothing but events happens as often: no record is made of what is written at once
+# the row of what does not fit a short row, without a record
 _memory_row = row_writer(
     *("memory", "number", "event", "moment", "iteration", "micro_step", "phase", "time_ns"),
     *("changes", "unrecorded_bytes", "allocated_bytes", "peak_bytes"),
@@ -74,6 +80,7 @@ class MemoryLedger:
         self._lock = threading.Lock()
         self._number = -1
         self._written: State = {}
+        self._places: dict[Place, int] = {}
         self._is_dear = False
         self._saved = SavedTensors(holdings)
         self._workspaces = Workspaces()
@@ -109,7 +116,7 @@ class MemoryLedger:
                     reference = StorageWeakRef(storage)
                     self._alive.not_recorded[reference.cdata] = reference
 
-    def look_after(self, row: str, moment: Moment, event: int, position: Position) -> None:
+    def look_after(self, row: Row, moment: Moment, event: int, position: Position) -> None:
         """Write a row of an event, then the changes since the last inspection."""
         looked = self._look(moment, event, position)
         if looked is None:
@@ -134,7 +141,7 @@ class MemoryLedger:
             if moment is Moment.PHASE:
                 self._write_addresses(position)
 
-    def _look(self, moment: Moment, event: int | None, where: Position) -> str | None:
+    def _look(self, moment: Moment, event: int | None, where: Position) -> Row | None:
         """A row of what changed since the last look, if anything did; at a border in any case.
 
         Only the thread that computes looks: at an event of another thread nothing is written, and
@@ -167,7 +174,7 @@ class MemoryLedger:
         passed_ns = time.perf_counter_ns() - self._looked_ns
         return self._cost_ns <= _CHEAP_NS or passed_ns >= _RARELY * self._cost_ns
 
-    def _row(self, moment: Moment, event: int | None, where: Position) -> str | None:
+    def _row(self, moment: Moment, event: int | None, where: Position) -> Row | None:
         at_border = moment is Moment.PHASE
         alive = self._alive
         with self._lock:
@@ -189,10 +196,26 @@ class MemoryLedger:
                 allocated, peak, requested = _allocated_on_device()
                 changes = self._with_workspaces(allocated, requested, changes)
             self._number = number = self._number + 1
-            return _memory_row(
-                *(number, event, moment, where.iteration, where.micro_step, where.phase),
-                *(self._now_ns(), changes, alive.unrecorded_bytes, allocated, peak),
-            )
+            said, at = (number, event, moment), (where.iteration, where.micro_step, where.phase)
+            now_ns = self._now_ns()
+            if allocated is None and not alive.unrecorded_bytes:
+                with suppress(struct.error):
+                    return memory_row(*said, at, now_ns, self._numbered(changes))
+            held = tuple([Holding(role, unit, size, tier) for (role, unit, tier), size in changes])
+            return _memory_row(*said, *at, now_ns, held, alive.unrecorded_bytes, allocated, peak)
+
+    def _numbered(self, changes: Changes) -> list[tuple[int, int]]:
+        """The changes with the number of each place; a new place is written down."""
+        found = []
+        for place, num_bytes in changes:
+            number = self._places.get(place)
+            if number is None:
+                self._places[place] = number = len(self._places)
+                role, unit, tier = place
+                one = schema.Place(number=number, role=role, unit=unit, tier=tier)
+                self._rows.write("place", one)
+            found.append((number, num_bytes))
+        return found
 
     def _look_further(self, where: Position) -> bool:
         """Look for what has no role; returns whether it is time to."""
@@ -240,9 +263,7 @@ class MemoryLedger:
             )
             self._rows.write("allocations", row)
 
-    def _with_workspaces(
-        self, allocated: int, requested: int, changes: tuple[Holding, ...]
-    ) -> tuple[Holding, ...]:
+    def _with_workspaces(self, allocated: int, requested: int, changes: Changes) -> Changes:
         """What changed, with the workspaces of libraries and the rounding of the allocator.
 
         Args:
@@ -254,22 +275,22 @@ class MemoryLedger:
             if tier is Tier.DEVICE and role is not Role.WORKSPACES
         )
         if self._workspaces.grown(requested - known):
-            found = Holding(Role.WORKSPACES, "cuBLAS", self._workspaces.bytes, Tier.DEVICE)
-            changes = (*changes, found)
+            place = (Role.WORKSPACES, "cuBLAS", Tier.DEVICE)
+            changes = (*changes, (place, self._workspaces.bytes))
         if self._rounded_bytes != allocated - requested:
             self._rounded_bytes = allocated - requested
-            found = Holding(Role.WORKSPACES, _ROUNDING, self._rounded_bytes, Tier.DEVICE)
-            changes = (*changes, found)
+            place = (Role.WORKSPACES, _ROUNDING, Tier.DEVICE)
+            changes = (*changes, (place, self._rounded_bytes))
         return changes
 
-    def _looked_for_more(self, changes: tuple[Holding, ...]) -> tuple[Holding, ...]:
+    def _looked_for_more(self, changes: Changes) -> Changes:
         """A row about what has no role, of no kind, tells that it was looked for."""
-        if any(one.role is Role.OTHER and not one.unit for one in changes):
+        if any(role is Role.OTHER and not unit for (role, unit, _), _ in changes):
             return ()
         place = (Role.OTHER, "", Tier.DEVICE)
-        return (Holding(Role.OTHER, "", self._alive.state.get(place, 0)),)
+        return ((place, self._alive.state.get(place, 0)),)
 
-    def _take_changes(self) -> tuple[Holding, ...]:
+    def _take_changes(self) -> Changes:
         """What is not as it was when this was asked last."""
         state, written = self._alive.state, self._written
         changes = []
@@ -277,7 +298,7 @@ class MemoryLedger:
             num_bytes = state[place]
             if written.get(place, 0) != num_bytes:
                 written[place] = num_bytes
-                changes.append(Holding(place[0], place[1], num_bytes, place[2]))
+                changes.append((place, num_bytes))
         self._alive.changed.clear()
         return tuple(changes)
 

@@ -39,6 +39,7 @@ from zerosim.trace.ledger import MemoryLedger
 from zerosim.trace.rowfile import RowFile
 from zerosim.trace.segments import SegmentedFile
 from zerosim.trace.sink import CollectiveRequest, CopyRequest, Description, Labels, Position
+from zerosim.trace.templates import Carried
 from zerosim.trace.wire import Connections
 from zerosim.trace.writer import EventWriter
 
@@ -97,6 +98,7 @@ class Recorder:
         self._extent = extent
         self._rank = header.rank
         self._is_light = extent.light is not None
+        self._dry = dry.installed()
         self._is_between = False
         self._counts_interfaces = wire is not None and spans_nodes()
         self._counted_iteration: int | None = None
@@ -204,20 +206,33 @@ class Recorder:
             before = after
         return before
 
-    def open_compute(self, labels_: Labels) -> int | None:
+    def open_compute(self, labels_: Labels, position: Position) -> int | None:
         """A computation begins."""
         if gate.is_closed:
             gate.stop(_stand(Kind.COMPUTE, labels_))
         if self._is_light:
             return None
         self.calls.release_works()
-        position = labels_.position
         # autograd saves nothing of an update, which may run beside a forward
-        if self._memory is not None and (position is None or position.phase is not Phase.UPDATE):
+        if self._memory is not None and position.phase is not Phase.UPDATE:
             self._memory.computes(labels_.unit)
-        if (run := dry.installed()) is not None:
-            run.begin_work()
-        return self._writer.begin(labels_, Kind.COMPUTE)
+        if self._dry is not None:
+            self._dry.begin_work()
+        template = self._writer.template(labels_, position.phase, Kind.COMPUTE)
+        return self._writer.begin(template, position, issue_ns=labels_.issue_ns)
+
+    def close_compute(self, event: int, error: str) -> None:
+        """A computation is over."""
+        begun = self._writer.begun(event)
+        if begun is None:
+            return
+        if (faults := faulty.installed()) is not None:
+            seconds = (self.now_ns() - begun.start_ns) / 1e9
+            faults.computed(begun.position, begun.template.unit, seconds)
+        if self._memory is not None and begun.template.phase is not Phase.UPDATE:
+            self._memory.computes("")
+        work = () if self._dry is None else self._dry.take_work()
+        self._writer.end(event, error, work=work)
 
     def recomputed(self, event: int) -> None:
         """A unit's activations were recomputed, within its backward."""
@@ -233,13 +248,8 @@ class Recorder:
             gate.stop(_stand(Kind.COLLECTIVE, labels_, request, sequence=sequence, ranks=ranks))
         if not self._takes(labels_):
             return None
-        return self._writer.begin(
-            labels_,
-            Kind.COLLECTIVE,
-            sequence=sequence,
-            counts_messages=True,
-            reads_wire=True,
-            purpose=labels_.purpose,
+        carried = Carried(
+            labels_.purpose,
             op=request.op,
             algorithm=request.algorithm,
             group=request.group,
@@ -247,6 +257,15 @@ class Recorder:
             dtype=request.dtype,
             elements=request.elements,
             payload_bytes=request.payload_bytes,
+        )
+        position = labels_.position or labels.position()
+        return self._writer.begin(
+            self._writer.template(labels_, position.phase, Kind.COLLECTIVE, carried),
+            position,
+            issue_ns=labels_.issue_ns,
+            sequence=sequence,
+            counts_messages=True,
+            reads_wire=True,
         )
 
     def checks(self, event: int, buffer: Any, *, is_over: bool) -> None:
@@ -274,16 +293,17 @@ class Recorder:
             gate.stop(_stand(Kind.COPY, labels_, request))
         if not self._takes(labels_):
             return None
-        return self._writer.begin(
-            labels_,
-            Kind.COPY,
-            purpose=labels_.purpose,
+        carried = Carried(
+            labels_.purpose,
             dtype=request.dtype,
             elements=request.elements,
             payload_bytes=request.payload_bytes,
             origin=request.origin,
             target=request.target,
         )
+        position = labels_.position or labels.position()
+        template = self._writer.template(labels_, position.phase, Kind.COPY, carried)
+        return self._writer.begin(template, position, issue_ns=labels_.issue_ns)
 
     def posts(self, hop: int, way: int) -> None:
         """This thread is about to post the messages of a round of its ring."""
@@ -291,22 +311,11 @@ class Recorder:
             gate.stop_before_hop(hop, self._rank, way)
 
     def close(self, event: int, error: str, counted_bytes: int | None = None) -> None:
-        """A computation, a copy, or a collective of our own is over."""
+        """A copy, or a collective of our own, is over."""
         begun = self._writer.begun(event)
         if begun is not None:
-            kind = begun.template.kind
-            if kind is Kind.COMPUTE and (faults := faulty.installed()) is not None:
-                seconds = (self.now_ns() - begun.start_ns) / 1e9
-                faults.computed(begun.position, begun.template.unit, seconds)
-            is_saving = kind is Kind.COMPUTE and begun.template.phase is not Phase.UPDATE
-            if self._memory is not None and is_saving:
-                self._memory.computes("")
-            reads_wire = kind is Kind.COLLECTIVE
-            run = dry.installed() if kind is Kind.COMPUTE else None
-            work = () if run is None else run.take_work()
-            self._writer.end(
-                event, error, reads_wire=reads_wire, counted_bytes=counted_bytes, work=work
-            )
+            reads_wire = begun.template.kind is Kind.COLLECTIVE
+            self._writer.end(event, error, reads_wire=reads_wire, counted_bytes=counted_bytes)
 
     def waited(self, labels_: Labels, collective: int, since_ns: int) -> None:
         """A thread waited until now for a collective or a copy."""

@@ -5,12 +5,18 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 from typing import Any, Protocol
+from zlib import crc32
 
 from zerosim.base.errors import EnvironmentFault
 from zerosim.schema.events import End
 from zerosim.schema.rows import row_text, seal
+from zerosim.schema.shortrows import SEALED_AFTER, seal_row
 from zerosim.trace.guard import guarded
 from zerosim.trace.mapped import MappedFile
+
+Row = str | bytes
+"""A row of text without its checksum (`zerosim.schema.rows`), or a short row
+(`zerosim.schema.shortrows`)."""
 
 
 class Rows(Protocol):
@@ -25,8 +31,8 @@ class Rows(Protocol):
         """Append one record; after `close`, nothing."""
         ...
 
-    def append(self, *rows: str) -> None:
-        """Append rows, as `zerosim.schema.rows` says them, with no other one between them."""
+    def append(self, *rows: Row) -> None:
+        """Append rows, with no other one between them."""
         ...
 
     def close(self, time_ns: int) -> None:
@@ -51,7 +57,7 @@ class RowFile:
         self._path = path
         self._crc = 0
         self._lock = threading.Lock()
-        self._num_rows = 0
+        self._num_rows = self._num_unsealed = 0
         self.num_bytes = 0
         self._closed = False
         self._problem = ""
@@ -70,8 +76,8 @@ class RowFile:
                 self._append((row,))
 
     @guarded
-    def append(self, *rows: str) -> None:
-        """Append rows, as `zerosim.schema.rows` says them, with no other one between them.
+    def append(self, *rows: Row) -> None:
+        """Append rows, with no other one between them.
 
         Raises:
             EnvironmentFault: as `write`.
@@ -97,6 +103,8 @@ class RowFile:
         """Close the file without a last row, as another file continues it; returns the checksum."""
         with self._lock:
             self._closed = True
+            if self._num_unsealed and not self._problem:
+                self._end_block()
             self._file.close()
             return f"{self._crc:08x}"
 
@@ -115,11 +123,32 @@ class RowFile:
         self._file.move(path)
         self._path = path
 
-    def _append(self, rows: tuple[str, ...]) -> None:
+    def _append(self, rows: tuple[Row, ...]) -> None:
+        content, crc, num_unsealed = b"", self._crc, self._num_unsealed
+        for row in rows:
+            if isinstance(row, bytes):
+                crc = crc32(row, crc)
+                content += row
+                num_unsealed += 1
+            else:
+                line, crc = seal((row,), crc)
+                content += line
+                num_unsealed = 0
+        self._write(content)
+        self._crc, self._num_unsealed = crc, num_unsealed
+        self._num_rows += len(rows)
+        if num_unsealed >= SEALED_AFTER:
+            self._end_block()
+
+    def _end_block(self) -> None:
+        seal = seal_row(self._crc)
+        self._write(seal)
+        self._crc, self._num_unsealed = crc32(seal, self._crc), 0
+
+    def _write(self, content: bytes) -> None:
         if not self._problem:
-            lines, crc = seal(rows, self._crc)
             try:
-                self._file.append(lines)
+                self._file.append(content)
             except OSError as error:
                 self._problem = error.strerror or "it failed"
                 self._file.close()
@@ -127,6 +156,4 @@ class RowFile:
             raise EnvironmentFault(
                 f"cannot write to {self._path}: {self._problem}; make room for it"
             )
-        self._crc = crc
-        self._num_rows += len(rows)
-        self.num_bytes += len(lines)
+        self.num_bytes += len(content)

@@ -17,9 +17,9 @@ from zerosim.base.errors import EnvironmentFault
 from zerosim.schema.events import Header
 from zerosim.schema.rows import earlier_file_name, next_file_name, rank_file_name, row_text
 from zerosim.trace.guard import guarded
-from zerosim.trace.rowfile import RowFile
+from zerosim.trace.rowfile import Row, RowFile
 
-_STANDING = frozenset({"group", "socket", "template", "strategy"})
+_STANDING = frozenset({"group", "socket", "template", "place", "strategy"})
 """Rows that later ones refer to, or that hold until others take their place."""
 _MOST_STANDING = 1 << 14
 """Twice the tracer's number of templates, so that those in use are among them."""
@@ -65,7 +65,7 @@ class SegmentedFile:
             self._bound()
 
     @guarded
-    def append(self, *rows: str) -> None:
+    def append(self, *rows: Row) -> None:
         """Append rows, as `RowFile.append` does."""
         with self._lock:
             self._rows.append(*rows)

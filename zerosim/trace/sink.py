@@ -110,8 +110,12 @@ class Sink(Protocol):
         """The process entered a phase."""
         ...
 
-    def open_compute(self, labels: Labels) -> int | None:
-        """A computation begins; returns the event's id, None if it is not recorded."""
+    def open_compute(self, labels: Labels, position: Position) -> int | None:
+        """A computation begins here; returns the event's id, None if it is not recorded."""
+        ...
+
+    def close_compute(self, event: int, error: str) -> None:
+        """It ended; `error` as for `close`."""
         ...
 
     def recomputed(self, event: int) -> None:
@@ -143,7 +147,7 @@ class Sink(Protocol):
         ...
 
     def close(self, event: int, error: str, counted_bytes: int | None = None) -> None:
-        """The event ended.
+        """A collective of our own, or a copy, ended.
 
         Args:
             error: "" if it succeeded.

@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import NamedTuple
 
-from zerosim.schema.events import Kind, Phase, Template
+from zerosim.base.tiers import Tier
+from zerosim.schema.events import Algorithm, Kind, Op, Phase, Purpose, Template
 from zerosim.trace.rowfile import Rows
 from zerosim.trace.sink import Labels
 
 _MOST_REMEMBERED = 8192
 """Limit of templates: a program with ever-changing shapes or peers has a new one for each call."""
+
+
+class Carried(NamedTuple):
+    """What a collective or a copy moves, and between whom: as in `Template`."""
+
+    purpose: Purpose
+    op: Op | None = None
+    operator: str = ""
+    algorithm: Algorithm | None = None
+    group: str = ""
+    peers: tuple[int, ...] = ()
+    dtype: str = ""
+    elements: int = 0
+    payload_bytes: int = 0
+    parts: tuple[int, ...] = ()
+    received_parts: tuple[int, ...] = ()
+    origin: Tier | None = None
+    target: Tier | None = None
 
 
 class Templates:
@@ -21,17 +40,19 @@ class Templates:
         self._known: dict[tuple[object, ...], Template] = {}
         self._take_number = itertools.count().__next__
 
-    def find(self, labels: Labels, phase: Phase, kind: Kind, **more: Any) -> Template:
+    def find(
+        self, labels: Labels, phase: Phase, kind: Kind, carried: Carried | None = None
+    ) -> Template:
         """The template of events with these labels; a new one is written.
 
         Args:
-            more: further constant fields, by name.
+            carried: None for a computation or a wait.
 
         Raises:
             EnvironmentFault: it cannot be written.
         """
-        own = (labels.unit, labels.source, labels.functions, labels.tensors)
-        said = (kind, phase, *own, *more, *more.values())
+        _, unit, _, tensors, source, functions, *_ = labels
+        said = (kind, phase, unit, source, functions, tensors, carried)
         known = self._known.get(said)
         if known is not None:
             return known
@@ -40,11 +61,11 @@ class Templates:
             number=self._take_number(),
             kind=kind,
             phase=phase,
-            unit=labels.unit,
-            source=labels.source,
-            functions=labels.functions,
-            tensors=labels.tensors,
-            **more,
+            unit=unit,
+            source=source,
+            functions=functions,
+            tensors=tensors,
+            **({} if carried is None else carried._asdict()),
         )
         self._rows.write("template", template)
         if len(self._known) >= _MOST_REMEMBERED:

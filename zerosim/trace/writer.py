@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import struct
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -22,12 +23,13 @@ from zerosim.schema.events import (
 )
 from zerosim.schema.memory import Moment
 from zerosim.schema.rows import row_writer
+from zerosim.schema.shortrows import begin_row, close_row
 from zerosim.trace import dry, labels
 from zerosim.trace.clock import Clock
 from zerosim.trace.device import DeviceTimes
 from zerosim.trace.ledger import MemoryLedger
 from zerosim.trace.operators import OperatorCall
-from zerosim.trace.rowfile import Rows
+from zerosim.trace.rowfile import Row, Rows
 from zerosim.trace.sink import Labels, Position
 from zerosim.trace.templates import Templates
 from zerosim.trace.wire import Connections, Totals, difference
@@ -37,7 +39,7 @@ _SCANS = 4
 _SCAN_NS = 100_000_000
 """After so long they are looked for in any case."""
 
-# the most frequent operation: rows written at once are not constructed as records
+# the rows of what does not fit a short row, without a record
 _begin_row = row_writer(
     *("begin", "template", "id", "iteration", "micro_step", "sequence", "issue_ns")
 )
@@ -50,6 +52,7 @@ _close_row = row_writer(
     *("counted_bytes", "work", "error"),
 )
 
+_NOT_READ: Totals = {}
 _ALGORITHMS = {"gloo": Algorithm.GLOO, "nccl": Algorithm.NCCL}
 
 
@@ -77,6 +80,7 @@ class Begun:
         start_ns: time of its start.
         totals: the sockets' counters at its start; empty if its bytes cannot be separated.
         sent_bytes, received_bytes: bytes of the messages inside; None if it has none.
+        since_issue_ns: the time of its start, from its issue on.
     """
 
     id: int
@@ -87,6 +91,7 @@ class Begun:
     totals: Totals
     sent_bytes: int | None = None
     received_bytes: int | None = None
+    since_issue_ns: int = 0
 
 
 class EventWriter:
@@ -96,6 +101,7 @@ class EventWriter:
         rows: the rank's file.
         now_ns: returns the time on this rank's clock.
         take_id: returns the id of a new event.
+        template: returns the shared fields of an event, as `Templates.find`.
         device: the device times; None on a CPU.
         failed: the first collective that did not complete.
     """
@@ -121,6 +127,7 @@ class EventWriter:
         self.device = device
         self.rows = rows
         self._templates = Templates(rows)
+        self.template = self._templates.find
         self.failed: Begun | None = None
         self.now_ns = clock.now_ns
         self._wire = wire
@@ -141,37 +148,45 @@ class EventWriter:
 
     def begin(
         self,
-        labels_: Labels,
-        kind: Kind,
+        template: Template,
+        position: Position,
         *,
+        issue_ns: int | None = None,
         sequence: int | None = None,
         counts_messages: bool = False,
         reads_wire: bool = False,
         on_device: bool = True,
-        **more: Any,
     ) -> int:
-        """Record the start of an event, issued now or earlier; returns its id.
+        """Record the start of an event; returns its id.
 
         Args:
+            issue_ns: time of issue, if it was issued earlier than now.
             sequence: as in `Event`.
             counts_messages: it consists of messages that will be seen.
             reads_wire: it has the sockets to itself until its end.
             on_device: False for a call on CPU tensors.
-            more: fields besides the labels, as for `Templates.find`.
         """
-        position = labels_.position or labels.position()
-        template = self._templates.find(labels_, position.phase, kind, **more)
         number = self.take_id()
-        issue_ns = self.now_ns() if labels_.issue_ns is None else labels_.issue_ns
-        totals = self._totals() if reads_wire else {}
-        begun = Begun(number, template, sequence, position, self.now_ns(), totals)
+        totals = self._totals() if reads_wire else _NOT_READ
+        start_ns = self.now_ns()
+        begun = Begun(number, template, sequence, position, start_ns, totals)
         if counts_messages:
             begun.sent_bytes = begun.received_bytes = 0
         self._begun[number] = begun
         iteration, micro_step = position.iteration, position.micro_step
-        row = _begin_row(template.number, number, iteration, micro_step, sequence, issue_ns)
-        self._write(row, Moment.BEGIN, begun)
-        if self.device is not None and on_device and kind is not Kind.COPY:
+        if issue_ns is None:
+            issue_ns = start_ns
+        begun.since_issue_ns = start_ns - issue_ns
+        row: Row
+        try:
+            row = begin_row(template.number, number, iteration, micro_step, sequence, issue_ns)
+        except struct.error:
+            row = _begin_row(template.number, number, iteration, micro_step, sequence, issue_ns)
+        if self._memory is None:
+            self.rows.append(row)
+        else:
+            self._memory.look_after(row, Moment.BEGIN, number, position)
+        if self.device is not None and on_device and template.kind is not Kind.COPY:
             self.device.begins(number, template.group)
         return number
 
@@ -220,19 +235,28 @@ class EventWriter:
             self._last_end_ns = end_ns or self._last_end_ns
             if error:
                 self.failed = self.failed or begun
-        row = _close_row(
-            event,
-            begun.sent_bytes,
-            begun.received_bytes,
-            peers,
-            difference(begun.totals, self._totals()) if reads_wire else (),
-            begun.start_ns,
-            end_ns,
-            counted_bytes,
-            work,
-            error,
-        )
-        self._write(row, Moment.END, begun)
+        row: Row | None = None
+        has_more = error or reads_wire or peers or work
+        if end_ns is not None and begun.sent_bytes is counted_bytes is None and not has_more:
+            with suppress(struct.error):
+                row = close_row(event, begun.since_issue_ns, end_ns)
+        if row is None:
+            row = _close_row(
+                event,
+                begun.sent_bytes,
+                begun.received_bytes,
+                peers,
+                difference(begun.totals, self._totals()) if reads_wire else (),
+                begun.start_ns,
+                end_ns,
+                counted_bytes,
+                work,
+                error,
+            )
+        if self._memory is None:
+            self.rows.append(row)
+        else:
+            self._memory.look_after(row, Moment.END, event, begun.position)
 
     def quiet_since_ns(self, event: int) -> int:
         """The end of the last collective; now, if this one has not ended."""
@@ -244,7 +268,7 @@ class EventWriter:
         """Record a wait of a thread for a collective; until now by default."""
         end_ns = self.now_ns() if until_ns is None else until_ns
         position = labels_.position or labels.position()
-        template = self._templates.find(labels_, position.phase, Kind.WAIT)
+        template = self.template(labels_, position.phase, Kind.WAIT)
         number = self.take_id()
         self.rows.append(
             _happened_row(
@@ -353,13 +377,6 @@ class EventWriter:
         """A call received these tensors."""
         if self._memory is not None:
             self._memory.uses(tensors)
-
-    def _write(self, row: str, moment: Moment, begun: Begun) -> None:
-        """Write a row of an event, and the live tensors at that moment."""
-        if self._memory is None:
-            self.rows.append(row)
-        else:
-            self._memory.look_after(row, moment, begun.id, begun.position)
 
     def _totals(self) -> Totals:
         return self._wire.read() if self._wire is not None and self._is_synchronous else {}

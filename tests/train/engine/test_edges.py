@@ -36,12 +36,12 @@ class Spans:
         self.opened = []
         self.still_open = {}
 
-    def open_compute(self, found):
+    def open_compute(self, found, position):
         self.opened.append(found.unit)
-        self.still_open[len(self.opened)] = f"{found.unit} in {found.position.phase}"
+        self.still_open[len(self.opened)] = f"{found.unit} in {position.phase}"
         return len(self.opened)
 
-    def close(self, event, error):
+    def close_compute(self, event, error):
         del self.still_open[event]
 
     def __getattr__(self, name):

@@ -18,7 +18,8 @@ import pytest
 from tests.cli.command import Answer, command
 from tests.deadlines import RANKS_S
 from zerosim.record import load
-from zerosim.schema.rows import rank_file_name
+from zerosim.schema.rows import last_row, rank_file_name
+from zerosim.schema.shortrows import BEGIN, RECORD, SIZE
 from zerosim.train.launch import forkserver
 
 pytestmark = pytest.mark.ranks
@@ -63,24 +64,22 @@ def _kill_in_a_write(folder: Path, run: Future[Answer], rank: int) -> None:
             first = file.readline()
             size = file.seek(0, os.SEEK_END)
             file.seek(max(len(first), size - _TAIL_BYTES))
-            rows = file.read().rstrip(b"\0").splitlines()
-        try:
-            header, last = json.loads(first), json.loads(rows[-1])
-        except (ValueError, IndexError):  # a row that is being written
+            last = last_row(file.read())
+        if len(last) != SIZE or last[0] != BEGIN:
             continue
-        if last["row"] != "begin" or last["iteration"] < 2:
+        _, _, template, _, iteration, *_ = RECORD.unpack(last)
+        if iteration <= 2:
             continue
         disk_writes = disk_writes or _disk_writes(path)
-        if last["template"] in disk_writes:
-            os.kill(header["pid"], signal.SIGKILL)
+        if template in disk_writes:
+            os.kill(json.loads(first)["pid"], signal.SIGKILL)
             return
     pytest.fail(f"the run ended by itself: {run.result()}")
 
 
 def _disk_writes(path: Path) -> set[int]:
     """The numbers of the templates of copies to a disk, of those that are written by now."""
-    lines = [line for line in path.read_bytes().splitlines() if b'"row":"template"' in line]
-    rows = [json.loads(line) for line in lines if line.endswith(b"}")]
+    rows = [row.own for row in raw_rows(path) if row.name == "template"]
     return {row["number"] for row in rows if row.get("target") == "disk"}
 
 

@@ -23,7 +23,9 @@ from zerosim.predict.simulate.rank import SimulatedRank
 from zerosim.predict.simulate.script import Script, run_script
 from zerosim.predict.simulate.turns import in_turn
 from zerosim.record import load, write
+from zerosim.record.lines import Lines
 from zerosim.record.schema import decode_manifest
+from zerosim.record.shortrows import SHORT
 from zerosim.schema.manifest import EACH, Alike
 from zerosim.schema.rows import MANIFEST_NAME, encode_manifest, rank_file_name
 
@@ -119,8 +121,8 @@ def _do_those_that_differ(num_ranks: int, folder: Path, do: Callable[[int, Lette
 
 def _what_it_did(path: Path) -> tuple[object, ...]:
     """The contents of a rank's file, except its identity."""
-    _, *rows = path.read_bytes().splitlines()
-    return tuple(row.rpartition(b',"crc"')[0] for row in rows)
+    _, *rows = Lines(path)
+    return tuple(row if name == SHORT else row.rpartition(b',"crc"')[0] for name, row in rows)
 
 
 def _place_of(program: DryProgram, rank: int, machine: Machine) -> SimulatedRank:

@@ -12,7 +12,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from zerosim.schema.rows import rank_file_name
+from zerosim.schema.rows import last_row, rank_file_name
 
 _TAIL_BYTES = 1 << 18
 """A file ends in up to 64 KiB reserved for further rows, and a row is shorter."""
@@ -63,10 +63,9 @@ class Silence:
                 with (folder / rank_file_name(rank)).open("rb") as file:
                     end = file.seek(0, os.SEEK_END)
                     file.seek(max(0, end - _TAIL_BYTES))
-                    tail = file.read().rstrip(b"\0")
+                    return last_row(file.read()) or None
             except OSError:
                 continue
-            return tail[:-1].rpartition(b"\n")[2] if tail.endswith(b"\n") else None
         return None
 
 
