@@ -221,14 +221,14 @@ def table() -> list[str]:
         "",
         (
             "PyTorch's Flight Recorder is on by default, so all other numbers include it. "
-            "Its own column shows the difference between ranks with it and ranks without it."
+            "Its column shows the difference between ranks with and without the Flight Recorder."
         ),
         (
             f"Empty Python functions add {empty}, each time. The tracer starts "
             f"{max(one.threads for one in costs)} threads of its own. In the threads of the "
             "backend and of zerosim's engine, tracing takes at most "
             f"{elsewhere.elsewhere_us:.1f} µs per event ({elsewhere.name}, "
-            f"{elsewhere.events:.0f} events), and keeps Python's lock from the training thread "
+            f"{elsewhere.events:.0f} events), and the training thread waits for Python's lock "
             "no longer than that."
         ),
         *([] if any(name.startswith("DeepSpeed") for name in PROGRAMS) else [ABSENT]),

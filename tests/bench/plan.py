@@ -1,4 +1,4 @@
-"""What a plan takes: trying all layouts, and showing a changed control of the page Plan.
+"""What a plan takes: trying all layouts, and showing a changed control of the Plan page.
 
 Of a changed control the processor time of both sides counts, the server's answer and the browser's
 main thread (script, styles, layout, paint), so that other programs' work does not: until the answer
@@ -63,7 +63,7 @@ def table() -> list[str]:
         *_plans(),
         "",
         (
-            "The controls of the page Plan are changed one after another. The table gives "
+            "The controls of the Plan page are changed one after another. The table gives "
             "milliseconds of processor time: of the server's answer, of the browser's main thread "
             "until the answer is painted, of both together, and of the browser until the charts "
             "below the window are drawn as well."

@@ -52,8 +52,8 @@ def _markdown(found: dict[int, list[dict[str, list[float]]]], load: float) -> li
         "",
         (
             "All students of a room answer the same question at once, each on its own connection, "
-            "twice, after the server has written its lessons. In between, each requests the "
-            f"position of the class. The tally is requested every {_EVERY_S} s, eight times as "
+            "twice, after the server has written its lessons. In between, each student requests "
+            f"the position of the class. The tally is requested every {_EVERY_S} s, eight times as "
             "often as by the lecturer's page. The table gives milliseconds over "
             f"loopback, with server and students on {os.cpu_count()} cores, for all requests of "
             f"{ROUNDS} rooms. At the start, {load:.1f} programs were runnable (the load of the "

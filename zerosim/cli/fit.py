@@ -262,10 +262,10 @@ def _print_markdown(
 ) -> None:
     words = (
         f"This table shows {_what(run)}. `zerosim fit` trains models with different numbers of "
-        "layers until one fits and the next larger one does not. The device of a rank is host "
-        'memory behind an allocator with that limit. "Peak" is the largest memory in use on any '
-        'rank, and "times" is the number of parameters relative to the first row. "Predicted '
-        'layers" is the number of layers for which the laws of memory have room '
+        "layers until one fits and the next larger one does not. The device memory of a rank is "
+        'host memory behind an allocator with that limit. "Peak" is the largest memory in use on '
+        'any rank, and "times" is the number of parameters relative to the first row. "Predicted '
+        'layers" is the largest number of layers that fits by the laws of memory '
         "([plan.md](plan.md#memory)), without a margin for memory that they do not cover."
     )
     lines = [

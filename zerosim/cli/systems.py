@@ -155,12 +155,12 @@ def _print_markdown(run: RunConfig, rows: Sequence[SystemRow]) -> None:
     command = f"zerosim systems --model {run.model} --ranks {run.ranks} --steps {run.steps}"
     words = (
         f"The model is {run.model} in bf16 on {run.ranks} ranks, in nodes of {RANKS_PER_NODE}, "
-        f"with {run.batch} sequences per rank and {run.steps} steps. The memory is the largest of "
-        "any rank. The bytes are those of one step: the largest of any rank, and between nodes "
-        "the largest of any node. A dash means zero. Step times are medians on one machine and do "
-        "not apply to others: a model this small takes longer to communicate than to compute, and "
-        "all ranks share the cores. With tensor parallelism, two ranks read the same sequences, "
-        "so the loss covers half as many. Every row is proved: theory, trace, sockets and disk "
+        f"with {run.batch} sequences per rank and {run.steps} steps. The memory is the maximum "
+        "over the ranks. The bytes are those of one step: the maximum over the ranks, and between "
+        "nodes the maximum over the nodes. A dash means zero. Step times are medians on one "
+        "machine and do not apply to others: a model this small communicates for longer than it "
+        "computes, and all ranks share the cores. With tensor parallelism, two ranks read the same "
+        "sequences, so the loss covers half as many. In every row, theory, trace, sockets and disk "
         "agree to the byte."
     )
     lines = [
