@@ -33,8 +33,8 @@ lab.show("asked", "walk-deepspeed/stage-2", "walk/stage-2")
 # In stage 3 it is `DeepSpeedZeroOptimizer_Stage3`. It creates a `DeepSpeedZeRoOffload`, which
 # passes each parameter through `Init`: broadcast from one rank, then `partition`. Parameter groups
 # become sub-groups, which are updated one after another. `create_reduce_and_remove_grad_hooks`
-# attaches a hook to each parameter, and gathers the parameter for that. How many calls does all
-# this take?
+# attaches a hook to each parameter, and gathers the parameter for that. How many calls does this
+# take for each parameter?
 
 # %%
 lab.ask("setup")
