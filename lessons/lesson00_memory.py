@@ -9,10 +9,10 @@ lab = Lab("lesson00_memory")
 # %% [markdown]
 # # One process and its 16 bytes per parameter
 #
-# Before you distribute training over several machines, look at what it consists of in one process.
-# This process really trains a small language model: it reads text, computes a loss, and adjusts
-# its parameters a little. The number of parameters is called Ψ, and nearly everything in this
-# course is measured in Ψ.
+# Before you distribute training over several machines, look at what it needs in one process. This
+# process trains a small language model: it reads text, computes a loss, and adjusts its parameters
+# a little. The number of parameters is called Ψ, and nearly everything in this course is measured
+# in Ψ.
 #
 # The model computes in bf16, a number format of two bytes. How much memory does the process need
 # for each parameter? You will predict first; then you will run it and look into its memory.
@@ -23,9 +23,9 @@ lab.replay("one/stage-0", at="forward")
 # %% [markdown]
 # ## What one parameter costs
 #
-# Think of a single parameter. It is a number that the model multiplies by. The backward pass gives
-# it a gradient. Then Adam, the optimizer, updates it. For this, Adam keeps a momentum, a variance,
-# and a copy of the parameter in fp32, because in bf16 a small change would be rounded away.
+# Take a single parameter. Forward multiplies by it, and backward computes its gradient. Then Adam,
+# the optimizer, updates it. For the update, Adam keeps a momentum, a variance, and a copy of the
+# parameter in fp32, because in bf16 a small change would be rounded away.
 #
 # Do not count activations yet: they depend on the batch, and they come and go. Count only what
 # belongs to the parameter itself: its **model states**.
@@ -59,9 +59,9 @@ lab.reveal("birth")
 # ## The peak
 #
 # Activations pile up during forward, because backward will need them. Backward uses them up and
-# produces gradients. The update adds what the optimizer keeps. So memory rises in three waves.
-# Mark the moment at which this process holds the most memory. Think of the sizes that you have
-# just seen, and of the parts that are in memory at the same time.
+# produces gradients. The update allocates the optimizer states. So memory rises in three waves.
+# Mark the moment at which this process holds the most memory. Think of the sizes that you have just
+# seen, and of the parts that are in memory at the same time.
 
 # %%
 lab.ask("fullest")
@@ -72,7 +72,7 @@ lab.replay("one/stage-0", at="end")
 lab.reveal("fullest")
 
 # %% [markdown]
-# ## A model that matters
+# ## A model of realistic size
 #
 # Our model is tiny, so that it trains while you watch. The law holds for any size: model states are
 # proportional to Ψ. Take the model that the authors of ZeRO use as their example, with seven and a

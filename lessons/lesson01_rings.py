@@ -24,12 +24,12 @@ lab.replay("ring/stage-1", at="backward reduce blocks.2 hop 1")
 # %% [markdown]
 # ## Reduce-scatter: sums that grow on the way
 #
-# The ranks form a ring, and each sends to the next one only. In the first hop, every rank sends
-# one of its own pieces. The receiver adds its own values to the received piece, and in the next
-# hop it passes this sum on. All ranks do so at once, each with a different piece, so that no
-# connection is ever idle. It ends when every piece has visited all ranks; rank 0 then has the
-# finished piece a, rank 1 the finished piece b. Work it out before you run it: how many pieces
-# does one rank send?
+# The ranks form a ring, and each sends to the next one only. In the first hop, every rank sends one
+# of its own pieces. The receiver adds its own values to the received piece, and in the next hop it
+# passes this sum on. All ranks do so at once, each with a different piece, so that no connection is
+# ever idle. The collective ends when every piece has visited all ranks. Rank 0 then has the
+# finished piece a, rank 1 the finished piece b. Work it out before you run it: how many pieces does
+# one rank send?
 
 # %%
 lab.ask("pieces")
@@ -44,10 +44,10 @@ lab.reveal("pieces")
 # %% [markdown]
 # ## All-gather: finished pieces circulate
 #
-# Now each rank owns one finished piece, and every rank needs all of them. The ring turns once more.
-# This time the ranks add nothing: a rank keeps a copy of each received piece and passes it on.
-# Follow piece a with your finger. It belongs to rank 0, which sends it to its neighbour; the
-# neighbour passes it on. Which rank has to wait for it the longest?
+# Now each rank owns one finished piece, and every rank needs all of them. The pieces go around the
+# ring once more. This time the ranks add nothing: a rank keeps a copy of each received piece and
+# passes it on. Follow piece a with your finger. It belongs to rank 0, which sends it to its
+# neighbour; the neighbour passes it on. Which rank has to wait for piece a the longest?
 
 # %%
 lab.ask("last")

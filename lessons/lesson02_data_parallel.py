@@ -10,12 +10,12 @@ lab = Lab("lesson02_data_parallel")
 # # Data parallelism: same model, different data
 #
 # The simplest way to train with several ranks is to give each of them the whole model and a
-# different part of the text. All ranks compute at the same time, so a step sees more text in the
-# same time. But each rank sees only its own part. If every rank updated its parameters by itself,
-# there would soon be as many different models as ranks.
+# different part of the text. All ranks compute at the same time, so a step processes more text in
+# the same time. But each rank reads only its own part. If every rank updated its parameters by
+# itself, there would soon be as many different models as ranks.
 #
-# So before they update anything, the ranks have to agree. This lesson covers what they
-# communicate, when, and at what cost.
+# So the ranks have to combine their results before they update anything. This lesson covers what
+# they communicate, when, and at what cost.
 
 # %%
 lab.replay("ring/stage-0", at="forward")
@@ -25,8 +25,8 @@ lab.replay("ring/stage-0", at="forward")
 #
 # The ranks start from the same parameters, and they must have the same parameters again after the
 # step. Their data differ, so their activations differ, their losses differ, and so does everything
-# that backward computes. Which of these things must they combine, so that each of them can then
-# perform the same update by itself? One of them is enough: find it.
+# that backward computes. Which of these must the ranks combine, so that each rank can then perform
+# the same update by itself? One is enough: find it.
 
 # %%
 lab.ask("travels")
@@ -58,10 +58,9 @@ lab.reveal("sent")
 # ## When it can begin
 #
 # Backward computes the gradients unit by unit: first the head, then the blocks, and last the
-# embedding. Sending takes time, but it needs no arithmetic; computing takes time as well, but it
-# needs no network. Doing one after the other wastes time. Mark the first moment by which an
-# all-reduce has been called. Then put some units in the order in which their gradients are
-# reduced.
+# embedding. Sending takes time but no arithmetic; computing takes time but no network. Doing one
+# after the other wastes time. Mark the first moment by which an all-reduce has been called. Then
+# put some units in the order in which their gradients are reduced.
 
 # %%
 lab.ask("first")
@@ -73,12 +72,12 @@ lab.reveal("first")
 lab.reveal("order")
 
 # %% [markdown]
-# ## What it does not do
+# ## What data parallelism does not divide
 #
-# Now there are several ranks, and the work is divided among them: each sees only its part of the
-# batch. You know what one process keeps for each parameter. How much does each rank keep here when
-# the update of its second step begins? Look into the memory of rank 0, and then, in the replay, at
-# that of the others: what do you notice when you compare them?
+# Now there are several ranks, and the work is divided among them: each processes only its part of
+# the batch. You know what one process keeps for each parameter. How much does each rank keep here
+# when the update of its second step begins? Look into the memory of rank 0, and then, in the
+# replay, at that of the others: what do you notice when you compare them?
 
 # %%
 lab.ask("kept")

@@ -25,8 +25,8 @@ lab.replay("ring/stage-1", at="update compute blocks.2")
 #
 # Call the shards of a unit a, b, c and so on. Each of them is updated by one rank, its **owner**.
 # To update a shard, the owner needs the sum of its gradients over all ranks; no other rank needs
-# that sum. You know the collective that leaves exactly this on each rank. Think of where its sums
-# end up, and click.
+# that sum. You know the collective that leaves exactly this sum on each rank. Recall on which rank
+# each sum ends, and click.
 
 # %%
 lab.ask("owner")
@@ -42,9 +42,9 @@ lab.reveal("owner")
 # %% [markdown]
 # ## One block through one step
 #
-# After the update every rank has one new shard of each unit, and old values everywhere else. It
-# cannot begin the next forward with these. So the update must be followed by something that data
-# parallelism did not need. Follow blocks.2, and put what happens to it in order.
+# After the update every rank has one new shard of each unit, and old values everywhere else. The
+# next forward cannot begin with these. So something must follow the update that data parallelism
+# did not need. Follow blocks.2, and put what happens to it in order.
 
 # %%
 lab.ask("order")
@@ -54,12 +54,12 @@ lab.replay("ring/stage-1", at="update gather blocks.2 hop 1")
 lab.reveal("order")
 
 # %% [markdown]
-# ## What travels, and how much
+# ## What is sent, and how much
 #
 # In place of the all-reduce there are now two collectives: one before the update and one after it.
-# What does the second one carry? And is the total traffic more than with data parallelism, or
-# less? Do not guess: write down the two collectives that make up the all-reduce of data
-# parallelism, and compare them with those of ZeRO-1.
+# What does the second one send? And is the total traffic more than with data parallelism, or less?
+# Do not guess: write down the two collectives that make up the all-reduce of data parallelism, and
+# compare them with those of ZeRO-1.
 
 # %%
 lab.ask("gathered")

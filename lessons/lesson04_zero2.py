@@ -13,9 +13,9 @@ lab = Lab("lesson04_zero2")
 # But backward produces the gradients of whole units, and ZeRO-1 keeps them whole until the next
 # step overwrites them, although the rank no longer needs most of each.
 #
-# ZeRO-2 changes one thing: once the gradient of a unit has been reduced, it is freed, and what
-# stays is the rank's own shard of the sum. Find out when exactly a gradient may be freed, and what
-# that saves.
+# ZeRO-2 changes one thing: once the gradient of a unit has been reduced, it is freed, and the rank
+# keeps only its own shard of the sum. Find out when exactly a gradient may be freed, and what that
+# saves.
 
 # %%
 lab.replay("ring/stage-2", at="backward reduce hop 1")
@@ -72,11 +72,11 @@ lab.reveal("kept")
 # %% [markdown]
 # ## The size of a bucket
 #
-# The gradients that one collective reduces are called a bucket. Here a bucket is one unit. It
-# could be smaller, so that a long unit is sent in several portions, or larger, so that several
-# units are sent together. How does that change the bytes that a rank sends in a step? Predict it,
-# then record a step with small buckets. And how does it change the gradient memory in the
-# meantime? Vary the size and look at the figure of the gradients again.
+# The gradients that one collective reduces are called a bucket. Here a bucket is one unit. It could
+# be smaller, so that a large unit is sent in several parts, or larger, so that several units are
+# sent together. How does that change the bytes that a rank sends in a step? Predict it, then record
+# a step with small buckets. And how does it change the gradient memory during backward? Vary the
+# size and look at the figure of the gradients again.
 
 # %%
 lab.ask("buckets")

@@ -10,12 +10,12 @@ lab = Lab("lesson05_zero3")
 # # ZeRO-3: gather when needed
 #
 # Until now every rank held all the parameters. In ZeRO-3 it holds its own shard of each unit, and
-# nothing else. So before a block can compute, its shards must come together: an all-gather. As soon
-# as the output is computed, the shards of the other ranks are freed again.
+# nothing else. So before a block can compute, an all-gather must collect its shards. As soon as the
+# output is computed, the shards of the other ranks are freed again.
 #
-# Watch one block in the middle of the model. Solid shards belong to the rank, dashed shards are on
-# their way, and hatched shards are gathered only for now. Keep stepping until the block has
-# computed, and look at the shards that are left.
+# Watch one block in the middle of the model. Solid shards belong to the rank, dashed shards are in
+# flight, and hatched shards are gathered temporarily. Keep stepping until the block has computed,
+# and look at the shards that are left.
 
 # %%
 lab.replay("ring/stage-3", at="forward gather blocks.2")
@@ -23,13 +23,13 @@ lab.replay("ring/stage-3", at="forward gather blocks.2")
 # %% [markdown]
 # ## The life of a block
 #
-# One iteration has a forward, a backward and an update. Think of what each of them needs. Forward
-# multiplies its input by the weights. Backward needs the same weights to pass the gradient on, and
-# produces a gradient for each of them. The update needs the gradient and the optimizer states of a
-# parameter, and the rank that keeps its shard has both.
+# One iteration consists of forward, backward and update. Consider what each of them needs. Forward
+# multiplies its input by the weights. Backward needs the same weights to propagate the gradient,
+# and produces a gradient for each of them. The update needs the gradient and the optimizer states
+# of a parameter, and the rank that keeps its shard has both.
 #
-# No rank keeps a whole block for later: this is the rule of ZeRO-3. Put the events of the block's
-# life in order before you look, then step through backward and check each of them.
+# No rank keeps a whole block for later: this is the rule of ZeRO-3. Put the events in the life of
+# the block in order before you look, then step through backward and check each of them.
 
 # %%
 lab.ask("life")

@@ -15,7 +15,7 @@ lab = Lab("lesson06_prove_it")
 # **Theory** computes from the model, the stage and the number of ranks which bytes must be sent.
 # The **trace** records the bytes that the program requested from PyTorch, message by message. The
 # **wire** is the kernel's count on the connections between the ranks. A law is proved if all three
-# agree, except for differences in which every byte has a name.
+# agree, except for differences in which every byte is explained.
 
 # %%
 lab.replay("ring/stage-2", at="backward reduce blocks.2")
@@ -23,13 +23,13 @@ lab.replay("ring/stage-2", at="backward reduce blocks.2")
 # %% [markdown]
 # ## How exact is exact?
 #
-# The kernel counts more than the program requested: each message has a header, and Gloo says
-# "ready" before it sends. The ranks also average their losses, which the law does not mention. So
-# the wire never quite equals the law.
+# The kernel counts more than the program requested: each message has a header, and Gloo announces
+# that it is ready before it sends. The ranks also average their losses, which the law does not
+# mention. So the wire never quite equals the law.
 #
 # That is where many reports stop and write "about". But the difference can be computed, too: the
-# number of messages, times the bytes of each header. Subtract every difference that has a name. How
-# many bytes are left?
+# number of messages, times the bytes of each header. Subtract every difference that has a named
+# cause. How many bytes are left?
 
 # %%
 lab.ask("left")
@@ -42,8 +42,8 @@ lab.reveal("left")
 # ## The backend does the work
 #
 # Until now the collectives were zerosim's own rings, which consist of individual messages. Real
-# programs call the backend: `reduce_scatter_tensor`, and it is done. The name states the result:
-# each rank has its piece of the sum. It does not state how the piece got there.
+# programs call the backend: a single call of `reduce_scatter_tensor` does it all. The name states
+# the result: each rank has its piece of the sum. It does not state how the piece got there.
 #
 # From now on the run uses the collectives of Gloo, PyTorch's backend for CPUs. The program issues
 # the same calls in the same order. Which ledger can show the bytes that these collectives really

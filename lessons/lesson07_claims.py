@@ -26,7 +26,7 @@ lab = Lab("lesson07_claims")
 # stage, with Adam in mixed precision: whole parameters, a share of the optimizer states, and so
 # on.
 #
-# Judge the sentence literally. Then compute its result for the few ranks of your own runs. The
+# Take the sentence literally. Then compute the factors for the few ranks of your own runs. The
 # figure shows both beside the measurement.
 
 # %%
@@ -97,10 +97,10 @@ lab.reveal("traffic")
 # ## All of them
 #
 # This is the whole collection. You have not judged some of these claims yet: the famous picture of
-# four bars, mostly shown without its caption; the formulas with M, where someone mixed up what is
-# divided and what is not; and a sentence about the update of ZeRO-3, which one step of zerosim
-# refutes and which a program in a later lesson confirms. Cover the right-hand side, judge each of
-# them, and say which number would have to be different.
+# four bars, mostly shown without its caption; the formulas with M, in which the wrong states are
+# divided; and a sentence about the update of ZeRO-3, which one step of zerosim refutes and which a
+# program in a later lesson confirms. Cover the right-hand side, judge each of them, and say which
+# number would have to be different.
 #
 # `python -m zerosim.lessons.claims` prints each of them with its reasons. When you next come across
 # a claim, add it to the file: what it says, what theory says, what a run measures.

@@ -14,14 +14,14 @@ lab = Lab("lesson08_overlap")
 # same in every run. From here on you read clocks, and these differ from run to run.
 #
 # There are three ways to reduce stalls: communicate less often, communicate while computing, and
-# begin earlier than needed. You will try each of them. There is also one loss that none of them
+# begin earlier than needed. You will try each of them. One kind of stall remains that none of them
 # prevents. Watch gathering and computing go on side by side.
 
 # %%
 lab.replay("overlap/stage-3", at="forward compute blocks.1")
 
 # %% [markdown]
-# ## Less often, by accumulating
+# ## Less often: accumulation
 #
 # A step may consist of several micro-steps, each a forward and a backward on a small batch; their
 # gradients are added up, and there is one update at the end. It seems that several batches now need
@@ -39,7 +39,7 @@ lab.show("traffic", "accumulate/stage-2", "accumulate/stage-3")
 lab.reveal("accumulate")
 
 # %% [markdown]
-# ## Earlier, by prefetching
+# ## Earlier: prefetching
 #
 # In ZeRO-3 a block cannot compute before it is gathered. If its gather begins only when it is the
 # block's turn, every rank stalls for the whole gather. But the order of the blocks is known after
@@ -53,7 +53,7 @@ lab.reveal("accumulate")
 lab.ask("ahead")
 
 # %% [markdown]
-# ## Meanwhile, by overlapping
+# ## At the same time: overlap
 #
 # Now compare two runs: one communicates in a separate thread while the program computes, and the
 # other, with `--no-overlap`, waits for each collective. Everything else is the same, and so are the
@@ -79,7 +79,7 @@ lab.reveal("exposed")
 # %% [markdown]
 # ## The rank that waits
 #
-# Here is the loss that overlap cannot hide. In this run one rank is slow: before each layer of its
+# Here is the stall that overlap cannot hide. In this run one rank is slow: before each layer of its
 # forward it sleeps for a moment, as if other programs were using its processor as well. The run is
 # real and was recorded beforehand, with `torchrun` and `lessons/programs/slow_rank.py`.
 #
@@ -103,8 +103,8 @@ lab.reveal("waits")
 # This chain is the critical path: only time saved on it makes the step shorter. Everything off it
 # has slack.
 #
-# While a rank waits for another, it is not on the path; the other one is. Scheduling is no such
-# wait: one thread was done, and the next had not yet started. Compare the causes: in which of the
+# While a rank waits for another, it is not on the path; the other one is. Scheduling is different:
+# one thread has finished, and the next has not yet started. Compare the causes: in which of the
 # three runs would a faster network help, and in which would it not?
 
 # %%

@@ -10,13 +10,13 @@ lab = Lab("lesson09_mixed_precision")
 # # Mixed precision and loss scaling
 #
 # Forward and backward do not need many digits: half precision is enough for them, halves the
-# traffic and speeds up the arithmetic. The update is another matter, and so are very small and
-# very large gradients. Mixed precision solves both problems, and the stages that you know keep,
-# divide and send everything that it needs.
+# traffic and speeds up the arithmetic. The update is another matter, and so are very small and very
+# large gradients. Mixed precision solves both problems, and the ZeRO stages partition and
+# communicate the tensors that it needs.
 #
-# Watch a step of a small model in fp16, on two ranks with ZeRO-2. Go to the update: before
-# anything is updated, the ranks ask each other a question. By the end of this lesson you will know
-# the question, and why no rank may answer it alone.
+# Watch a step of a small model in fp16, on two ranks with ZeRO-2. Go to the update: before anything
+# is updated, the ranks exchange one small message. By the end of this lesson you will know its
+# content, and why no rank may decide alone.
 
 # %%
 lab.replay("fp16/stage-2", at="update")
@@ -27,9 +27,9 @@ lab.replay("fp16/stage-2", at="update")
 # Parameters and gradients are now in half precision, so each takes half the memory. You might
 # conclude that training takes half the memory, and many texts say so.
 #
-# But recall the first lesson: the sixteen bytes of a parameter. Which of them were there because
-# of mixed precision, and would not be there if everything were kept in fp32 from the start? Count
-# both sides, with Adam, on a single rank.
+# But recall the first lesson: the sixteen bytes of a parameter. Which of them exist only because of
+# mixed precision, and would not exist if everything were kept in fp32? Count both sides, with Adam,
+# on a single rank.
 
 # %%
 lab.ask("half")
@@ -63,8 +63,8 @@ lab.reveal("rounded")
 # instead: an overflow.
 #
 # The right scale is unknown beforehand, and it changes during training. So it is found by trial.
-# The learning rate of the run that you are about to start is much too high on purpose, so that its
-# gradients grow. Predict how its scale changes.
+# The run that you are about to start has a learning rate that is deliberately much too high, so
+# that its gradients grow. Predict how its scale changes.
 
 # %%
 lab.ask("scale")

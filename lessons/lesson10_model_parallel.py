@@ -32,8 +32,8 @@ lab.graph("parallel/tensor-parallel")
 # complete. Or it can be cut by rows: each rank needs only some columns of x, and gets a product of
 # the full size in which the terms of the other ranks are missing.
 #
-# GELU comes between A and B. It acts on each number by itself, but it is not linear: GELU of a sum
-# is not the sum of the GELUs. How should A be cut?
+# GELU comes between A and B. It is elementwise but not linear: GELU of a sum is not the sum of the
+# GELUs. How should A be cut?
 
 # %%
 lab.show("two_cuts", "parallel/tensor-parallel")
@@ -87,9 +87,9 @@ lab.reveal("compare")
 # well, on the last one the head. The batch is cut into micro-batches that go through the stages one
 # after another, so that all ranks have something to do.
 #
-# There is no collective any more. A stage sends its output to the next one, b·s·h numbers in total
-# at each boundary, and in backward its gradient comes back. For the first time, the ranks differ:
-# what a rank sends depends on its stage.
+# There are no collectives any more. A stage sends its output to the next one, b·s·h numbers in
+# total at each boundary, and in backward its gradient comes back. For the first time, the ranks
+# differ: what a rank sends depends on its stage.
 
 # %%
 lab.ask("silent")
@@ -125,9 +125,9 @@ lab.reveal("bubble")
 # forward, one backward: as soon as a stage can run the backward of a micro-batch, it does so
 # before it begins another forward.
 #
-# The model, the micro-batches and the stages are the same. What does the other order gain? Think
-# of what a stage has to keep between the forward of a micro-batch and its backward, and of how
-# many micro-batches are in flight at any one time.
+# The model, the micro-batches and the stages are the same. What does the other order gain? Consider
+# what a stage has to keep between the forward of a micro-batch and its backward, and how many
+# micro-batches are in flight at any one time.
 
 # %%
 lab.ask("gain")

@@ -12,10 +12,10 @@ lab = Lab("lesson11_profile")
 # A profile often differs from the paper. Usually nothing is broken: an implementation requests more
 # or less than the law says, and a backend sends more than was requested. You have met both by now.
 #
-# So read real programs: DDP, DDP with ZeroRedundancyOptimizer, FSDP2 and DeepSpeed. All train the
-# same model from the same weights on the same data. None of them was modified or reports its own
-# traffic; zerosim observes the calls to PyTorch. Proceed in the same way each time: predict from
-# the law, measure, and find the cause of each difference.
+# So examine real programs: DDP, DDP with ZeroRedundancyOptimizer, FSDP2 and DeepSpeed. All train
+# the same model from the same weights on the same data. None of them was modified or reports its
+# own traffic; zerosim observes the calls to PyTorch. Proceed in the same way each time: predict
+# from the law, measure, and find the cause of each difference.
 
 # %%
 lab.graph("profiles/fsdp2")
@@ -62,9 +62,9 @@ lab.reveal("root")
 # %% [markdown]
 # ## The same payload on the wire
 #
-# DDP and an FSDP2 that keeps what it gathered communicate the same payload. On a ring both would
-# send the same. But these are the backend's own collectives, and you know from the three ledgers
-# that the name of a collective does not tell you how much it sends.
+# DDP and FSDP2 with `reshard_after_forward=False` communicate the same payload. On a ring both
+# would send the same. But these are the backend's own collectives, and you know from the three
+# ledgers that the name of a collective does not tell you how much it sends.
 #
 # Which of the two sends more, counted by the kernel? In the figure, each bar has three parts: the
 # bound, which is the minimum of a ring for the requested collectives, the bytes beyond it, and the
@@ -83,11 +83,11 @@ lab.reveal("wire")
 # DeepSpeed is where ZeRO comes from. It is not installed with zerosim; these runs were recorded
 # beforehand, with nothing but the stage set in DeepSpeed's configuration.
 #
-# In stage 1 its configuration says `reduce_scatter: true`, unless you change it. It also says
-# `use_multi_rank_bucket_allreduce: true`: one call sends the parts of a bucket for several ranks.
-# And in stage 3 a parameter with no more elements than `stage3_param_persistence_threshold` is
-# considered too small to be worth a gather in each forward and backward, so it is kept whole. That
-# threshold was chosen with billions of parameters in mind. What do you expect of the two stages?
+# By default, stage 1 has `reduce_scatter: true`. It also has `use_multi_rank_bucket_allreduce:
+# true`: one call sends the parts of a bucket for several ranks. And in stage 3 a parameter with no
+# more elements than `stage3_param_persistence_threshold` is considered too small to be worth a
+# gather in each forward and backward, so it is kept whole. That threshold was chosen with billions
+# of parameters in mind. What do you expect of the two stages?
 
 # %%
 lab.ask("first")
@@ -99,15 +99,15 @@ lab.reveal("first")
 lab.reveal("third")
 
 # %% [markdown]
-# ## What each of them holds
+# ## What each program holds
 #
 # Traffic is one half of the trade-off, and memory is the other. All of these programs train in
 # fp32, so a parameter takes as many bytes as its gradient, its momentum or its variance, and needs
 # no master copy.
 #
 # A rank also holds data in transit: DDP copies gradients into buckets, FSDP2 gathers into buffers.
-# And it holds activations, which are not divided here. Think of the peak of a rank, and put three
-# of the programs in order.
+# And it holds activations, which are not divided here. Consider the peak memory of a rank, and put
+# three of the programs in order.
 
 # %%
 lab.ask("held")
@@ -120,9 +120,9 @@ lab.reveal("held")
 # ## All of it in one table
 #
 # This is how to read a profile. Each row of the first table has the measurements of `zerosim
-# profiles`: the calls, their payload, the bytes that a ring would send for them, the bytes that
-# the kernel sent, and the peak of a rank. DeepSpeed's last column is no mistake: it reserves a
-# bucket of the configured size, half a billion elements, however small the model is.
+# profiles`: the calls, their payload, the bytes that a ring would send for them, the bytes that the
+# kernel sent, and the peak of a rank. The last column of DeepSpeed is not a mistake: DeepSpeed
+# reserves a bucket of the configured size, half a billion elements, however small the model is.
 #
 # The second table lists the causes of each program's deviation below its law, as found by `zerosim
 # verify`. If anything were left over, either the law would be the wrong one or you would have

@@ -22,7 +22,7 @@ lab = Lab("lesson12_zero_r")
 lab.graph("divided/stage-1")
 
 # %% [markdown]
-# ## Keep it, or compute it again
+# ## Keep or recompute
 #
 # Backward needs the inputs of forward's operations: of matrices, of GELU, of attention. With
 # activation checkpointing, a block keeps only its input. When backward reaches the block, its
@@ -41,11 +41,12 @@ lab.ask("checkpoints")
 # Tensor parallelism divides the matrices. But the input of a block is the output of an all-reduce:
 # the same numbers on all ranks that compute it together. Each of them keeps the same checkpoints.
 #
-# ZeRO-R calls that a waste: let each rank keep its own part of each checkpoint, and gather the
-# parts just before the block is computed again. This is P_a, the partitioning of activations. What
-# does it save, and what does it send? In a checkpointed block, the ranks all-reduce in forward,
-# again in the recomputation, and in backward; you know from tensor parallelism how often. Add up
-# what one rank sends for these all-reduces, and compare it with the new gather.
+# ZeRO-R removes this redundancy: each rank keeps its own part of each checkpoint, and the ranks
+# gather the parts just before the block is recomputed. This is P_a, the partitioning of
+# activations. What does P_a save, and what does it send? In a checkpointed block, the ranks
+# all-reduce in forward, again in the recomputation, and in backward; you know from tensor
+# parallelism how often. Add up what one rank sends for these all-reduces, and compare it with the
+# new gather.
 
 # %%
 lab.ask("price")
@@ -81,11 +82,11 @@ lab.reveal("bus")
 # ## Gaps
 #
 # Checkpoints and gradients live long; everything else in forward and backward comes and goes. If
-# all of them take the next free address, short-lived tensors leave holes between long-lived ones.
-# This memory is free but unusable, because a tensor needs one contiguous piece.
+# all tensors are allocated at the next free address, short-lived ones leave holes between
+# long-lived ones. This memory is free but unusable, because a tensor needs one contiguous piece.
 #
-# In this run the device has a limit, and each tensor has an address in it. Think of the moment at
-# which free memory is most scattered.
+# In this run the device has a limit, and each tensor has an address in it. Consider the moment at
+# which free memory is most fragmented.
 
 # %%
 lab.ask("room")
@@ -101,13 +102,12 @@ lab.reveal("room")
 # %% [markdown]
 # ## The price of contiguous memory
 #
-# In the last run, long-lived tensors go to memory of their own, which is reserved at the beginning
+# In the last run, long-lived tensors have a separate region, which is reserved at the beginning
 # (M_D), and gradients are reduced through buffers that are as large as a bucket, however large the
 # model is (C_B). Short-lived tensors then no longer leave holes between long-lived ones.
 #
-# But this memory is reserved all the time, at the size that is needed at the peak. So contiguous
-# memory has a price, and it is worth it only if the holes would have cost more. Is it worth it
-# here?
+# But this region is reserved all the time, at the size that is needed at the peak. So contiguous
+# memory has a price, and it pays off only if the holes would have cost more. Does it pay off here?
 
 # %%
 lab.ask("pays")

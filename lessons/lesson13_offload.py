@@ -27,8 +27,8 @@ lab.replay("offload/stage-2", at="backward copy")
 # them; the gradients and the optimizer states are partitioned.
 #
 # The limit is in the question, and so is the number of parameters. Forward and backward succeed,
-# because the activations fit. Add up what a rank has to keep when it updates, by the law that you
-# know from ZeRO-2. Then subtract the states that move to the host together with the optimizer.
+# because the activations fit. Use the law of ZeRO-2 to add up what a rank has to keep during the
+# update. Then subtract the states that move to the host together with the optimizer.
 
 # %%
 lab.ask("fits")
@@ -65,7 +65,7 @@ lab.reveal("rounding")
 # ## What really crosses
 #
 # The best cut moves gradients down and parameters up. Now there are two ranks, and this is ZeRO:
-# which gradients does each rank need on its host, and which parameters does it update? Predict how
+# which gradients does a rank need on its host, and which parameters does it update? Predict how
 # many bytes cross the bus of one rank in a step, and then look at each copy in the trace.
 
 # %%

@@ -89,8 +89,8 @@ lab.reveal("tiles")
 # %% [markdown]
 # ## Pull the plug
 #
-# Data on a disk outlive the process. After each step the ranks commit: from then on, the state
-# that they have written is valid. Until then, the previous state is kept.
+# Data on a disk outlive the process. After each step the ranks commit: from then on, the state that
+# they have written is valid. Until then, the previous state remains valid.
 #
 # In the last run a rank was killed in the middle of its second iteration, by the program
 # `lessons/programs/killed_rank.py`. Then the run was started again with `--resume`. With which

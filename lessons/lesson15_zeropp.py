@@ -40,7 +40,7 @@ lab.ask("plain")
 # qwZ: parameters are gathered as `int8`, which halves the bytes, with one scale for each block of
 # numbers. hpZ: after forward each node keeps a whole copy of the parameters, divided among its own
 # ranks, and backward gathers from that. qgZ: gradients are reduced as `int4`, a quarter of their
-# bytes; each rank sends to every other rank the pieces that belong to it, first within the node
+# bytes; each rank sends to every other rank the pieces that this rank owns, first within the node
 # and then across, and sums in fp32 in between.
 #
 # According to the paper, this leaves half of the gather in forward, nothing of the gather in
@@ -79,8 +79,9 @@ lab.reveal("scales")
 # %% [markdown]
 # ## What it costs in memory
 #
-# hpZ removes the gather in backward from the network, at the price of memory: besides their own
-# ZeRO-3 shards, the ranks of a node hold the node's copy, from forward until the update.
+# With hpZ, the gather in backward no longer uses the network between nodes. The price is memory:
+# besides their own ZeRO-3 shards, the ranks of a node hold the node's copy, from forward until the
+# update.
 #
 # Two ranks share a node here. How much does each of them keep, compared with all parameters?
 

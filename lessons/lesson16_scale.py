@@ -10,8 +10,8 @@ lab = Lab("lesson16_scale")
 # # Does it scale?
 #
 # A classroom has no cluster. So these are dry runs: the engine runs as usual, but on simulated
-# ranks, with tensors that have a shape but no memory. The order, the bytes and the groups come
-# from the engine. The times are predicted from the compute and network speed of the machine.
+# ranks, with tensors that have a shape but no memory. The order, the bytes and the groups come from
+# the engine. The times are predicted from the speed of the devices and of the network.
 #
 # The machine is a cluster like the one on which ZeRO was first measured. The model has four
 # blocks, as wide as those of a large model. Watch a gather overlap with the computation of the
@@ -61,7 +61,7 @@ lab.reveal("few")
 # computes more slowly than its data sheet says, what happens to the number of tokens that hide a
 # gather?
 #
-# Think of the two times that the formula sets equal. Which of them has changed?
+# Consider the two times that the formula equates. Which of them has changed?
 
 # %%
 lab.ask("slower")

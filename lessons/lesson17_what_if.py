@@ -10,9 +10,9 @@ lab = Lab("lesson17_what_if")
 # # What if?
 #
 # A faster network, a faster processor, a colleague who repairs the slow machine: which of them
-# would make a step shorter, and by how much? The answer costs no hardware. A recorded run shows
-# what waited for what, and how long everything took. So its times can be recomputed with one thing
-# changed.
+# would make a step shorter, and by how much? You can answer this without new hardware. A recorded
+# run shows which event waited for which, and how long each took. So its times can be recomputed
+# after one change.
 #
 # The run is the one with the slow rank, which sleeps during forward. Every time in the figure below
 # is predicted, except the first one in each row, which is measured.
@@ -71,8 +71,8 @@ lab.reveal("overlap")
 # ignores this effect and may promise too much.
 #
 # The same training was also recorded with overlap, so its measured time is known. Whether the
-# predicted time or the measured one is shorter can differ from machine to machine; see how it was
-# on this one.
+# predicted time or the measured one is shorter can differ from machine to machine; see which was
+# shorter on this one.
 
 # %%
 lab.ask("trust")

@@ -9,9 +9,9 @@ lab = Lab("lesson18_stepping")
 # %% [markdown]
 # # Stop it right there
 #
-# A replay shows what has happened. This lesson stops what is happening: all ranks of a training
-# run stop before each event, and you step them through it. A debugger for a single process cannot
-# do that, because the other ranks would time out while they wait for the stopped one.
+# A replay shows what has happened. This lesson stops a run while it is happening: all ranks stop
+# before each event, and you step through the events. A debugger for a single process cannot do
+# that, because the other ranks would time out while they wait for the stopped one.
 #
 # The replay shows the stopped run. Below you see the commands of the debugger and the answers of
 # the ranks. If you record the run yourself, the answers come from your own ranks.
@@ -92,7 +92,7 @@ lab.reveal("sum")
 # %% [markdown]
 # ## A watch
 #
-# A watch is a breakpoint on something that must never happen. One watch compares, at the beginning
+# A watch is a breakpoint on a condition that must never occur. One watch compares, at the beginning
 # of each forward, the data that must be the same on all ranks. In plain data-parallel training,
 # that is every parameter, so a single flipped bit on one rank stops all of them.
 #

@@ -9,8 +9,9 @@ lab = Lab("lesson19_fault_lab")
 # %% [markdown]
 # # The fault lab
 #
-# Five runs, each with something wrong on one of its ranks. On a cluster you would have a log for
-# each rank, and most of these logs would say only that their rank was waiting. Which rank was it?
+# Here are five runs, each with a fault on one of its ranks. On a cluster you would have a log for
+# each rank, and most of these logs would say only that their rank was waiting. Which rank is at
+# fault?
 #
 # For each case you see evidence from every rank, such as what it called last and how its file
 # ended. Name the faulty rank. Then record the run again, with the fault injected by its command,
@@ -103,8 +104,8 @@ lab.reveal("d")
 # This run uses ZeRO-1. Nothing failed, nothing is slow, the loss falls as it should, and all
 # claims about the traffic hold. But one bit of one parameter has flipped on one rank.
 #
-# Calls and endings do not reveal this fault. But the ranks were configured to record checksums of
-# their tensors. What must you look at in such a run to find the fault?
+# Calls and endings do not reveal this fault. But the ranks recorded checksums of their tensors.
+# What must you examine in such a run to find the fault?
 
 # %%
 lab.show("endings", "case-e/stage-1")

@@ -75,7 +75,7 @@ lab.show("states", "ring/stage-1", "ring/stage-2")
 lab.reveal("room")
 
 # %% [markdown]
-# ## Adding up, and still sending
+# ## Accumulating, and still sending
 #
 # DistributedDataParallel has memory for whole sums, but still reduces in each backward. It cannot
 # know that another backward will follow, unless the program says so: that is what `no_sync()` is
@@ -96,8 +96,8 @@ lab.reveal("forgotten")
 # ## Many micro-steps
 #
 # Take more and more micro-steps, each with a batch as large as before. Then the average traffic of
-# a micro-step matters: the share of everything that is sent once in a step becomes arbitrarily
-# small, and the rest stays.
+# a micro-step matters: whatever is sent once in a step becomes negligible, and whatever is sent in
+# every micro-step remains.
 #
 # Put the stages in order by this average. Without accumulation, two of them send exactly the same.
 

@@ -10,7 +10,7 @@ lab = Lab("lesson21_half_precision")
 # # Half precision, on one machine
 #
 # Most lessons train in mixed precision, and the first one counts sixteen bytes for it without
-# asking why. This lesson gives the reason. It needs one process and a few numbers, so you can take
+# giving a reason. This lesson explains why. It needs one process and a few numbers, so you can take
 # it right after the first lesson. Another lesson shows mixed precision on several ranks.
 #
 # Two formats of two bytes are in use. A number has a sign, an exponent, which says how large it
@@ -24,7 +24,7 @@ lab.replay("alone/stage-0", at="update")
 # %% [markdown]
 # ## Marks on a ruler
 #
-# Between one and two a format has as many numbers as its fraction has patterns, evenly spaced.
+# Between one and two a format has one number for each bit pattern of its fraction, evenly spaced.
 # Between two and four they are twice as far apart, and so on: a ruler whose marks are further apart
 # at larger numbers.
 #
@@ -67,8 +67,8 @@ lab.reveal("optimizer")
 # is multiplied by a scale, and by the chain rule so is each gradient. The optimizer divides by it,
 # in fp32.
 #
-# Take a gradient that fp16 cannot hold, and the scale with which the run begins. What is in the
-# fp16 gradient when backward is over?
+# Take a gradient that fp16 cannot represent, and the scale with which the run begins. What is the
+# value of the fp16 gradient after backward?
 
 # %%
 lab.ask("vanishes")
@@ -94,8 +94,8 @@ lab.reveal("infinite")
 # no average and halves the scale, and the batch is lost. That is why the number of steps and the
 # number of updates are not the same, and why a learning rate schedule should count the updates.
 #
-# The learning rate of the run that you have made is too high on purpose. The question tells you
-# its scale at the beginning and at the end. How often was the model updated?
+# The run that you recorded has a learning rate that is deliberately too high. The question gives
+# its loss scale at the beginning and at the end. How often was the model updated?
 
 # %%
 lab.ask("updates")

@@ -11,8 +11,8 @@ lab = Lab("lesson22_patterns")
 #
 # Rings carry most of what ZeRO sends, because no algorithm sends fewer bytes. But every message
 # also has a start-up time, however small it is, and in a ring many messages follow one another.
-# Call the start-up time of a message alpha, and the time per byte beta: the time of a collective
-# is a number of alphas plus a number of betas.
+# Call the start-up time of a message alpha, and the time per byte beta: the time of a collective is
+# a multiple of alpha plus a multiple of beta.
 #
 # Other patterns need fewer start-ups, or deliver something different to each rank. A small program
 # calls them one after another, on eight ranks with the same payload, and reads the kernel's
@@ -71,14 +71,15 @@ lab.show("trees", "dgx-a100", "8")
 lab.reveal("size")
 
 # %% [markdown]
-# ## Each to each
+# ## All-to-all
 #
 # In an all-to-all a rank has a different piece for each of the others. A layer of experts uses it
 # to send each token to the rank that has its expert, and back. It also turns a matrix that is
 # sharded by rows into one that is sharded by columns. Nothing is added up, and no two ranks
 # receive the same data.
 #
-# Take the payload of the broadcast, of which one piece stays where it is: what does a rank send?
+# The payload is as large as that of the broadcast, and one of its pieces stays on the rank. What
+# does a rank send?
 
 # %%
 lab.ask("pieces")

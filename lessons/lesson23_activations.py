@@ -46,8 +46,8 @@ lab.reveal("block")
 # ## The square
 #
 # All of that is proportional to the tokens. Scores are not: there is one for each pair of tokens
-# and each head. If they are kept, they are kept three times: after softmax, after dropout, and as
-# the mask of the dropout. With longer sequences, they soon take most of the memory.
+# and each head. If they are stored, they are stored three times: after softmax, after dropout, and
+# as the dropout mask. With longer sequences, they soon take most of the memory.
 #
 # So the law has two terms, 34sbh + 5as²b. Take GPT-3 with its long sequences. How many bytes does
 # the second term add for each of the b·s·h numbers?

@@ -33,8 +33,8 @@ lab.show("asked", "walk-deepspeed/stage-2", "walk/stage-2")
 # In stage 3 it is `DeepSpeedZeroOptimizer_Stage3`. It creates a `DeepSpeedZeRoOffload`, which
 # passes each parameter through `Init`: broadcast from one rank, then `partition`. Parameter groups
 # become sub-groups, which are updated one after another. `create_reduce_and_remove_grad_hooks`
-# attaches a hook to each parameter, and gathers the parameter for that. How many calls does all
-# this take?
+# attaches a hook to each parameter, and gathers the parameter for that. How many calls does this
+# take for each parameter?
 
 # %%
 lab.ask("setup")
@@ -94,7 +94,7 @@ lab.reveal("order")
 # ## step
 #
 # `engine.step()` counts the micro-step, and at the boundary calls `optimizer.step()`. The next
-# steps are the same in all stages: check whether a gradient overflowed, inform the `LossScaler`,
+# steps are the same in all stages: check whether a gradient overflowed, update the `LossScaler`,
 # compute the norm, update this rank's own part (`_optimizer_step`), copy it into the parameters.
 # Then stages 1 and 2 gather: `all_gather_dp_groups`.
 #
@@ -135,7 +135,7 @@ lab.reveal("fetch")
 # After its update, stage 3 releases all parameters (`partition_all_parameters`) and gathers only
 # the smallest ones, to keep them whole. It does not gather all parameters.
 #
-# Read the table to its end. For each step it lists the function of DeepSpeed and the corresponding
+# Read the whole table. For each step it lists the function of DeepSpeed and the corresponding
 # function of zerosim's engine; "nothing" means that zerosim does not need this step. zerosim
 # broadcasts its initial weights once, unit by unit; its ranks need not compare their orders,
 # because there is only one order; and it keeps no parameters gathered.

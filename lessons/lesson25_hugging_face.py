@@ -9,7 +9,7 @@ lab = Lab("lesson25_hugging_face")
 # %% [markdown]
 # # A configuration and a Hugging Face loop
 #
-# Articles on ZeRO end with a few lines like these. Here they are executed.
+# Many articles on ZeRO end with a few lines like these. Here you run them.
 #
 # ```python
 # engine, *_ = deepspeed.initialize(
@@ -27,7 +27,7 @@ lab = Lab("lesson25_hugging_face")
 #
 # The model is `GPT2LMHeadModel`, small and with random weights, from transformers if that is
 # installed, else from `lessons/programs/gpt2.py`. `import zerosim as deepspeed` trains it with
-# zerosim's engine; DeepSpeed itself has trained it with the same lines, recorded beforehand.
+# zerosim's engine; a run of DeepSpeed itself with the same lines was recorded beforehand.
 
 # %%
 lab.graph("hugging-face/stage-2")
@@ -59,8 +59,8 @@ lab.graph("hugging-face/stage-2")
 #
 # Articles use fp16, for which DeepSpeed has no operators on a CPU; bf16 sends the same number of
 # bytes. The first three keys depend on each other: all ranks together read a batch in a step, and
-# one rank reads a micro-batch in a forward. If the keys contradict each other, DeepSpeed refuses
-# to begin.
+# one rank reads a micro-batch in a forward. If the keys contradict each other, DeepSpeed refuses to
+# start.
 
 # %%
 lab.ask("ranks")
@@ -78,8 +78,8 @@ lab.reveal("ranks")
 # updated parameters are gathered once. `reduce_scatter` is true. You know the law, and you know
 # DeepSpeed's default.
 #
-# You can know this before anything runs: `zerosim.deepspeed.explain` reads the file. But first
-# predict: how much does DeepSpeed itself communicate in a step with this configuration?
+# You can compute the traffic before anything runs: `zerosim.deepspeed.explain` reads the file. But
+# first predict: how much does DeepSpeed itself communicate in a step with this configuration?
 
 # %%
 lab.ask("sent")

@@ -104,7 +104,7 @@ lab.ask("time")
 lab.reveal("time")
 
 # %% [markdown]
-# ## Why no system has owners
+# ## Why today's systems shard
 #
 # PyTorch shards each tensor along its first dimension, DeepSpeed shards it as one vector, and both
 # gather. Neither sends a byte less than the paper's own form, and in neither does a rank keep a

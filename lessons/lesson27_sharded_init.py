@@ -93,8 +93,7 @@ lab.reveal("parts")
 # Here, DeepSpeed's stage 3 was given a whole model. It broadcasts and shards the model as
 # `zero.Init` would, broadcasts all of it once more, and gathers each parameter to attach its
 # hooks. A model that is created under `zero.Init` is broadcast only once, parameter by parameter,
-# during its creation. How much did DeepSpeed's calls carry here before the first step, in whole
-# models?
+# during its creation. How many whole models did DeepSpeed's calls send here before the first step?
 
 # %%
 lab.ask("sent")

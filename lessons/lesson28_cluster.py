@@ -80,7 +80,8 @@ lab.reveal("across")
 # %% [markdown]
 # ## More micro-batches than stages
 #
-# A pipeline of p stages idles for `p-1` micro-batches of a step. With m of them the bubble is
+# In each step, a stage of a pipeline with p stages is idle for the time of `p-1` micro-batches.
+# With m of them the bubble is
 # `(p-1)/(m+p-1)` of the total, so m should be much larger than p.
 #
 # But you cannot choose m freely. The batch is given; each replica of the model gets its share of

@@ -15,7 +15,7 @@ lab = Lab("lesson29_nccl")
 #
 # All that you see here was measured on one H100, with two ranks on the same card and sockets
 # between them, so you need no GPU. Predict what a ring sends, then look at what the kernel counted.
-# Begin with the events of a program in PyTorch's DDP.
+# Begin with the events of a program that uses PyTorch's DDP.
 
 # %%
 lab.graph("host-clock/ddp")
@@ -37,14 +37,14 @@ lab.reveal("headers")
 # %% [markdown]
 # ## A small call
 #
-# A header is a promise: once it has arrived, the bytes behind it follow immediately. To keep this
-# promise, the sender has to wait until the data are complete, and then the receiver waits for the
-# header. For a large message this waiting is negligible, but for a small one it is nearly all of
-# the time.
+# Once a header has arrived, the bytes behind it must follow immediately. So the sender has to wait
+# until the data are complete, and the receiver then waits for the header. For a large message this
+# waiting is negligible, but for a small one it is nearly all of the time.
 #
 # So NCCL has a second protocol, called LL, for low latency. It writes each piece of data together
-# with a flag in a single store. The receiver polls the memory: as soon as the flag is new, the
-# data are valid. The receiver never waits for a whole message. Each of the two has four bytes.
+# with a flag in a single store. The receiver polls the memory: as soon as the flag is new, the data
+# are valid. The receiver never waits for a whole message. The data and the flag have four bytes
+# each.
 
 # %%
 lab.ask("small")

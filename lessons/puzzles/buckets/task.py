@@ -6,8 +6,8 @@ would exceed `bucket` elements, and begin a new one. Keep the order of the list;
 larger than a bucket.
 
 You pass if the averages are bitwise right, no rank sends more than an all-reduce of all
-gradients needs, there are no more calls than filled buckets, and no call finds more than two
-buckets in memory besides the gradients.
+gradients needs, there are no more calls than filled buckets, and at each call at most two
+buckets are in memory besides the gradients.
 """
 
 from __future__ import annotations

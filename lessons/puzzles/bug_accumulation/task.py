@@ -2,7 +2,7 @@
 
 This program accumulates the gradients of several micro-batches before it updates; step gets a
 list of (x, target). It ends without an error, but sends more than necessary and computes wrong
-parameters. Check it first, count in Replay the contribution of each micro-batch, then fix it.
+parameters. Check it first, count each micro-batch's contribution in Replay, then fix it.
 
 You pass if the parameters are bitwise equal to those of one process, and no rank sends more than
 one all-reduce of the gradients needs, for any number of micro-batches.

@@ -1,7 +1,7 @@
 """Find the bug: sometimes right.
 
 Rows of a matrix are divided over N ranks, and each needs the last row of the previous rank: rank
-r sends its last row to r + 1, the last rank to rank 0. The program is right on a quick machine,
+r sends its last row to r + 1, the last rank to rank 0. On a fast machine the program is right
 most of the time. Check it first and read the verdict on the message, then fix it.
 
 You pass if the rows are right, each rank waits for its message before reading it, no rank sends

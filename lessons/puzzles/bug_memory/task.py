@@ -6,8 +6,8 @@ see which tensors are live when, then fix it.
 
 You pass if the parameters are bitwise equal to those of one process, no rank sends more than two
 all-gathers of the parameters and a reduce-scatter of the gradients need, and when a collective is
-called you hold 1/N of parameters, gradients and momentum, inputs of the layers, and three vectors
-of a layer's size at most.
+called a rank holds at most 1/N of parameters, gradients and momentum, inputs of the layers, and
+three vectors of a layer's size.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 This program averages gradients over all ranks, beginning with those that it considers most
 urgent. It ends without an error, but its parameters are wrong from the first iteration on. Check
-it first, watch in Replay which tensors the ranks pass to one call, then fix it.
+it first, see in Replay which tensors the ranks pass to each call, then fix it.
 
 You pass if the parameters are bitwise equal to those of one process, and no rank sends more than
 an all-reduce of the gradients needs.

@@ -14,9 +14,9 @@ traffic between nodes if its group has ranks on several nodes.
 
 You pass if the parameters are bitwise equal to those of one process, no rank sends more to other
 nodes than one all-gather of the parameters and a reduce-scatter of the gradients, nor more in all
-than this and an all-gather inside a node, and when a collective is called you hold 1/N of the
-parameters and momentum, the secondary partition or, of layers after their backward, 1/N of the
-gradients in its place, inputs of the layers, and three vectors of a layer's size at most.
+than this and an all-gather inside a node, and when a collective is called a rank holds at most
+1/N of the parameters and momentum, the secondary partition (or, for layers after their backward,
+1/N of the gradients instead), inputs of the layers, and three vectors of a layer's size.
 """
 
 from __future__ import annotations

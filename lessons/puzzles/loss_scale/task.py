@@ -3,7 +3,7 @@
 In fp16 the loss is multiplied by a scale, and so are the gradients; if the scale is too large,
 they become infinite or NaN. Gradients were reduce-scattered: `shard` is this rank's part of the
 sum over N ranks, times the scale. If it is finite on all ranks, subtract 1/8 of the average
-gradient from this rank's part of `parameter`, gather the rest, and return the scale as it was. If
+gradient from this rank's part of `parameter`, gather the rest, and return the scale unchanged. If
 any rank's part is not finite, no rank may change anything: return half of the scale.
 
 You pass if parameters and scale are right on every rank in four iterations, two of which

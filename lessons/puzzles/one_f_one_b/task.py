@@ -3,8 +3,8 @@
 N stages train one step on several micro-batches. Every stage computes each micro-batch forward
 and backward, and sends the result to the next or the previous stage. Choose the order.
 A stage that computes all forwards first keeps the activations of all of them for backward. In 1F1B
-it frees a micro-batch as early as possible: after a few forwards to fill the pipeline it alternates
-one backward and one forward, and finally computes the remaining backwards.
+a stage frees activations as early as possible: after a few forwards to fill the pipeline, it
+alternates one backward and one forward, and finally computes the remaining backwards.
 
 stage.forward(micro, x) returns the input of the next stage, stage.backward(micro, gradient) that of
 the previous stage, both of stage.shape. Pass None for x on the first stage and None for gradient

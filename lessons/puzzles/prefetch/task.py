@@ -6,8 +6,8 @@ shards[layer] is this rank's part of a layer; toy.forward(layer, weight, x) comp
 toy.elements is the size of a whole layer.
 
 You pass if the output is bitwise right, no rank sends more than an all-gather of all layers
-needs, all gathers except the first overlap the computation of a layer, and no call finds
-more than two whole layers.
+needs, all gathers except the first overlap the computation of a layer, and at each call
+at most two whole layers are in memory.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ collective counts as the bytes that a ring would send.
 
 You pass if the parameters are bitwise equal to those of one process, no rank sends more than a
 reduce-scatter of the gradients and an all-gather of the parameters need, and when a collective is
-called you hold parameters, gradients, 1/N of the momentum, inputs of the layers, and two more
-vectors of a layer's size at most.
+called a rank holds at most parameters, gradients, 1/N of the momentum, inputs of the layers, and
+two more vectors of a layer's size.
 """
 
 from __future__ import annotations

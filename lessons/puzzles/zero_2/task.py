@@ -10,9 +10,10 @@ toy.loss_gradient(y, target) begins the backward pass, toy.update(weight, gradie
 changes any part of a layer in place. You may use all of torch.distributed; each call of a
 collective counts as the bytes that a ring would send.
 
-You pass if the parameters are bitwise those of one process, no rank sends more than in ZeRO-1,
-and when a collective is called you hold the parameters, 1/N of gradients and momentum, inputs of
-the layers, and two vectors of a layer's size: its gradient, and a copy in flight.
+You pass if the parameters are bitwise equal to those of one process, no rank sends more than in
+ZeRO-1, and when a collective is called a rank holds at most the parameters, 1/N of gradients and
+momentum, inputs of the layers, and two vectors of a layer's size: its gradient, and a copy in
+flight.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ collective counts as the bytes that a ring would send.
 
 You pass if the parameters are bitwise equal to those of one process, no rank sends more than two
 all-gathers of the parameters and a reduce-scatter of the gradients need, and when a collective is
-called you hold 1/N of parameters, gradients and momentum, inputs of the layers, and three vectors
-of a layer's size at most: its parameters, its gradient, and a copy in flight.
+called a rank holds at most 1/N of parameters, gradients and momentum, inputs of the layers, and
+three vectors of a layer's size: its parameters, its gradient, and a copy in flight.
 """
 
 from __future__ import annotations
