@@ -304,7 +304,7 @@ def test_what_stays_until_the_last_micro_step_is_one_program():
 @pytest.mark.parametrize(
     ("strategy", "why"),
     [
-        (ddp(parameter("w", 1), finds_unused=True), "only the loss decides"),
+        (ddp(parameter("w", 1), finds_unused=True), "the loss determines"),
         (ddp(parameter("w", 1), comm_hook="powerSGD_hook"), "hook powerSGD_hook"),
         (
             ddp(parameter("w", 1), parameter("v", 1, dtype="bfloat16")),
