@@ -265,7 +265,7 @@ def _print_markdown(
         "layers until one fits and the next larger one does not. The device of a rank is host "
         'memory behind an allocator with that limit. "Peak" is the largest memory in use on any '
         'rank, and "times" is the number of parameters relative to the first row. "Predicted '
-        'layers" is the number of layers for which the laws of memory have room '
+        'layers" is the largest number that fits by the laws of memory '
         "([plan.md](plan.md#memory)), without a margin for memory that they do not cover."
     )
     lines = [
