@@ -139,7 +139,7 @@ def _wrong_host(asked: Request, allowed: frozenset[str]) -> tuple[str, int] | No
     given = ascii(asked.headers.get("Host", ""))[1:-1][:_LONGEST]
     line = (
         f"refused: the request names host {given}, and this server is {', '.join(sorted(allowed))} "
-        "or its number; zerosim serve --host NAME gives it another name"
+        "or its IP address; zerosim serve --host NAME gives it another name"
     )
     return line, HTTPStatus.FORBIDDEN
 

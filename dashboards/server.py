@@ -230,7 +230,7 @@ def _take(host: str, port: int) -> socket.socket:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError):
         raise EnvironmentFault(
-            f"host is {host!r}: expected a name or number of this machine"
+            f"host is {host!r}: expected a name or IP address of this machine"
         ) from None
     family, kind, protocol, _, address = min(found, key=lambda one: one[0] != socket.AF_INET)
     taken = socket.socket(family, kind, protocol)
@@ -250,4 +250,4 @@ def _why(error: OSError, host: str, port: int) -> str:
         return f"port {port} is in use: give another --port, or --port 0 for any free one"
     if error.errno == errno.EACCES:
         return f"port {port} needs more privileges: give a --port of 1024 or more"
-    return f"host is {host!r}: {error.strerror}: expected a name or number of this machine"
+    return f"host is {host!r}: {error.strerror}: expected a name or IP address of this machine"

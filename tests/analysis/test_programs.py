@@ -304,15 +304,15 @@ def test_what_stays_until_the_last_micro_step_is_one_program():
 @pytest.mark.parametrize(
     ("strategy", "why"),
     [
-        (ddp(parameter("w", 1), finds_unused=True), "only the loss decides"),
+        (ddp(parameter("w", 1), finds_unused=True), "the loss determines"),
         (ddp(parameter("w", 1), comm_hook="powerSGD_hook"), "hook powerSGD_hook"),
         (
             ddp(parameter("w", 1), parameter("v", 1, dtype="bfloat16")),
             "several dtypes: bfloat16",
         ),
-        (fsdp2(shard_ranks=[0]), "all ranks partition the training the same way"),
+        (fsdp2(shard_ranks=[0]), "all ranks partition the model the same way"),
         (fsdp2(starts_whole=True), "root stays gathered from one iteration to the next"),
-        (replace(fsdp2(), ranks=(0,)), "all ranks partition the training the same way"),
+        (replace(fsdp2(), ranks=(0,)), "all ranks partition the model the same way"),
         (replace(fsdp2(), system=HAND_WRITTEN), "not shown for hand-written"),
     ],
 )

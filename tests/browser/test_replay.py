@@ -218,7 +218,7 @@ def test_the_title_speaks_of_the_beat_and_while_hops_are_on_of_the_step(watch):
     one.open("/replay?trace=stage-3#beat=2")
     found = one.document()
     texts, beat = found["texts"], found["beats"][1]
-    assert texts[beat["title"]] == "Forward · compute embedding, then free the borrowed shards"
+    assert texts[beat["title"]] == "Forward · compute embedding, then free the gathered shards"
     one.expect("#title").to_have_text(texts[beat["title"]])
     one.expect("#what").to_have_text(texts[beat["what"]])
     one.expect("#lane .said").to_have_text(texts[beat["meanwhile"]])

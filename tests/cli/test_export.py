@@ -78,7 +78,7 @@ def test_what_cannot_be_written(folder, tmp_path, monkeypatch, args, words):
         (("t", "--page", "compare"), ("page is compare", "2 to 4 different traces, 1 given")),
         (("t", "no", "--page", "verify"), ("page is verify", "one trace, 2 given")),
         (("t", "--page", "verify", "--iteration", 9), ("iteration", "9")),
-        (("t", "--page", "verify", "--png", "x.png"), ("are of one run",)),
+        (("t", "--page", "verify", "--png", "x.png"), ("show one run",)),
         (("t", "t"), ("2 to 4 different traces, 1 given",)),
         (("a", "b", "c", "d", "e"), ("2 to 4 different traces, 5 given",)),
         (("t", "no"), ("no such folder",)),

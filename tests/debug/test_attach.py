@@ -146,7 +146,7 @@ def test_a_program_of_torchruns_is_held_from_the_terminal_and_goes_on(tmp_path):
             timeout=RANKS_S,
         )
         assert (attached.returncode, attached.stderr) == (0, ""), attached
-        assert "ranks 0, 1 held before their next iteration" in attached.stdout
+        assert "ranks 0, 1 stopped before their next iteration" in attached.stdout
         assert re.search(r"the backward begins\n  ranks 0, 1 before the backward", attached.stdout)
         assert running_.poll() is None
         file = next(folder.glob(FILES))
@@ -209,7 +209,7 @@ def test_ranks_of_two_hosts_come_over_a_cable_if_they_are_asked_to(tmp_path):
             assert "expected --host with an address" in alone.stderr
             held = _said(nodes[0], "over\nphase\ndetach\n", *attach, "--host", "10.0.0.1")
             assert (held.returncode, held.stderr) == (0, ""), held
-            assert "ranks 0, 1 held before their next iteration" in held.stdout
+            assert "ranks 0, 1 stopped before their next iteration" in held.stdout
             assert "ranks 0, 1 before the backward" in held.stdout
             other = _said(nodes[1], "", *("debug", "--no-browser", "--attach"), str(folder))
             assert other.returncode == 2

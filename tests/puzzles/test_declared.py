@@ -127,6 +127,6 @@ def test_a_table_says_what_could_not_be_judged(tmp_path):
     answer = command("puzzle", "--grade", tmp_path, "--out", tmp_path / "t")
     assert answer.code == 1
     head, eve, last = answer.out.splitlines()
-    assert head.split() == ["file", "puzzle", "hold", "fails", "why"]
+    assert head.split() == ["file", "puzzle", "passed", "fails", "why"]
     assert "eve.py is not a Python program: line 1: " in eve
     assert last.startswith("0 of 1 pass")

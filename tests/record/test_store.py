@@ -314,7 +314,7 @@ def test_a_header_of_a_run_of_another_size(tmp_path):
 def test_a_second_spelling_of_a_rank(tmp_path, name):
     draw.write_trace(tmp_path, {0: rows(0, 2), 1: rows(1, 2)})
     (tmp_path / name).write_bytes((tmp_path / "rank-0.jsonl").read_bytes())
-    assert "no rank has this name, rank 7's would be rank-7.jsonl" in refusal(tmp_path)
+    assert "no rank's file has this name, rank 7's would be rank-7.jsonl" in refusal(tmp_path)
 
 
 # ------------------------------------------------------------------------------ damaged rows
@@ -511,7 +511,9 @@ def test_a_rank_that_was_killed_before_its_first_row(tmp_path, content):
     trace = load(tmp_path)
     assert [rank.rank for rank in trace.ranks] == [1]
     assert trace.ranks[0].complete
-    assert trace.warnings[0].startswith("rank 0: the trace holds no whole row: the rank was killed")
+    assert trace.warnings[0].startswith(
+        "rank 0: the trace has no complete row: the rank was killed"
+    )
     refusal(tmp_path, strict=True)
 
 

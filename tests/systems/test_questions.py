@@ -144,11 +144,15 @@ def test_gradients_that_a_system_keeps_between_micro_steps_have_a_role(ran, name
 @pytest.mark.parametrize(
     ("name", "amount", "why"),
     [
-        ("updated by hand", "1.50Ψ", "a parameter is gathered in 2 B and kept in 4: - 0.50"),
+        (
+            "updated by hand",
+            "1.50Ψ",
+            "parameters are gathered with 2 B an element and kept with 4: - 0.50",
+        ),
         (
             "updated by hand, reduced in bf16",
             "1.50Ψ",
-            "a gradient is reduced in 2 B, a parameter gathered in 4: - 0.50Ψ(N-1)/N",
+            "gradients are reduced with 2 B an element, parameters gathered with 4: - 0.50Ψ(N-1)/N",
         ),
     ],
 )

@@ -214,7 +214,7 @@ def test_a_gathered_unit_that_is_not_whole(tmp_path):
     begin = position_of(written, 2, 1, Phase.FORWARD, Moment.BEGIN, "blocks.0")
     change(written, 2, begin, Role.GATHERED, "blocks.0", 2 * 64)
     found = failed(write(tmp_path, written))
-    assert "128 B of blocks.0, which has 132 B when it is whole" in found["gathered-parameters"]
+    assert "128 B of blocks.0, which has 132 B when gathered" in found["gathered-parameters"]
 
 
 @pytest.mark.parametrize("stage", [2, 3])
@@ -370,7 +370,7 @@ def test_set_up_that_holds_more_is_told(tmp_path):
             written.rows[0][place] = (name, replace(row, allocated_bytes=sizes))
     top = report_of(write(tmp_path, written)).peaks[0]
     assert top.setup_bytes == 10_000_500
-    assert "Before training it held more: 10.0 MB." in top.sentence
+    assert "Before training, its peak was higher: 10.0 MB." in top.sentence
 
 
 def test_a_program_without_a_law(tmp_path):

@@ -71,9 +71,7 @@ def _examine() -> Iterator[HealthCheck]:
     yield _gpu()
     yield _try("pages", require_pages, is_needed=False)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    yield HealthCheck(
-        "cores", works=True, found=f"{cores}; more ranks than cores work too, taking turns"
-    )
+    yield HealthCheck("cores", works=True, found=f"{cores}; more ranks than cores can share them")
     free = shutil.disk_usage(".").free
     enough = free > _NEEDED_DISK_BYTES
     yield HealthCheck("disk", enough, f"{free / 1e9:.0f} GB free here, 1 GB needed")
@@ -119,7 +117,7 @@ def _interception() -> str:
     seen = [event for event in events if event.kind is Kind.COLLECTIVE]
     if len(seen) != 1:
         raise RuntimeError(f"one all-reduce was called, but {len(seen)} were recorded")
-    return "collectives are seen"
+    return "collectives are recorded"
 
 
 @contextmanager
@@ -148,7 +146,7 @@ def _doors() -> HealthCheck:
     """Whether other hosts can reach a run of this host; a multi-node run needs that."""
     from zerosim.train.launch.reachable import beyond_loopback
 
-    what = "doors"
+    what = "open ports"
     try:
         with _joined():
             found = beyond_loopback([os.getpid()])

@@ -227,7 +227,7 @@ def _export_lesson(
         what = f"the slides of lesson {number}" if slides or file == pdf else f"lesson {number}"
         typer.echo(f"wrote {file}: {what}, {format_bytes(len(content))}")
     if html is not None:
-        how = "arrows go on, n shows notes" if slides else "printed, each step is a sheet"
+        how = "arrow keys move, n shows notes" if slides else "each step prints as one page"
         typer.echo(f"next: open {html} in a browser; {how}")
     return 0
 
@@ -263,7 +263,7 @@ def _slides_of(number: int, page: str | None, folders: object) -> bool:
     if folders:
         raise ConfigError(f"lesson is {number}: it takes no trace")
     if page not in (None, _SLIDES):
-        raise ConfigError(f"page is {page[:40]!r}: of a lesson expected {_SLIDES}, or no --page")
+        raise ConfigError(f"page is {page[:40]!r}: for a lesson expected {_SLIDES}, or no --page")
     return page is not None
 
 
@@ -291,7 +291,7 @@ def _page_of(name: str | None, folders: Sequence[Path], files: Collection[str]) 
         raise ConfigError(f"page is {found}: it needs {needs}, {count} given")
     if found != Page.REPLAY and {*files} != {"html"}:
         raise ConfigError(
-            f"page is {found}: pictures and files for other tools are of one run; "
+            f"page is {found}: pictures and files for other tools show one run; "
             "give them in a separate command"
         )
     return Page(found)

@@ -66,7 +66,7 @@ _OPTIONS = {
     "rank": Annotated[int | None, integer("The selected rank.", _PANEL)],
     "size": _text("WIDTHxHEIGHT of the window; a PNG has twice the resolution."),
     "speed": Annotated[
-        float, decimal(f"Of a film: {', '.join(f'{one:g}' for one in _SPEEDS)}.", _PANEL)
+        float, decimal(f"Film speed: {', '.join(f'{one:g}' for one in _SPEEDS)}.", _PANEL)
     ],
 }
 _DEFAULTS = {"tour": False, "present": False, "speed": 1.0}

@@ -142,8 +142,8 @@ def _print_limits(console: Console, found: LayoutSearch) -> None:
     late = next((point for point in points if not point.hides), None)
     if late is not None and late.hiding_tokens is not None:
         console.print(
-            f"predicted: a gather hides behind {late.hiding_tokens:,.0f} tokens of a GPU (C/W); on "
-            f"{format_exact(late.gpus)} GPUs and more it has {format_exact(late.tokens_per_gpu)}"
+            f"predicted: computing {late.hiding_tokens:,.0f} tokens hides a gather (C/W); on "
+            f"{format_exact(late.gpus)} GPUs, a GPU computes {format_exact(late.tokens_per_gpu)}"
         )
     model = largest_model(best)
     console.print(

@@ -84,7 +84,7 @@ class Prompt:
         begun = self._controller.begin()
         if begun.why is Why.REACHED:
             here = of_ranks(self._controller.here)
-            _say(f"{here} held before {self._before}; help lists all")
+            _say(f"{here} stopped before {self._before}; help lists all")
         for line in lines_of(self._controller, begun):
             _say(line)
         return self.ending is None

@@ -57,7 +57,9 @@ def puzzle(
         return _grade(grade, out or TRACES / f"grades-{moment()}", as_json=as_json)
     if name is None:
         if check is not None or hint is not None:
-            raise ConfigError("--check and --hint are of one puzzle: expected its name before them")
+            raise ConfigError(
+                "--check and --hint are for one puzzle: expected its name before them"
+            )
         return _list(as_json=as_json)
     chosen = find_puzzle(name)
     if hint is not None:

@@ -76,7 +76,7 @@ def simulate(
     as_json: AsJson = False,
     **options: Any,
 ) -> int:
-    """Simulate a training: the same calls and bytes without tensors; times are predicted."""
+    """Simulate a training run: the same calls and bytes without tensors; times are predicted."""
     run = RunConfig(**run_values(options) | {"ranks": ranks})
     machine = Path(options["machine"])
     name = Path(script_name(command)).stem if command else called(run.model)

@@ -63,7 +63,7 @@ class _Written(io.RawIOBase):
             if self._tells and not isinstance(error, BrokenPipeError):
                 raise EnvironmentFault(
                     f"standard output cannot be written: {error.strerror or error}: expected a "
-                    "terminal, a pipe, or a file on a disk with room"
+                    "terminal, a pipe, or a file on a disk with free space"
                 ) from None
         return len(text)
 

@@ -78,7 +78,7 @@ def _told(folder: Path, place: AttachPoint, call: Summons) -> int:
     except (OSError, ValueError):
         answer = {}
     if error := answer.get("error"):
-        raise ConfigError(f"the ranks of {folder} say: {error}")
+        raise ConfigError(f"the ranks of {folder} answered: {error}")
     if "num_ranks" not in answer:
         raise EnvironmentFault(f"the run in {folder} has ended: expected a running one")
     return int(answer["num_ranks"])

@@ -98,7 +98,7 @@ class Steering:
         with self._lock:
             if self._is_taken(who):
                 raise NotAllowedError(
-                    "another page controls the run: this one only watches until that is closed"
+                    "another page controls the run: this one only watches until it closes"
                 )
             self._steers = who, time.monotonic()
 

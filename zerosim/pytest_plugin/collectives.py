@@ -86,7 +86,7 @@ def check_collectives(run: Run, selection: Selection, expected: dict[Key, int]) 
     if any(purpose_of(each) in _ONCE for each in calls):
         lines.append(
             f"  {' and '.join(_ONCE)} happen once, in the first two iterations, in most "
-            "frameworks: iteration= or purpose= leaves it out"
+            "frameworks: iteration= or purpose= leaves them out"
         )
     return "\n".join([*lines, "", *ledgers(run, rank, iteration)])
 

@@ -464,7 +464,7 @@ class _Rows:
         """The rank's trace, and the part missing at its end."""
         killed = "the rank was killed or the file was cut"
         if self.header is None:
-            return None, f"rank {self.rank}: the trace holds no whole row: {killed}"
+            return None, f"rank {self.rank}: the trace has no complete row: {killed}"
         missing = ""
         if self.end is None:
             within = ", within a row and" if is_cut else ""

@@ -201,7 +201,8 @@ def _rank_files(path: Path, names: list[str], num_ranks: int) -> dict[int, list[
         if not _RANK_NUMBER.fullmatch(match[1]):
             raise _error(
                 path / name,
-                f"no rank has this name, rank 7's would be {rank_file_name(7)}: move it away",
+                f"no rank's file has this name, rank 7's would be {rank_file_name(7)}: "
+                "move it away",
             )
         rank = int(match[1])
         if rank >= num_ranks:

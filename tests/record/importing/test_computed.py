@@ -135,8 +135,8 @@ def test_what_travels_in_more_bytes_has_its_cause(imported):
     report = verify(imported[0])
     assert report.headline == (
         "This program sends 3.83Ψ(N-1)/N a step, like ZeRO-3 (3Ψ(N-1)/N); root parameters kept "
-        "after forward: - 0.17Ψ(N-1)/N; a gradient is reduced in 4 B, a parameter gathered in 2: "
-        "+ Ψ(N-1)/N."
+        "after forward: - 0.17Ψ(N-1)/N; gradients are reduced with 4 B an element, parameters "
+        "gathered with 2: + Ψ(N-1)/N."
     )
     assert report.unexplained_trace == 0
 

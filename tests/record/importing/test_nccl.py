@@ -72,7 +72,7 @@ def test_a_version_that_says_only_shapes_has_sizes_and_no_group(tmp_path):
     assert "not recorded" in answer.out
     answer = command("verify", tmp_path / "trace")
     assert answer.code == 0
-    assert "of 2 of 2 calls the group is not recorded" in answer.out
+    assert "the group of 2 of 2 calls is not recorded" in answer.out
 
 
 def test_a_call_without_an_operator_is_told_by_what_the_backend_says_within_it(tmp_path):

@@ -173,7 +173,12 @@ def test_nodes_are_as_configured_or_as_launched(monkeypatch, ranks, configured, 
     [
         (range(4), 3, "4", "expected a divisor of the 4 ranks"),
         (range(4), 0, "3", "expected a divisor of the 4 ranks"),
-        ((0, 1, 2, 5), 0, "2", "expected nodes that have equally many of the 4 ranks, not 2, 1, 1"),
+        (
+            (0, 1, 2, 5),
+            0,
+            "2",
+            "expected the same number of the 4 ranks on every node, not 2, 1, 1",
+        ),
     ],
 )
 def test_nodes_that_are_not_filled_equally_are_refused(

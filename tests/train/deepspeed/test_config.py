@@ -292,7 +292,7 @@ def test_loss_scales():
         (smallest(gradient_clipping=math.nan), ("'gradient_clipping' is nan", "finite")),
         (smallest(aio={"a": {"b": math.inf}}), ("is inf", "finite")),
         (smallest(aio={1: 2}), ("1 is not text",)),
-        (smallest(aio=object()), ("what JSON can hold",)),
+        (smallest(aio=object()), ("expected a JSON value",)),
         (7, ("config is 7", "a dictionary")),
         ("no_such_file.json", ("no such file", "base64")),
         ("/", ("is not a file",)),

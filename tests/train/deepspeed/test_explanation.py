@@ -127,7 +127,7 @@ def test_the_command_says_it_of_a_built_in_model(tmp_path):
     options = ("--deepspeed-config", file, "--explain")
     answer = command("run", *options, "--model", "mlp")
     assert answer.code == 0, answer
-    assert "sends 2g + 1 = 5Ψ a step; the law of ZeRO-2 has g + 1 = 3Ψ" in answer.out
+    assert "sends 2g + 1 = 5Ψ a step; the law of ZeRO-2 gives g + 1 = 3Ψ" in answer.out
     plain = json.loads(command("run", *options, "--json").out)["deepspeed"]
     assert (plain["sends_psi"], plain["law_psi"], plain["ranks"]) == (5, 3, 4)
     assert plain["to_get_there"] == {"zero_optimization.use_multi_rank_bucket_allreduce": False}

@@ -300,7 +300,7 @@ def test_a_limit_of_file_size(tmp_path):
         ("pwritev", r"cannot write .*head\.slot-0: Input/output error; check the disk"),
         ("preadv", r"cannot read .*head\.slot-1: Input/output error; check the disk"),
         ("fdatasync", r"cannot flush .*slot-0: Input/output error; check the disk"),
-        ("fsync", r"cannot write .*commit-1\.json: Input/output error; the state before it remai"),
+        ("fsync", r"cannot write .*commit-1\.json: Input/output error; the previous state is kept"),
     ],
 )
 def test_a_disk_that_fails(tmp_path, monkeypatch, name, match):

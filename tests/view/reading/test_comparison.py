@@ -107,11 +107,11 @@ def test_differences_are_told_in_words(folder, stages):
     )
     assert "(+0.50 Ψ) to gather parameters in forward (all-gather)" in lines[0]
     assert "(-1.00 Ψ) to reduce gradients in backward (all-reduce)" in lines[0]
-    assert lines[1].startswith("ZeRO-3 holds ")
+    assert lines[1].startswith("ZeRO-3 needs ")
     assert "momentum -" in lines[1]
     assert "gathered parameters +" in lines[1]
     assert lines[2].startswith("ZeRO-3 takes ")
-    assert "sends 1.500 times as much, holds 0." in headline([zero, three])
+    assert "sends 1.500 times as much, needs 0." in headline([zero, three])
     sides = Comparison([stages[1], load(folder / "inline")]).sides
     assert "stage-1 → inline: different configuration: overlap on → off." in differences(sides)
     assert any("sends as much as stage-1" in line for line in differences(sides))

@@ -64,7 +64,7 @@ def test_a_beat_tells_of_all_who_wait_in_it(name):
 def test_a_stage_3_iteration_in_words():
     titles, whats = said("ring/stage-3", "title"), said("ring/stage-3", "what")
     assert titles[0] == "Forward · gather the parameters of embedding"
-    assert titles[1] == "Forward · compute embedding, then free the borrowed shards"
+    assert titles[1] == "Forward · compute embedding, then free the gathered shards"
     assert titles[4] == "Forward · prefetch the parameters of blocks.1"
     assert titles[-3:] == [
         "Update · agree on the average loss",
@@ -116,7 +116,7 @@ def test_copies_that_are_not_alike_say_between_which_tiers():
 def test_a_program_is_told_without_theory():
     titles = said("profiles/fsdp2", "title")
     assert titles[2] == "Forward · gather the parameters of hidden.0"
-    assert titles[3] == "Forward · compute hidden.0, then free the borrowed shards"
+    assert titles[3] == "Forward · compute hidden.0, then free the gathered shards"
     assert "Update · the optimizer's step" in said("profiles/ddp", "title")
     assert "The gradients of all ranks are summed, and every rank gets the whole sum." in said(
         "profiles/ddp", "what"

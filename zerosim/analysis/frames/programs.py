@@ -31,7 +31,7 @@ def program_of(
         names = " and ".join(str(one.system) for one in next(iter(held.values())))
         raise NotShown(f"the shards of each rank are not shown for {names}")
     if any(one.keys() != systems.keys() for one in by_rank.values()):
-        raise NotShown("shards are shown only if all ranks partition the training the same way")
+        raise NotShown("shards are shown only if all ranks partition the model the same way")
     if along(systems, Axis.PIPELINE):
         stages = require_stages(by_rank)
         return read_stages(by_rank, stages, computations, _read)

@@ -22,7 +22,7 @@ def reduced_buckets(made: Cutting, strategy: Strategy) -> Iterator[BucketLayout]
         NotShown: buckets are decided dynamically, or their result is unknown.
     """
     if flag(strategy, "finds_unused", default=False):
-        raise NotShown("only the loss decides which parameters have gradients")
+        raise NotShown("the loss determines which parameters get gradients")
     if text(strategy, "comm_hook"):
         hook = text(strategy, "comm_hook")
         raise NotShown(f"the result of DDP's communication hook {hook} is unknown")

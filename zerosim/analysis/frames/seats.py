@@ -28,7 +28,7 @@ from zerosim.systems.registry import Axis, find
 from zerosim.theory.programs.options import numbers, texts
 from zerosim.theory.programs.parts import local_parameters
 
-_NOT_ALIKE = "shards are shown only if all ranks partition the training the same way"
+_NOT_ALIKE = "shards are shown only if all ranks partition the model the same way"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -99,7 +99,7 @@ def write_machine(found: Calibration, title: str, source: str, cores: float | No
     flops = computing.flops_per_second or computing.flops_per_second_fp32
     if flops is None or computing.bytes_per_second is None:
         raise ConfigError(
-            "no forward, backward or update is recorded: so there are no times to fit"
+            "no forward, backward or update is recorded, so there are no times to fit"
         )
     said = f"fitted by {source}"
     words = f"{said}: {computing.count} events, {100 * computing.residual:.0f} % off in the median"

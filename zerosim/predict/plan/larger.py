@@ -165,9 +165,10 @@ def ladder() -> Table:
         ("published_billions", "predicted_billions"),
         rows,
         f"{_ZERO}, Figure 6, Table 3 and section 10.5; its digits and the batch are cited from "
-        "memory, of C3 none",
-        "predicted: the most blocks of width 8,192 in 32 GB less 5 %, by the laws alone, where a "
-        "paper tries some sizes; what an allocator cannot use is in no law (M_D is said to matter)",
+        "memory; none is cited for C3",
+        "predicted: the most blocks of width 8,192 in 32 GB less 5 %, by the laws alone; the "
+        "paper tries some sizes; no law covers what an allocator cannot use (M_D is said to "
+        "matter)",
     )
 
 
@@ -236,10 +237,10 @@ def prefetching() -> Table:
         rows,
         "Zhao et al. 2023 (arXiv 2304.11277), section 5.3: about 18 %, whatever the number of "
         "GPUs; cited from memory",
-        "machine dgx-a100 with the paper's network of 2 Tb/s, on which software wastes nothing; "
-        "without: half of what shows where neither forward nor backward gathers ahead",
-        "not predicted: the rate limiter, which keeps an allocator from running full: no law has "
-        "an allocator",
+        "machine dgx-a100 with the paper's network of 2 Tb/s, used at full bandwidth; "
+        "without: half of the time that is exposed if neither forward nor backward gathers ahead",
+        "not predicted: the rate limiter, which keeps an allocator from running full: no law "
+        "covers an allocator",
     )
 
 

@@ -145,7 +145,7 @@ def plan_for_days(
             pass  # so few do not hold it
         gpus *= 2
     raise ConfigError(
-        f"{format_exact(tokens)} tokens in {days:g} days: expected a training that at most "
+        f"{format_exact(tokens)} tokens in {days:g} days: expected a training run that at most "
         f"{format_exact(MOST_GPUS)} GPUs can do; try more days or fewer tokens"
     )
 

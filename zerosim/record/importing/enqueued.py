@@ -308,7 +308,7 @@ def _ends_of_backwards(noted: Sequence[_Noted]) -> list[int]:
 def _notes(rank: _EnqueuedCalls, num_ranks: int, rounds: str, *, is_noticed: bool) -> Iterator[str]:
     dump, entries = rank.dump, [one.entry for one in rank.noted]
     if not any(one.frames for one in entries):
-        yield "the dumps have no lines of code, as JSON never has: the purpose of a call is unknown"
+        yield "the dumps have no lines of code (JSON never does): the purpose of a call is unknown"
     yield rounds
     if dump.backend == "gloo":
         yield _GLOO
@@ -318,8 +318,8 @@ def _notes(rank: _EnqueuedCalls, num_ranks: int, rounds: str, *, is_noticed: boo
         yield f"the dumps name no ranks: the sizes of all-gathers imply {num_ranks}"
     if rank.num_more:
         yield (
-            f"rank {dump.rank}: {_calls(rank.num_more)} that other ranks' dumps do not reach left "
-            "out: `zerosim diagnose` shows whether a rank is missing"
+            f"rank {dump.rank}: left out {_calls(rank.num_more)} beyond the end of other ranks' "
+            "dumps: `zerosim diagnose` shows whether a rank is missing"
         )
     if is_open := [one for one in entries if one.state != "completed" and not one.is_retired]:
         yield (

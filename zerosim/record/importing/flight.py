@@ -75,11 +75,11 @@ def _notes(dumps: Sequence[Dump], backend: str, *, unsaid: bool) -> Iterator[str
         )
     if backend == "gloo":
         yield (
-            "Gloo's recorder keeps the order of enqueued calls: not whether a call began or ended "
-            "(at most that it was retired), nor messages between two ranks"
+            "Gloo's recorder keeps only the order of enqueued calls: neither whether a call began "
+            "or ended (at most that it was retired), nor messages between two ranks"
         )
     if not any(entry.frames for dump in dumps for entry in dump.entries):
-        yield "the dumps have no lines of code: JSON never has; the pickle has"
+        yield "the dumps have no lines of code: JSON never does; the pickle does"
 
 
 def _rank(dump: Dump, num_ranks: int, everybody: tuple[int, ...]) -> RankTrace:

@@ -73,8 +73,8 @@ def _with_arguments(profile: KinetoProfile, execution: Execution) -> KinetoProfi
         )
     notes = profile.notes
     if num_joined < num_told:
-        left = f"of {num_told - num_joined:,} of {num_told:,} calls of rank {profile.rank} its"
-        notes += (f"{left} execution trace does not tell: it covers fewer steps",)
+        left = f"{num_told - num_joined:,} of {num_told:,} calls of rank {profile.rank}"
+        notes += (f"{left} are not in its execution trace, which covers fewer steps",)
     return replace(
         profile,
         groups=profile.groups or execution.groups,

@@ -103,7 +103,7 @@ def _notes(ranks: Sequence[RankRows]) -> Iterator[str]:
         )
     if apart := sum(not call.group for call in calls):
         yield (
-            f"of {apart:,} of {len(calls):,} calls the group is not recorded: {profiles[0].apart}"
+            f"the group of {apart:,} of {len(calls):,} calls is not recorded: {profiles[0].apart}"
         )
     timed = [
         call
@@ -113,7 +113,7 @@ def _notes(ranks: Sequence[RankRows]) -> Iterator[str]:
         if call.op is not Op.UNKNOWN
     ]
     if untimed := sum(call.carried is None for call in timed):
-        yield f"of {untimed:,} of {len(calls):,} calls the time is not recorded"
+        yield f"the time of {untimed:,} of {len(calls):,} calls is not recorded"
     used = {id(call.carried) for call in calls}
     if lone := sum(id(one) not in used for profile in profiles for one in profile.kernels):
         belong = f"{lone:,} NCCL kernel{'s belong' if lone > 1 else ' belongs'}"

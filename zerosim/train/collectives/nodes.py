@@ -52,8 +52,8 @@ def node_size(group: RankGroup, ranks_per_node: int) -> int:
     if len(set(counts.values())) > 1:
         found = ", ".join(str(count) for count in counts.values())
         raise ConfigError(
-            f"ranks-per-node is {of_node}: expected nodes that have equally many of the "
-            f"{group.size} ranks, not {found}"
+            f"ranks-per-node is {of_node}: expected the same number of the "
+            f"{group.size} ranks on every node, not {found}"
         )
     return group.size // len(counts)
 

@@ -84,8 +84,8 @@ def require_sound(config: EngineConfig, tensor: RankGroup, data: RankGroup) -> N
         return
     if config.clip is not None:
         raise ConfigError(
-            f"clip is {config.clip} with {tensor.size} tensor parallel ranks, which "
-            "know only a part of the gradient's norm each: leave clip out"
+            f"clip is {config.clip} with {tensor.size} tensor parallel ranks, each "
+            "of which has only a part of the gradient's norm: leave clip out"
         )
     if config.dtype is DType.FP16:
         raise ConfigError(

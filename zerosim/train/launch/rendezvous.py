@@ -64,8 +64,8 @@ def open_rendezvous(port: int | None = None) -> Iterator[dict[str, str]]:
     except OSError as error:
         used = error.errno == errno.EADDRINUSE
         raise EnvironmentFault(
-            f"port {port} {'is in use' if used else f'cannot be had ({error.strerror})'}: expected "
-            f"a free one; leave --port out to use none"
+            f"port {port} {'is in use' if used else f'cannot be used ({error.strerror})'}: "
+            f"expected a free one; leave --port out to use none"
         ) from None
     taken = door.getsockname()[1]
     # it is given the socket, as by itself it would listen on every address

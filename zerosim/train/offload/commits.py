@@ -191,8 +191,8 @@ def write_commit(folder: Path, commit: Commit) -> None:
         with suppress(OSError):
             beside.unlink()
         raise DiskError(
-            f"cannot write {path}: {error.strerror}; the state before it remains: "
-            "free space or check the disk, then resume from it"
+            f"cannot write {path}: {error.strerror}; the previous state is kept: "
+            "free space or check the disk, then resume from that state"
         ) from error
 
 

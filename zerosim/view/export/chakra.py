@@ -111,9 +111,9 @@ def _require_whole(part: EventGraph) -> None:
     events = [event for call in calls if (event := part.event_of(call)) is not None]
     if unknown := [event for event in events if event.operator or not event.group]:
         raise TraceError(
-            f"{part.trace.folder}: of {len(unknown):,} of {len(events):,} calls the size or the "
-            "group is not recorded, and a simulator needs both: import execution traces "
-            "as well, or profile with record_shapes=True"
+            f"{part.trace.folder}: the size or the group of {len(unknown):,} of "
+            f"{len(events):,} calls is not recorded, and a simulator needs both: import execution "
+            "traces as well, or profile with record_shapes=True"
         )
 
 

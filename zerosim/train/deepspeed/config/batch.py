@@ -29,7 +29,7 @@ def batch_sizes(given: Given, num_ranks: int) -> BatchSizes:
     """
     train, micro, accumulate = given[TRAIN], given[MICRO], given[ACCUMULATE]
     if train is None and micro is None:
-        raise ConfigError(f"neither {TRAIN} nor {MICRO} is there: give one of them")
+        raise ConfigError(f"neither {TRAIN} nor {MICRO} is given: give one of them")
     if train is None:
         accumulate = accumulate or 1
         return BatchSizes(micro * accumulate * num_ranks, micro, accumulate)

@@ -92,7 +92,7 @@ def _parse(text: str, name: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:  # a number of thousands of digits; nesting
         raise ConfigError(f"{name} cannot be read as JSON: {first_line(error)}") from None
     if not isinstance(found, dict):
-        raise ConfigError(f"{name} holds {shown(found)}: expected a section in braces")
+        raise ConfigError(f"{name} contains {shown(found)}: expected a section in braces")
     return _plain_section(found)
 
 
@@ -120,7 +120,7 @@ def _plain_section(section: Mapping[Any, Any], depth: int = 1) -> dict[str, Any]
 
 def _plain(value: Any, key: str, depth: int) -> Any:
     if depth > _DEEPEST:
-        raise ConfigError(f"{shown(key)} lies {depth} sections deep: expected at most {_DEEPEST}")
+        raise ConfigError(f"{shown(key)} is {depth} sections deep: expected at most {_DEEPEST}")
     if isinstance(value, Mapping):
         return _plain_section(value, depth + 1)
     if isinstance(value, list | tuple):
@@ -129,4 +129,4 @@ def _plain(value: Any, key: str, depth: int) -> Any:
         raise ConfigError(f"{shown(key)} is {value}: expected a finite number")
     if value is None or isinstance(value, str | int | float):
         return value
-    raise ConfigError(f"{shown(key)} is {shown(value)}: expected what JSON can hold")
+    raise ConfigError(f"{shown(key)} is {shown(value)}: expected a JSON value")
