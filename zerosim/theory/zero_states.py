@@ -193,14 +193,14 @@ def stage_states(
 ) -> ModelStates:
     """The states of a stage with everything on the device, trainable, and in one unit.
 
-    Its law in words with mixed precision Adam: 16Ψ; 4Ψ + 12Ψ/N; 2Ψ + 14Ψ/N; 16Ψ/N.
+    The laws with mixed-precision Adam, by stage: 16Ψ; 4Ψ + 12Ψ/N; 2Ψ + 14Ψ/N; 16Ψ/N.
 
     Args:
         stage: 0 to 3.
         num_ranks: N.
         num_parameters: Psi.
         dtype: compute dtype.
-        optimizer: decides K.
+        optimizer: determines K.
 
     Raises:
         ConfigError: no such stage, or no ranks.

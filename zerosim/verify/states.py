@@ -89,7 +89,7 @@ def totals(holders: Holders) -> Counter[Role]:
 
 
 def states_verdict(plan: MemoryPlan, checks: list[StateCheck], tier: Tier = Tier.DEVICE) -> Verdict:
-    """Model states follow the law, after named causes, on every rank in every iteration.
+    """Model states follow the law, up to named causes, on every rank in every iteration.
 
     Args:
         checks: at least one; all of `tier`.

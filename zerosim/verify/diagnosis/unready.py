@@ -18,7 +18,7 @@ from zerosim.verify.diagnosis import wording
 from zerosim.verify.diagnosis.findings import Finding, Place, Wrong
 
 _OPTION = "without_gradient"
-"""In a strategy, the parameters that got none."""
+"""The option of a strategy that lists the parameters without a gradient."""
 
 
 def unready(trace: Trace) -> Iterator[Finding]:
