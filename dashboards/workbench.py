@@ -105,7 +105,7 @@ class Workbench:
         deadline_s: float = DEADLINE_S,
         command: Sequence[str] = (sys.executable, "-m", "zerosim.dashboards.workbench"),
     ) -> None:
-        """Record nothing as yet.
+        """Start without recordings.
 
         Args:
             shelf: makes the recordings available.
@@ -159,7 +159,7 @@ class Workbench:
         program: str | None,
         model: str = "",
     ) -> WorkbenchJob:
-        """Let it wait for its turn.
+        """Queue a job.
 
         Raises:
             ConfigError: too many wait already.
@@ -356,7 +356,7 @@ def simulate(runs: Sequence[str], folder: Path, words: Sequence[str]) -> None:
 
 
 def _end_with_server(server: int) -> None:
-    """A killed server ends nothing: its children notice that it is gone."""
+    """End with the server: a killed one cannot end its children, so they detect its end."""
     while os.getppid() == server:
         time.sleep(_LOOK_EVERY_S)
     os.killpg(0, signal.SIGKILL)

@@ -52,7 +52,7 @@ MOST_CHOICES = 16
 LARGEST_PSI = 10**15
 LARGEST_N = 10**6
 DEFAULT_PSI, DEFAULT_N = 7_500_000_000, 64
-"""The example of the paper's Figure 1."""
+"""The values of the paper's Figure 1."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ from zerosim.theory.movement import MESSAGES
 from zerosim.theory.nccl import Tuning
 
 TIMES_COUNTED = {Op.ALL_REDUCE: 2, Op.RECEIVE: 0, Op.BARRIER: 0}
-"""How often the papers' laws count a payload; once by default."""
+"""The number of times that the papers' laws count a payload; once by default."""
 Pair = tuple[int, int]
 """Bytes sent and received."""
 _K = TypeVar("_K")

@@ -20,7 +20,7 @@ class Why(StrEnum):
     LEFT = "left"
     """A rank is gone without a proper end: all others were released."""
     ENDED = "ended"
-    """The program is over."""
+    """The program has ended."""
     DETACHED = "detached"
     """The debugger detached."""
 

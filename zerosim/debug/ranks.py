@@ -55,7 +55,7 @@ class Ranks:
         return sorted(found, key=lambda one: (one.rank, one.arrival))
 
     def steps(self) -> list[LiveStep]:
-        """Their next events, the first one first."""
+        """The next events of these threads, in order of arrival."""
         return steps_of(self.standing(), self.here)
 
     def is_whole(self) -> bool:

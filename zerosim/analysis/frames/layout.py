@@ -91,7 +91,7 @@ _OF_STAGES = {
 }
 
 Calls = tuple[tuple[str, ...], ...]
-"""The units of the first call of a name, of the second; later ones start over."""
+"""The units of the first call of a name, of the second, and so on; then from the start again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -187,7 +187,7 @@ def _named(stage: str, program: ProgramUnits) -> ProgramUnits:
 
 
 def _joined(programs: Mapping[str, ProgramUnits], ranks: tuple[int, ...]) -> ProgramUnits:
-    """The stages one after another; a rank has nothing to do with the units of others.
+    """The stages one after another; a rank has no part of the units of other stages.
 
     Raises:
         NotShown: stages are sharded in different ways.

@@ -85,7 +85,7 @@ def _from_events(events: Events) -> Iterator[Border]:
 def _on_device(events: Events) -> Iterator[Border]:
     """Phases of a device's computations; collectives may overlap with the next one.
 
-    One begins with the first of its collectives, if nothing of the one before was computed then.
+    A phase begins with its first collective, unless the previous one was still computing then.
     """
     begins: dict[tuple[int, int, Phase], int] = {}
     inside: tuple[int, int, Phase] | None = None

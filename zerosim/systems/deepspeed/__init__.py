@@ -1,6 +1,6 @@
 """DeepSpeed: `deepspeed.initialize`, its ZeRO stages; `explanation` predicts it before a run.
 
-Options of its `Strategy`: `stage` and the keys of its configuration that affect its traffic, by
+Options of its `Strategy`: `stage`, and the keys of its configuration that affect its traffic, under
 their own names. Bundles are its buckets or modules, as far as it exposes them.
 """
 

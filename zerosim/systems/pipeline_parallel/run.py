@@ -53,7 +53,7 @@ def _pipeline(run: RunConfig, batches: Batches, schedule_of: type[PipelineSchedu
 def num_microbatches(run: RunConfig) -> int:
     """The number of micro-batches: two per stage if a rank's batch can be halved, else one.
 
-    With as many micro-batches as stages the first stage holds all of them in either schedule.
+    With as many micro-batches as stages, the first stage keeps all of them in either schedule.
     """
     return run.ranks * (1 if run.batch % 2 else 2)
 

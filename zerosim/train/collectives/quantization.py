@@ -127,7 +127,7 @@ class Error:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Some blocks of equal length of some rows.
+    """Blocks of equal length in some rows.
 
     Attributes:
         elements: its columns in the row.

@@ -29,7 +29,7 @@ class _Returns(Enum):
     """The outputs of an operator."""
 
     NEW = auto()
-    """Perhaps storages that none of its inputs has."""
+    """Possibly storages that none of its inputs has."""
     FRESH = auto()
     """An operator input that no operator created: a constant of the program."""
     RESIZED = auto()

@@ -150,7 +150,7 @@ class ShardedParameters(Parameters):
             self._reshard(flat)
 
     def finish_forward(self) -> None:
-        """Drop prefetched units that were not used: the model took another path."""
+        """Free prefetched units that were not used: the model took another path."""
         self._order_known = True
         self._reshard_all()
 

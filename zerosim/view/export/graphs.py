@@ -36,7 +36,7 @@ def graphml_file(graph: nx.DiGraph) -> bytes:
 
 
 def write_graphml(graph: nx.DiGraph, path: Path) -> None:
-    """Write it.
+    """Write the graph as GraphML.
 
     Raises:
         EnvironmentFault: the file cannot be written.

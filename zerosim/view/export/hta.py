@@ -57,9 +57,9 @@ _DTYPES = {
 _PARTS = {Op.ALL_GATHER: (True, False), Op.REDUCE_SCATTER: (False, True)}
 """Whether the input, and the output, is one rank's part of the payload."""
 _LAUNCH_US = 2.0
-"""HTA rounds begins up and ends down to whole µs, and drops empty events from its path."""
+"""HTA rounds starts up and ends down to whole µs, and drops empty events from its path."""
 _FIRST_LINK = 2**20
-"""HTA keeps these numbers in as few bits as they need, and writes places of events over them."""
+"""HTA stores these numbers in as few bits as they need, then overwrites them with event indices."""
 
 
 def hta_files(graph: EventGraph, folder: Path) -> dict[Path, bytes]:

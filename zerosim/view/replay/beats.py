@@ -39,7 +39,7 @@ def beats_of(subject: Subject, frames: Frames | None) -> tuple[Beat, ...]:
 
 
 def _by_round(beat: Beat, steps: Sequence[Step]) -> Iterator[Beat]:
-    """A beat for each round of messages, as a class calls each by its number."""
+    """One beat per round of messages, because a class refers to rounds by number."""
     begin = beat.first
     rounds = [at for at in range(beat.first, beat.last + 1) if steps[at].hop is not None]
     for at in rounds[:-1]:
