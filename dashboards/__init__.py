@@ -27,7 +27,7 @@
     app          all of it as one WSGI application
     server       the application on a port
 
-The player (`player/`) is plain ES modules and knows nothing of Dash, so that the file and the
+The player (`player/`) is plain ES modules and does not depend on Dash, so that the file and the
 server show the same.
 
 The server reads traces by name and never by path, refuses requests under another host's name, and

@@ -26,7 +26,7 @@ minute.
 
 @dataclass(frozen=True, slots=True)
 class RoomLimits:
-    """Limits of stored data, so that nobody fills the lecturer's machine.
+    """Limits of stored data, so that no client can fill the memory of the lecturer's machine.
 
     Attributes:
         rooms: open at once.

@@ -52,7 +52,7 @@ class PlanView:
     """The page: its controls, and the plan or why there is none.
 
     Attributes:
-        kept: the other parameters of a form that asks for another model, by name.
+        kept: the other parameters of a form that requests another model, by name.
     """
 
     controls: tuple[Control, ...]

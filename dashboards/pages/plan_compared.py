@@ -92,7 +92,7 @@ def _sentence(first: tuple[str, PredictedLayout], second: tuple[str, PredictedLa
 
 
 _ALIKE = 0.005
-"""Fraction of a step below which two times are displayed as equal."""
+"""Relative difference below which two steps count as equally fast."""
 
 
 def _row(

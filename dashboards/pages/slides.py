@@ -203,7 +203,7 @@ def _high(rows: Sequence[Sequence[str]]) -> float:
 
 
 def _wide(text: str) -> int:
-    """In letters: a Chinese one is as wide as two."""
+    """The width of a text in letters; a Chinese character is as wide as two."""
     return sum(1 + (east_asian_width(letter) in "WF") for letter in text)
 
 

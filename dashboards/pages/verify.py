@@ -197,7 +197,7 @@ def view(reports: Reports, query: Mapping[str, str]) -> VerifyView:
 def _choices(
     query: Mapping[str, str], name: str, values: Sequence[int], chosen: int
 ) -> tuple[ShownChoice, ...]:
-    """All values, or the first, the last and those around the one that is looked at."""
+    """All values, or the first, the last and those around the displayed one."""
     at = values.index(chosen) if chosen in values else 0
     last = len(values) - 1
     return tuple(

@@ -230,7 +230,7 @@ def occupancy(graph: EventGraph, place: int) -> Occupancy:
 
 
 def _on_program(graph: EventGraph, computes: Ints) -> Ints:
-    """Without delayed updates, which another thread computes concurrently."""
+    """The computations without delayed updates, which another thread computes concurrently."""
     if not graph.trace.manifest.config.get("delayed_update"):
         return computes
     own = []

@@ -50,7 +50,7 @@ class Share:
     """The part of a call on one link.
 
     Attributes:
-        link: None if the trace does not tell which messages leave a node.
+        link: None if the trace does not record which messages leave a node.
         asked: the requested bytes, sent and received: a ring's messages as intercepted; for a
             native call, the bound of a ring; zero if unknown.
         moved: the same with the call's algorithm.

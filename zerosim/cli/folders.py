@@ -123,7 +123,7 @@ def reserve(folder: Path, held: ExitStack, *, overwrite: bool) -> None:
 
 
 def _recorder(folder: Path) -> str:
-    """The process that locks a folder, and its start time, as far as the kernel tells."""
+    """The process that locks a folder, and its start time, if the kernel provides it."""
     place = folder.stat()
     device = f"{os.major(place.st_dev):02x}:{os.minor(place.st_dev):02x}"
     with contextlib.suppress(OSError, ValueError, IndexError):

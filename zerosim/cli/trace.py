@@ -177,7 +177,7 @@ class _Recorded:
 
 
 def _look(path: Path) -> _Recorded | None:
-    """None if not even the header is whole."""
+    """The ends of a rank's file; None if not even the header is complete."""
     with path.open("rb") as file:
         try:
             header = json.loads(file.readline(_LONGEST_HEADER))

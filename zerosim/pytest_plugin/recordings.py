@@ -123,7 +123,7 @@ class Recordings:
 
     @contextmanager
     def recording(self) -> Iterator[Path]:
-        """Trace the ranks that are started inside, each a Python process that begins anew.
+        """Trace the ranks that are started inside, each a new Python process.
 
         For a test that starts them itself: by torch.multiprocessing's spawn, or by subprocess.
 

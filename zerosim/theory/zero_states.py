@@ -86,7 +86,7 @@ def bytes_a_parameter(
 
 
 def _has_master(config: EngineConfig) -> bool:
-    """In fp32 a row is its own master, if it is whole in the tier of the optimizer."""
+    """Whether there is a master copy: an fp32 row is its own, if whole in the optimizer's tier."""
     states = config.offload_optimizer.tier
     is_elsewhere = states is Tier.DISK or states is not config.offload_param.tier
     is_apart = config.has_owners and not config.owners_update

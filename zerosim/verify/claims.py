@@ -87,7 +87,7 @@ def cause_of(deviation: Deviation) -> CauseBytes:
 
 
 def without_law(rows: Iterable[LedgerRow], place: int) -> list[CauseBytes]:
-    """Traffic for purposes about which theory only knows that they depend on the model."""
+    """Traffic for purposes without a law: theory only states that they depend on the model."""
     cells = [row.sent[place] for row in rows if row.has_no_law]
     without = sum(cell.trace + cell.algorithm for cell in cells)
     if not without:

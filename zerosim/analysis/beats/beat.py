@@ -22,7 +22,7 @@ class Sign(StrEnum):
     UPDATE = "update"
     """The optimizer."""
     COPY = "copy"
-    """Between tiers."""
+    """Copy between tiers."""
     SEND = "send"
     """Send activations, or their gradients, between the stages of a pipeline."""
     COMBINE = "combine"

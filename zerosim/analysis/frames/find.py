@@ -34,7 +34,7 @@ def steps(graph: EventGraph, iteration: int) -> Steps:
         iteration: complete or not.
 
     Raises:
-        TraceError: there are more steps than a replay can hold, or none.
+        TraceError: there are more steps than a replay can show, or none.
     """
     finder = _Finder(graph, iteration)
     finder.find()

@@ -1,4 +1,4 @@
-"""The inputs that decide which rank has which shards, and where: partitioning, tiers, groups."""
+"""The inputs that determine which rank has which shards, and where: partitioning, tiers, groups."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ Calls = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardLayout:
-    """The inputs that decide which rank has which shards.
+    """The inputs that determine which rank has which shards.
 
     Attributes:
         config: the engine's; defaults for a program, whose `division` is complete.

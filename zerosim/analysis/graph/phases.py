@@ -50,7 +50,7 @@ def borders(rank: RankTrace, offset_ns: int) -> list[Border]:
 
 
 def _iterations(seen: Iterable[tuple[int, int, int, Phase]]) -> Iterator[Border]:
-    """Those within iterations, and the first one after each."""
+    """The borders within iterations, and the first one after each."""
     inside: tuple[int, int, Phase] | None = None
     for time_ns, iteration, micro_step, phase in seen:
         if phase not in _BETWEEN:

@@ -118,7 +118,7 @@ class Changed(Recorded):
         return whole_ns(recorded * times)
 
     def collectives(self, tasks: Tasks) -> Ints:
-        """Each by the line through the calls of its operation, algorithm and number of ranks."""
+        """Scaled by the line through the calls of its operation, algorithm and number of ranks."""
         sizes = [len(ranks) for ranks in tasks.groups()]
         return self._moved(
             tasks, list(zip(tasks.column("op"), tasks.column("algorithm"), sizes, strict=True))

@@ -40,7 +40,7 @@ def serial(network: Network) -> Network:
 
 
 def _can_block(network: Network) -> Mask:
-    """By moment: collectives and copies; a message needs the other rank to continue."""
+    """By moment, whether it may block: collectives and copies; messages need the other rank."""
     graph = network.graph
     messages = [one.op in (Op.SEND, Op.RECEIVE) for one in graph.matching.collectives]
     is_message = np.array([*messages, False])[graph.collective]

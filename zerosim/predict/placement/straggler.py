@@ -32,7 +32,7 @@ class Straggler:
     own_ns: tuple[int, int] = (0, 0)
 
     def lags(self, network: Network) -> Ints:
-        """By moment; for its own code the median of the others'."""
+        """The lags by moment; for the straggler's own code, the median of the others."""
         graph = network.graph
         lag = network.lag.copy()
         nodes = np.flatnonzero(graph.is_kind(*_OWN))

@@ -44,7 +44,7 @@ class LayoutSearch:
 
     @property
     def fitting(self) -> tuple[PredictedLayout, ...]:
-        """Those that fit, in their order."""
+        """The layouts that fit, in order."""
         return tuple(one for one in self.tried if one.fits)
 
     def fastest(self, count: int) -> tuple[PredictedLayout, ...]:

@@ -106,7 +106,7 @@ def _of_tensor(prices: ExchangePrices, layout: Layout, name: str) -> LinkTime:
     elements = computing.tokens * layout.shape.width
     size, group = elements * computing.element_bytes, _group(prices, layout, cut.tensor, 1)
     sizes = {Op.ALL_REDUCE: size}
-    if cut.sequence:  # inputs of matrix products are gathered again when they are read
+    if cut.sequence:  # inputs are gathered in the dtype of the products
         sizes = {Op.REDUCE_SCATTER: size, Op.ALL_GATHER: size // (2 if layout.float8 else 1)}
     parts = [prices.collective(op, each, group) for op, each in sizes.items()]
     copied = len(parts) * prices.copied(elements * prices.machine.sum_bytes)

@@ -123,7 +123,7 @@ class DryRank:
         self.work.begin()
 
     def take_work(self) -> tuple[OperatorWork, ...]:
-        """Its operators; it has ended."""
+        """The computation has ended: its operators."""
         return self.work.take()
 
     def aside(self) -> AbstractContextManager[None]:

@@ -124,7 +124,7 @@ class ReplicatedModules(Observer):
         self.rules = (
             Rule(_FILE, f"{_CLASS}._sync_buffers", Purpose.BROADCAST_BUFFERS),
             Rule(_FILE, f"{_CLASS}._sync_module_buffers", Purpose.BROADCAST_BUFFERS),
-            # buckets are made anew in the second forward, and all ranks agree on them
+            # buckets are rebuilt in the second forward, and all ranks agree on them
             Rule(_FILE, f"{_CLASS}._pre_forward", Purpose.METADATA, is_weak=True),
             # a message from ranks without data to those with data
             Rule("/torch/distributed/algorithms/join.py", "", Purpose.METADATA, is_weak=True),

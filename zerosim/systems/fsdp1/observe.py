@@ -290,7 +290,7 @@ def _gradient_of(flat: Any) -> torch.Tensor | None:
 
 
 def _switches(module: Any) -> dict[str, object]:
-    """As FSDP1 decides them: the root keeps its parameters from forward to backward."""
+    """The switches that FSDP1 sets: the root keeps its parameters from forward to backward."""
     strategy = module._handle._sharding_strategy.name
     reshards = strategy in _RESHARDS_AFTER_FORWARD
     is_sharded = module._handle.uses_sharded_strategy

@@ -18,12 +18,12 @@ from zerosim.train.models import GPT, Batches, next_byte_loss
 
 
 def gpipe(run: RunConfig, batches: Batches) -> Step:
-    """All forwards, then all backwards."""
+    """GPipe: all forwards, then all backwards."""
     return _pipeline(run, batches, ScheduleGPipe)
 
 
 def one_f_one_b(run: RunConfig, batches: Batches) -> Step:
-    """Each backward as soon as it can start, so that fewer activations are live."""
+    """1F1B: each backward as soon as it can start, so that fewer activations are live."""
     return _pipeline(run, batches, Schedule1F1B)
 
 

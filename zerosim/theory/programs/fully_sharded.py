@@ -33,7 +33,7 @@ class _Passes:
     """The passes of a model in a step.
 
     Attributes:
-        returns: how many forwards its backwards go back through, each gathering anew.
+        returns: number of forwards that its backwards pass through, each with its own gathers.
     """
 
     forwards: int
@@ -409,7 +409,7 @@ def _root(bundle: Bundle) -> str:
 
 
 def _is_root(module: str) -> bool:
-    """Also if a model's name precedes the module's, as for all models but the program's first."""
+    """Whether a module is its model's root, whose name precedes it except for the first model."""
     return module == "root" or module.endswith(": root")
 
 

@@ -270,7 +270,7 @@ def _join(cause: Cause, parts: Sequence[Deviation]) -> Deviation:
 
 
 def _of_algorithm(plan: Plan, rank: int, algorithm: Algorithm) -> list[Deviation]:
-    """From the ring shares to the algorithm's actual traffic of a rank."""
+    """The causes from the ring shares to the algorithm's actual traffic of a rank."""
     doubled, rounding, unequal = Fraction(0), Fraction(0), Fraction(0)
     for call in plan.calls:
         sent = call.cost(rank, algorithm).sent_bytes

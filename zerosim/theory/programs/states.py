@@ -148,7 +148,7 @@ def _beside(strategies: Sequence[Strategy]) -> list[KeptParts]:
 
 
 def _seen(seen: Mapping[str, object]) -> Divided:
-    """Parameters that are alike in what was seen of them when an update began."""
+    """The part of parameters with equal gradients and states at the start of an update."""
     dtype, elements = str(seen["dtype"]), int(str(seen["elements"]))
     states = seen["states"]
     one = Parameter(name="", shape=(elements,), dtype=dtype, trainable=bool(seen["trainable"]))
@@ -187,7 +187,7 @@ def _words(parts: Sequence[Divided]) -> dict[Cause, str]:
 
 
 def _kept_by(asked: AskedStates) -> KeptParts | None:
-    """From the system that combines itself with the others; None if there is none."""
+    """The memory according to the system that combines itself with others; None without one."""
     part = reader_of(asked.own, "states")
     keeps: Callable[[AskedStates], KeptParts | None] | None = None if part is None else part.keeps
     if keeps is None:

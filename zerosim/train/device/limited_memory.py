@@ -152,7 +152,7 @@ class _Mode(TorchDispatchMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         if type(torch._C._get_dispatch_mode(_FAKE)) is FakeTensorMode:  # noqa: SLF001
-            # a DTensor asks for shapes, with tensors without memory; a dry run has another mode
+            # a DTensor queries shapes with tensors without memory; a dry run has its own mode
             return func(*args, **(kwargs or {}))
         if types and any(kind not in PLAIN for kind in types):
             return NotImplemented  # a DTensor and the like: the operators that it calls are seen

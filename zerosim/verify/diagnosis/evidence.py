@@ -68,7 +68,7 @@ def next_of(rank: int, found: Sequence[Disagreement]) -> Disagreement | None:
 
 
 def _turn(rank: int, found: Disagreement) -> tuple[int, bool, int]:
-    """When a message is due on a rank: at the position of its last equal call."""
+    """The key by which due messages of a rank are ordered: that of its last equal call."""
     end = next(iter(found.called.values()))
     before = found.group.calls[rank][: found.position]
     like = next((one for one in reversed(before) if is_alike(one, end)), None)

@@ -127,7 +127,7 @@ def _is_slow(own: int, others: Sequence[int]) -> bool:
 
 
 def _since(common: Sequence[int], slow: Sequence[int]) -> int | None:
-    """The iteration after which a rank is slow in nearly all iterations."""
+    """The first iteration from which a rank is slow in nearly all iterations."""
     for first in slow:
         later = [i for i in common if i >= first]
         often = [i for i in slow if i >= first]

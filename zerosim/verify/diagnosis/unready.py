@@ -2,7 +2,7 @@
 
 No call is wrong and no rank waits, so no other check finds this fault. The program's strategy lists
 the
-parameters; the system's plan knows the consequence.
+parameters; the system's plan derives the consequence.
 """
 
 from __future__ import annotations

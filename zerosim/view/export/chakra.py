@@ -64,7 +64,7 @@ class ChakraNode:
     settings: dict[str, bytes] = field(default_factory=dict)
 
     def encoded(self) -> bytes:
-        """As a `Node`."""
+        """The node, encoded as a `Node`."""
         attributes = (counted(1, name) + value for name, value in self.settings.items())
         return b"".join(
             (

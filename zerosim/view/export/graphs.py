@@ -15,7 +15,7 @@ from zerosim.view.export.files import write
 
 
 def annotated(graph: EventGraph) -> nx.DiGraph:
-    """The graph with all attributes; nodes also carry slack_ns and on_path.
+    """The graph with all attributes; nodes also have slack_ns and on_path.
 
     These two are left out if events wait for each other in a cycle.
     """

@@ -131,7 +131,7 @@ class _RankFile:
         return found | {"tid": _PROGRAM, "ts": begin, "dur": max(end - begin, 0.001)} | more
 
     def _steps(self) -> Iterator[Any]:
-        """Each iteration, and an empty one at the end."""
+        """The profiler steps: each iteration, and an empty one at the end."""
         graph = self.graph
         numbers = graph.iteration[self.mine]
         end = 0.0

@@ -66,7 +66,7 @@ def profile(run: Run, name: str, num_parameters: int) -> Profile:
     """Measure one implementation.
 
     Args:
-        num_parameters: Psi, of the whole model: a pipeline's rank only knows its own stage.
+        num_parameters: Psi, of the whole model: a pipeline's rank only records its own stage.
 
     Raises:
         TraceError: no iteration was finished by all ranks.

@@ -22,7 +22,7 @@ from zerosim.view.replay.turns import kept_meanwhile, said_of_turns, title_of_tu
 LONGEST_LABEL = 4
 _SHORTENED = 3
 _MOST_NAMES = 3
-"""Above this number of units, one and the number of the others are named."""
+"""With more units than this, a text names one, and the number of the others."""
 
 
 def beats_of(subject: Subject, frames: Frames | None) -> tuple[Beat, ...]:

@@ -146,7 +146,7 @@ _PHASES = tuple(Phase)
 
 
 def _in_order(program: list[Happening]) -> tuple[Happening, ...]:
-    """By phase, and within it in order of arrival.
+    """The moments by phase, and within a phase in order of arrival.
 
     Events without duration may be in another order in the steps of a replay.
     """

@@ -20,7 +20,7 @@ class Treatment(StrEnum):
     """The treatment of a key of DeepSpeed's."""
 
     HONOURED = "honoured"
-    """As in DeepSpeed; the sentence tells where results differ in bits."""
+    """As in DeepSpeed; the sentence states where results differ in bits."""
     IGNORED = "ignored"
     """A valid value has no effect: the trained model is the same without it."""
     REFUSED = "refused"
