@@ -128,7 +128,7 @@ class Workbench:
         """Record runs of a lesson when it is their turn.
 
         Raises:
-            ConfigError: too many wait already.
+            ConfigError: too many jobs are queued already.
         """
         return self._submit(f"lessons/{lesson_id}", runs, changes, None)
 
@@ -136,7 +136,7 @@ class Workbench:
         """Check a program as soon as it is its turn.
 
         Raises:
-            ConfigError: too many wait already.
+            ConfigError: too many jobs are queued already.
         """
         return self._submit(f"puzzles/{puzzle}", [puzzle], (), program)
 
@@ -147,7 +147,7 @@ class Workbench:
             model: a configuration that they call `FILE`.
 
         Raises:
-            ConfigError: too many wait already.
+            ConfigError: too many jobs are queued already.
         """
         return self._submit(PLAN, [run], words, None, model)
 
@@ -162,7 +162,7 @@ class Workbench:
         """Queue a job.
 
         Raises:
-            ConfigError: too many wait already.
+            ConfigError: too many jobs are queued already.
         """
         with self._lock:
             if self._is_closed:

@@ -179,7 +179,7 @@ def _records_waits(graph: EventGraph) -> bool:
 
 
 def occupancy(graph: EventGraph, place: int) -> Occupancy:
-    """Cut one rank's time.
+    """Split one rank's time into pieces.
 
     Args:
         place: position of the rank in `graph.trace.ranks`.

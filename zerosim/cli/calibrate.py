@@ -180,7 +180,7 @@ def _held(run: Run, machine: Machine) -> tuple[int, int]:
 
 
 def _work(run: Run) -> Work:
-    """The work of its computations: from a dry run of the same, if possible."""
+    """The work of its computations: from a dry run of the same training, if possible."""
     from zerosim.predict.simulate.counted import CountedDry
     from zerosim.train.models import context_of  # imports torch
 

@@ -18,7 +18,7 @@ class Why(StrEnum):
     PAUSED = "paused"
     """The user paused them."""
     LEFT = "left"
-    """A rank is gone without a proper end: all others were released."""
+    """A rank ended abnormally: all others were released."""
     ENDED = "ended"
     """The program has ended."""
     DETACHED = "detached"

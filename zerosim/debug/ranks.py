@@ -102,7 +102,7 @@ class Ranks:
 
     @property
     def lost(self) -> tuple[int, ...]:
-        """The ranks that have left and did not end properly."""
+        """The ranks that have left without ending normally."""
         links = list(self.door.links.values())
         gone = (link for link in links if not link.is_here and not link.left_in_order)
         return tuple(sorted(link.rank for link in gone))

@@ -66,7 +66,7 @@ class OffloadedShards:
         return set(shards) <= self.held.get(spot, set())
 
     def is_old(self, spot: Spot, shards: Iterable[int]) -> bool:
-        """Whether one of some shards is there with its previous value."""
+        """Whether any of these shards is there with its previous value."""
         return bool(set(shards) & self.old.get(spot, set()))
 
     def put(self, spot: Spot, shards: Iterable[int]) -> None:

@@ -206,7 +206,7 @@ class Holdings:
             )
 
     def finish_reduction(self, rank: int, pieces: Iterable[Piece]) -> None:
-        """A bucket is reduced on a rank: stage 2 and 3 keep the own shard and free the rest."""
+        """A bucket is reduced on a rank: stages 2 and 3 keep their own shard and free the rest."""
         for piece in pieces:
             own = self.layout.own(rank, piece.unit)
             for shard in own:

@@ -197,7 +197,7 @@ def _closest(shape: Architecture) -> GPTConfig | LlamaConfig:
 
 
 def _beside(shape: Architecture, found: GPTConfig | LlamaConfig, context: int) -> Iterator[str]:
-    """Parts that a configuration has and the closest model here has not, or the other way."""
+    """Parts that a configuration has and the closest model here lacks, or vice versa."""
     block = shape.blocks[0]
     if len(shape.blocks) > 1:
         yield f"{len(shape.blocks)} kinds of blocks"

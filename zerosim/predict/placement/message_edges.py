@@ -19,7 +19,7 @@ from zerosim.analysis.graph.table import NONE, Ints, Mask
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Rows, and for each whether its separate end is meant."""
+    """Rows, and for each whether it stands for the row's separate end moment."""
 
     row: Ints
     is_end: Mask

@@ -22,7 +22,7 @@ from zerosim.schema.events import Op
 _LL, _LL128, _SIMPLE = range(3)
 _PROTOCOLS = (_LL, _LL128, _SIMPLE)
 _PLATEAU = 1.4
-"""A ring over several nodes takes longer to begin, once messages are cut."""
+"""A ring over several nodes takes longer to start, once messages are split."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The work of a recorded run's computations, from a dry run of the same.
+"""The work of a recorded run's computations, from a dry run of the same training.
 
 A run counts no FLOPs while it trains. Its model, batch and stage determine them: one rank repeats
 it as a dry run, and each computation of the recorded run has the operators of the one with its

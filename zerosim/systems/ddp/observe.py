@@ -79,7 +79,7 @@ class _KnownModule:
     Attributes:
         buckets: None if currently unknown.
         version: number of queries of the buckets.
-        is_prepared: its last forward prepared a reduction, which no backward has made yet.
+        is_prepared: its last forward prepared a reduction, which no backward has done yet.
         reduces: whether gradients are reduced in the last settled micro-step.
         num_syncs: number of that micro-step's forwards that began with a broadcast of the buffers.
         without_gradient: names of the parameters without a gradient in its backward, for which the

@@ -112,7 +112,7 @@ class DeepSpeed(Observer):
         self.rules = self._rules()
 
     def meet(self, thing: Any) -> None:
-        """Find out whether a model is an engine."""
+        """Determine whether a model is an engine."""
         kind = getattr(sys.modules.get(_MODULE), "DeepSpeedEngine", None)
         if kind is None or not isinstance(thing, kind):
             return

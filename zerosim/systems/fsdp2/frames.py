@@ -25,7 +25,7 @@ BESIDE = (frozenset[str](), frozenset({TENSOR_PARALLEL}))
 def read(made: Cutting) -> ProgramUnits:
     """Each rank keeps the same rows of every parameter; bundles are gathered together.
 
-    With tensor parallelism, rows of its shard.
+    With tensor parallelism, these are rows of its tensor-parallel shard.
     """
     strategy = made.systems[NAME]
     if strategy.options.get("undivided") or strategy.options.get("undivided_frozen"):

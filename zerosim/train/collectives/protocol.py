@@ -41,7 +41,7 @@ class Handle(Protocol):
         """Return when this thread may use its result.
 
         Raises:
-            CollectiveError: it did not complete: a peer is gone or silent.
+            CollectiveError: it did not complete: a peer has ended or does not respond.
         """
         ...
 

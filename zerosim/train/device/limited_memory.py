@@ -155,7 +155,7 @@ class _Mode(TorchDispatchMode):
             # a DTensor queries shapes with tensors without memory; a dry run has its own mode
             return func(*args, **(kwargs or {}))
         if types and any(kind not in PLAIN for kind in types):
-            return NotImplemented  # a DTensor and the like: the operators that it calls are seen
+            return NotImplemented  # a DTensor or similar: its operators are intercepted
         kwargs = kwargs or {}
         output = func(*args, **kwargs)
         self._memory.returned(func, output, (*args, *kwargs.values()))

@@ -29,7 +29,7 @@ class _ArenaPiece(weakref.ref[torch.UntypedStorage]):
 
 
 class _Slab:
-    """Memory allocated at once, with its allocation state."""
+    """Memory that is allocated at once, and its ranges in use."""
 
     def __init__(self, num_bytes: int, device: torch.device, role: Role) -> None:
         memory = torch.empty(num_bytes, dtype=torch.uint8, device=device)

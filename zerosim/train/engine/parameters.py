@@ -71,7 +71,7 @@ class Parameters:
         """The backward pass has ended."""
 
     def after_update(self, flat: FlatUnit) -> None:
-        """The updated rows of the unit are on their way to the store."""
+        """The updated rows of the unit are being copied to the store."""
 
     def gathered(self) -> None:
         """Wait until the rows updated by other ranks have arrived."""

@@ -161,7 +161,7 @@ def main() -> None:
     with Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     try:
-        # an optimizer imports the last one when it is made
+        # optimizers import the last one on creation
         for module in ("zerosim.train.launch.worker", "torch._dynamo"):
             importlib.import_module(module)
     except (ImportError, MemoryError, OSError) as error:

@@ -109,8 +109,8 @@ def disagreement(group: GroupCalls) -> Disagreement | None:
 def _parted(lists: Mapping[int, Sequence[Event]], position: int) -> int:
     """The first position from which on ranks are in different phases, up to a mismatch.
 
-    A rank that leaves out a unit's last call of forward makes its first one of backward instead,
-    which is alike.
+    A rank that skips a unit's last call of forward makes its first call of backward instead, which
+    looks the same.
     """
     while position and are_of_phases([calls[position - 1] for calls in lists.values()]):
         position -= 1

@@ -192,7 +192,7 @@ class _RankFile:
         return f"nccl:{name} ({backend})"
 
     def _said(self, event: Event) -> dict[str, Any]:
-        """PyTorch's record of a call, as far as it was recorded."""
+        """PyTorch's record of a call, with the fields that were recorded."""
         found: dict[str, Any] = {"Phase": event.phase.value}
         if event.unit:
             found["Unit"] = event.unit

@@ -92,7 +92,7 @@ class PageParts:
         return _IMPORT.findall(self._get(source))
 
     def _frame(self, address: str) -> str:
-        """A page in a frame, with the permissions of both: its scripts are allowed here, too."""
+        """A page in a frame, with the permissions of both: its scripts are also allowed here."""
         inside = PageParts(self._get)
         page = _whole(inside, self._get(address))
         self.scripts += inside.scripts

@@ -28,17 +28,17 @@ class What(StrEnum):
     """The event of a moment."""
 
     BEGINS = "begins"
-    """A phase."""
+    """A phase begins."""
     COMPUTES = "computes"
     """A unit computes, with all parameters that it needs."""
     COMPUTED = "computed"
-    """The iteration is over on every rank."""
+    """The computation of a unit is over on every rank."""
     REDUCED = "reduced"
     """The unit's whole gradient is reduced."""
     GATHERED = "gathered"
     """The unit's new parameters are on every rank that keeps them."""
     OVER = "over"
-    """The iteration."""
+    """The iteration is over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
