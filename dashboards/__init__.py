@@ -27,15 +27,15 @@
     app          all of it as one WSGI application
     server       the application on a port
 
-The player (`player/`) is plain ES modules and knows nothing of Dash, so that the file and the
+The player (`player/`) is plain ES modules and does not depend on Dash, so that the file and the
 server show the same.
 
 The server reads traces by name and never by path, refuses requests under another host's name, and
-lets a page load nothing from elsewhere. The requests that do more than read are listed in
+does not let a page load anything from elsewhere. The requests that do more than read are listed in
 `dashboards/guard.py`. Programs started by a page (a lesson's runs, a puzzle's program, a layout of
 Plan) are children of one workbench (`workbench.py`), for the serving machine only. Pages show
 puzzles through `puzzles.puzzle` and `puzzles.promised`, which need no torch. A lesson's page has no
 right answers, but they are folded in the file that `zerosim export --lesson` writes; a room keeps
-answers in memory, bounded, forgets them, and reveals to nobody whether one is right before the
+answers in bounded memory for a limited time, and does not reveal whether one is right before the
 lecturer shows it to all.
 """

@@ -9,11 +9,11 @@ from zerosim.dashboards.guard import is_loopback
 
 EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - it is compared, not bound
 _SOMEWHERE = ("192.0.2.1", 9)
-"""A reserved address (RFC 5737): the route to it tells our own address."""
+"""A reserved address (RFC 5737): the route to it shows our own address."""
 
 
 def shown(host: str, anywhere: str) -> str:
-    """A host in the form of an address; `anywhere` if it means all of this machine's."""
+    """A host in the form of an address; `anywhere` if it means all addresses of this machine."""
     if host in EVERYWHERE:
         return anywhere
     return f"[{host}]" if ":" in host else host
@@ -28,7 +28,7 @@ def class_addresses(host: str, port: int) -> tuple[str, ...]:
 
 
 def _own_number() -> str:
-    """This machine's number on its network; "" if it is on none. Nothing is sent for it."""
+    """This machine's IP address on its network; "" if there is none. Nothing is sent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         try:
             asking.connect(_SOMEWHERE)

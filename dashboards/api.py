@@ -36,7 +36,7 @@ from zerosim.view.replay.alignment import MOST, align
 _ASKED_AGAIN = "no-cache"
 """A page never shows out-of-date data."""
 _FOR_GOOD = "max-age=31536000, immutable"
-"""For an address with immutable contents: a browser need not ask again."""
+"""For an address with immutable contents, which a browser need not request again."""
 _MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css"}
 
 

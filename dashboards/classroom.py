@@ -27,7 +27,7 @@ from zerosim.lessons.recordings import COMMITTED, LessonRecordings, command_of, 
 from zerosim.view.replay.places import place
 
 MOST_PAGES = 64
-"""Lessons that are kept written: all, in both languages, and a few of runs recorded here."""
+"""Size of the cache of lessons: all in both languages, and a few of runs recorded here."""
 
 
 def lesson_shelf() -> Shelf:

@@ -28,7 +28,7 @@ class Documents(Results[Body]):
         read: Callable[[Path], Trace] = load,
         most_bytes: int = MOST_BYTES,
     ) -> None:
-        """Keep nothing as yet.
+        """Create an empty cache.
 
         Args:
             make: creates a document from a trace, an iteration and a name.

@@ -202,6 +202,6 @@ def _parts_of(manifest: Manifest) -> tuple[str, ...]:
 
 
 def shorten(text: str) -> str:
-    """A text on one line that is not too long for a list."""
+    """A text on one line, shortened for a list."""
     line = one_line(text)
     return line if len(line) <= _LONGEST_TITLE else f"{line[: _LONGEST_TITLE - 2]} …"

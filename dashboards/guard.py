@@ -40,7 +40,7 @@ NOTHING = "default-src 'none'; frame-ancestors 'none'"
 
 
 class NotHereError(ZerosimError):
-    """Only the machine that serves may do this."""
+    """Only the serving machine may do this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def is_loopback(host: str) -> bool:
         address = ipaddress.ip_address(host)
     except ValueError:
         return False
-    mapped = getattr(address, "ipv4_mapped", None)  # how one socket for both hears of 127.0.0.1
+    mapped = getattr(address, "ipv4_mapped", None)  # how a dual-stack socket reports 127.0.0.1
     return address.is_loopback or (mapped is not None and mapped.is_loopback)
 
 
@@ -78,8 +78,8 @@ def is_from_here(asked: Request) -> bool:
     """Whether a request comes from a browser of the serving machine.
 
     It comes from loopback, or from the served address itself, which a client on the same machine
-    uses as its source. Behind a proxy on this machine all requests seem to be local, but they ask
-    for another name.
+    uses as its source. Behind a proxy on this machine all requests seem to be local, but they
+    contain another host name.
     """
     own = current_app.config.get(OWN, ())
     name, by = _host_name(f"//{asked.host}"), asked.remote_addr or ""
@@ -89,7 +89,7 @@ def is_from_here(asked: Request) -> bool:
 def hosts_of(host: str) -> frozenset[str]:
     """The allowed names of a server on `host`; numeric addresses are always allowed.
 
-    Numbers cannot be rebound: a browser takes them as they are. A name can be rebound, so only
+    A numeric address cannot be rebound, because a browser uses it as it is. A name can be, so only
     names that belong to this machine are accepted.
     """
     own = frozenset({host.lower(), *LOCAL_NAMES})
@@ -161,7 +161,7 @@ def _wrong_method(asked: Request, writable: tuple[Writable, ...]) -> tuple[str, 
 
 
 def _is_ours(asked: Request) -> bool:
-    """Whether one of our pages sent it, as far as a browser tells: a program tells nothing."""
+    """Whether one of our pages sent it, according to the browser's headers; programs send none."""
     if asked.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
         return False
     origin = asked.headers.get("Origin")

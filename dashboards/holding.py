@@ -54,7 +54,7 @@ def _make_holding(steering: Steering, around: Surroundings) -> Blueprint:
     def _state() -> tuple[dict[str, Any], int]:
         nonlocal version
         state = steering.state(request.args.get("key", ""), request.args.get("who", ""))
-        if state["version"] != version:  # the ranks have written since
+        if state["version"] != version:  # the ranks have written rows since
             version = state["version"]
             around.library.look_again()
         entry = around.library.default()
@@ -68,7 +68,7 @@ def _make_holding(steering: Steering, around: Surroundings) -> Blueprint:
         key, who, what = (text_of(given, name) for name in ("key", "who", "what"))
         try:
             return steering.act(key, who, what).to_plain(), HTTPStatus.ACCEPTED
-        except ConfigError as error:  # a typing error is answered, as at the terminal
+        except ConfigError as error:  # a mistyped command gets a reply, as at the terminal
             return Reply([first_line(error)]).to_plain() | {
                 "error": first_line(error)
             }, HTTPStatus.OK

@@ -88,7 +88,7 @@ def make_lesson_pages(
     @pages.get(f"{lessons.PATH}/<lesson_id>")
     def _lesson(lesson_id: str) -> Response:
         numbered = (one for one in course() if str(one.number) == lesson_id)
-        if (lesson := next(numbered, None)) is not None:  # as a class calls it
+        if (lesson := next(numbered, None)) is not None:  # the number that a class uses
             query = request.query_string.decode("ascii", "ignore")
             place = f"{lessons.address_of(lesson)}{'?' if query else ''}{query}"
             return Response(status=HTTPStatus.FOUND, headers={"Location": place})
@@ -190,7 +190,7 @@ def _said(
     code = text_of(given, "room", "")
     try:
         said = classroom.check(taught, question, answer)
-    except AnswerError:  # a typing mistake is not a failure of the page
+    except AnswerError:  # a typing mistake is not an error of the page
         kind = question_of(taught.lesson, question).kind
         return {"problem": lessons.words()["unread"][kind]}
     if not code:
@@ -209,7 +209,7 @@ def _said(
 
 
 def _drawn(block: AnyBlock) -> str:
-    """A block in its page, once uncovered."""
+    """An uncovered block, as HTML for its page."""
     return render_template(
         "lesson_block.html",
         block=block,

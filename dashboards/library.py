@@ -39,7 +39,7 @@ class Library:
         *,
         may_come: bool = False,
     ) -> None:
-        """Look at nothing as yet.
+        """Create a library; folders are read on access.
 
         Args:
             folders: given by the user; a trace outside of them and the shelf is never read.

@@ -58,7 +58,7 @@ class PerfettoFiles(Results[Body]):
     """Creates files for Perfetto and caches the most recent ones."""
 
     def __init__(self) -> None:
-        """Keep nothing as yet."""
+        """Create an empty cache."""
 
         def body(entry: TraceEntry, _: int | None) -> Body:
             content, _slices = perfetto_file(build_graph(load(entry.folder)))

@@ -1,4 +1,4 @@
-"""An address as a QR code, read off a wall."""
+"""An address as a QR code, to be scanned from a projected page."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import segno
 
 _QUIET = 4
-"""Modules of white around it, as ISO/IEC 18004 wants them."""
+"""White modules around the code, as ISO/IEC 18004 requires."""
 
 
 def qr_svg(address: str) -> bytes:

@@ -28,7 +28,7 @@ class Results(Generic[T]):
         weigh: Callable[[T], int],
         most: int,
     ) -> None:
-        """Keep nothing as yet.
+        """Create an empty cache.
 
         Args:
             make: computes a result of one iteration of a trace; None is the last complete one.

@@ -26,7 +26,7 @@ minute.
 
 @dataclass(frozen=True, slots=True)
 class RoomLimits:
-    """Limits of stored data, so that nobody fills the lecturer's machine.
+    """Limits of stored data, so that no client can fill the memory of the lecturer's machine.
 
     Attributes:
         rooms: open at once.
@@ -50,10 +50,10 @@ class Noted(StrEnum):
     NO_ROOM = "no room"
     """There is no room with this code, or no longer one."""
     FULL = "full"
-    """As many students or questions as a room takes."""
+    """The room has its maximum number of students or questions."""
     TOO_OFTEN = "too often"
     REFUSED = "refused"
-    """It is none that one of our pages sends."""
+    """It has a form that none of our pages sends."""
 
 
 class NoRoomError(ConfigError):
@@ -78,7 +78,7 @@ class Rooms:
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, limits: RoomLimits | None = None
     ) -> None:
-        """None is open.
+        """Create a server's rooms; none is open.
 
         Args:
             clock: seconds.

@@ -32,7 +32,7 @@ from zerosim.debug import Steering
 from zerosim.lessons.course import course
 
 THREADS = 32
-"""Waiters for a document in progress each occupy one."""
+"""Number of threads; each request that waits for a document occupies one."""
 SWEEP_EVERY_S = 60
 _END_S = 5.0
 """Timeout for closing the connections."""
@@ -123,7 +123,7 @@ class Server:
             connection_limit=patience.most_connections,
             channel_timeout=patience.idle_s,
             cleanup_interval=patience.look_every_s,
-            asyncore_use_poll=True,  # select knows no file beyond the 1,024th
+            asyncore_use_poll=True,  # select supports only the first 1,024 file descriptors
             max_request_body_size=_LARGEST_REQUEST,
             clear_untrusted_proxy_headers=True,
         )
@@ -147,7 +147,7 @@ class Server:
             self._ended.wait()
         finally:
             self._ended.set()
-            self._server.task_dispatcher.shutdown()  # answers that are being written are ended
+            self._server.task_dispatcher.shutdown()  # responses in progress are cut off
             self.close()
             warming.join()  # a process that exits while a thread computes may be aborted
 
@@ -159,7 +159,7 @@ class Server:
     def _answer(self) -> None:
         try:
             self._server.run()
-        except (OSError, ValueError):  # its socket was closed under it
+        except (OSError, ValueError):  # its socket has been closed
             if not self._ended.is_set():
                 raise
         finally:
@@ -175,14 +175,14 @@ class Server:
         self._ended.set()
         self.workbench.close()
         if self._answering.is_alive():
-            with suppress(OSError):  # it is ending
+            with suppress(OSError):  # the server is stopping
                 self._server.trigger.pull_trigger(self._hang_up)
             self._answering.join(_END_S)
         self._server.close()
         self._socket.close()
 
     def _hang_up(self) -> None:
-        """In the thread that reads the connections: a browser keeps those that it may use again."""
+        """Close idle connections, which browsers keep open; called in the thread reading them."""
         wasyncore.close_all(self._open, ignore_all=True)
 
 
@@ -207,8 +207,8 @@ def warm(server: Server) -> None:
 
 
 _COLLECTS = (2_000, 10, 500)
-"""New objects until a collection, collections until one looks at what survived one, and of these
-until one looks at all: by Python's own 700, 10, 10 that is amid a plan, at all before it."""
+"""Thresholds of the garbage collector's three generations. Python's own (700, 10, 10) would collect
+in the middle of a plan, and all generations before it."""
 
 
 def settle() -> None:

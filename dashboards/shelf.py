@@ -32,7 +32,7 @@ class Shelf:
         folders: Mapping[str, Path] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Traces that stay.
+        """Create a shelf with permanent traces.
 
         Args:
             folders: by name in requests.

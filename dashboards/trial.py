@@ -43,7 +43,7 @@ class TrialResult:
 
 
 def put(folder: Path, program: str) -> None:
-    """Write a program where `judge` finds it."""
+    """Write a program to the place where `judge` finds it."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / _PROGRAM).write_text(program, encoding="utf-8")
 

@@ -75,6 +75,6 @@ def is_name(given: object) -> TypeGuard[str]:
 
 
 def tidy(text: str) -> str:
-    """A text as it is kept: one line, no longer than a wall shows."""
+    """A text as it is stored: one line, short enough for a projector."""
     cut = text[:LONGEST_ANSWER]
     return "".join(char if char.isprintable() else " " for char in cut).strip()

@@ -105,7 +105,7 @@ class Workbench:
         deadline_s: float = DEADLINE_S,
         command: Sequence[str] = (sys.executable, "-m", "zerosim.dashboards.workbench"),
     ) -> None:
-        """Record nothing as yet.
+        """Start without recordings.
 
         Args:
             shelf: makes the recordings available.
@@ -128,7 +128,7 @@ class Workbench:
         """Record runs of a lesson when it is their turn.
 
         Raises:
-            ConfigError: too many wait already.
+            ConfigError: too many jobs are queued already.
         """
         return self._submit(f"lessons/{lesson_id}", runs, changes, None)
 
@@ -136,7 +136,7 @@ class Workbench:
         """Check a program as soon as it is its turn.
 
         Raises:
-            ConfigError: too many wait already.
+            ConfigError: too many jobs are queued already.
         """
         return self._submit(f"puzzles/{puzzle}", [puzzle], (), program)
 
@@ -147,7 +147,7 @@ class Workbench:
             model: a configuration that they call `FILE`.
 
         Raises:
-            ConfigError: too many wait already.
+            ConfigError: too many jobs are queued already.
         """
         return self._submit(PLAN, [run], words, None, model)
 
@@ -159,10 +159,10 @@ class Workbench:
         program: str | None,
         model: str = "",
     ) -> WorkbenchJob:
-        """Let it wait for its turn.
+        """Queue a job.
 
         Raises:
-            ConfigError: too many wait already.
+            ConfigError: too many jobs are queued already.
         """
         with self._lock:
             if self._is_closed:
@@ -356,7 +356,7 @@ def simulate(runs: Sequence[str], folder: Path, words: Sequence[str]) -> None:
 
 
 def _end_with_server(server: int) -> None:
-    """A killed server ends nothing: its children notice that it is gone."""
+    """End with the server: a killed one cannot end its children, so they detect its end."""
     while os.getppid() == server:
         time.sleep(_LOOK_EVERY_S)
     os.killpg(0, signal.SIGKILL)

@@ -22,7 +22,7 @@ class DashPages:
     """
 
     def __init__(self, library: Library, parts: Callable[[], DashParts]) -> None:
-        """For the library's traces; `parts` as for a page."""
+        """Create the pages of the library's traces; `parts` as for a page."""
         self.verify = verifying.VerifyPage(library, parts)
         self.plan = planning.PlanPage(parts)
 

@@ -27,7 +27,7 @@ from zerosim.dashboards.planapi import simulates
 
 ADDRESS = "plan-address"
 _ANSWERED = frozenset({OWN_MODEL, *map(unfolding, TABLES), *map(unfolded, TABLES)})
-"""A form keeps what is pasted into it, and a table comes when it is unfolded."""
+"""Components that stay: a form keeps pasted text, and a table is loaded when it is unfolded."""
 
 
 class PlanPage:

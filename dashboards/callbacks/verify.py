@@ -35,7 +35,7 @@ class VerifyPage:
     """
 
     def __init__(self, library: Library, parts: Callable[[], DashParts]) -> None:
-        """For the library's traces."""
+        """Create the page of the library's traces."""
         self.parts = parts
         self._library = library
         self._reports = Results(verify.make_reports, lambda _: 1, MOST_REPORTS)

@@ -16,7 +16,7 @@ _SHOWN = frozenset({"id", "className", "href", "scope", "colSpan", "rowSpan", "r
                     "title", "value", "name", "action", "method", "type", "rows",
                     "placeholder"})  # fmt: skip
 _ANSWERED = frozenset({"input", "textarea", "button"})
-"""What is of no use without somebody who answers."""
+"""Components that have no use without a server."""
 _NOT_SEEN = (dcc.Location,)
 
 

@@ -60,7 +60,7 @@ def _section(parts: list[Component], look: str) -> Component:
 
 
 def _result(shown: Shown) -> Component:
-    """What is read first: the answer, its numbers, and what they rest on."""
+    """The top of the page: the answer, its numbers, and the basis of these numbers."""
     facts = [
         html.Div(
             [html.Dt(one.label), html.Dd(tied(one.value))], className="bad" if one.is_bad else ""
@@ -108,12 +108,12 @@ def _memory(shown: Shown, folded: bool) -> Component:
 
 
 def _by(shown: Shown) -> str:
-    """What the bars of a figure are."""
+    """What each bar of a figure represents: a stage or a layout."""
     return SITE("plan.by_stage" if shown.compared is None else "plan.by_layout")
 
 
 def _lead_by_name(figure: PlainFigure, axis: str, stages: Mapping[str, str]) -> None:
-    """Bars are pressed to see their layout; `assets/plan.js` listens."""
+    """Pressing a bar opens its layout; `assets/plan.js` handles it."""
     for bars in figure.data:
         bars["customdata"] = [stages[name] for name in bars[axis]]
 
@@ -205,7 +205,7 @@ def _scaling_listed(shown: Shown) -> Component:
 
 
 def _leading(name: str, address: str) -> Component:
-    """The head of a row that links to its layout; plain without an address."""
+    """The heading of a row, with a link to its layout if there is an address."""
     return html.Th(html.A(name, href=address) if address else name, scope="row")
 
 
@@ -215,7 +215,7 @@ _LISTED: dict[str, Callable[[Shown], Component]] = {
     "scaling": _scaling_listed,
 }
 TABLES = tuple(_LISTED)
-"""By the titles of their cards."""
+"""The names of the tables that can be unfolded."""
 
 
 def _grid(shown: Shown) -> Component:

@@ -51,14 +51,14 @@ def _control(control: Control) -> Component:
 
 
 def _choice(one: ControlValue) -> Component:
-    """A value; the chosen one leads nowhere. `assets/plan.js` follows without a new page."""
+    """A value; the chosen one is not a link. `assets/plan.js` follows links without a new page."""
     if one.is_chosen:
         return html.Span(one.words, className="chosen", **aria(current="true"))
     return html.A(one.words, href=one.address)
 
 
 def _own_model(view: PlanView) -> Component:
-    """A model of somebody's own: its configuration is pasted, or chosen as a file with a script."""
+    """The user's own model: the configuration is pasted, or, with a script, chosen as a file."""
     kept = [dcc.Input(type="hidden", name=name, value=value) for name, value in view.kept.items()]
     named = SITE("plan.own_label")
     area = html.Textarea(

@@ -28,7 +28,7 @@ from zerosim.view import plots
 BODY = "page"
 PSI, COUNT = "own-psi", "own-n"
 _COLUMNS = ("theory", "trace", "wire")
-"""As a row has them."""
+"""The columns, in the order of a row."""
 
 
 def body(view: VerifyView, title: str) -> list[Component]:

@@ -26,7 +26,7 @@ class Written(Component):
     _base_nodes = []  # noqa: RUF012
 
     def __init__(self, part: Component) -> None:
-        """`part` is the same element, of Dash's."""
+        """`part` is the same element as a Dash component."""
         self._prop_names = ["tag", "attributes", "html"]
         self._valid_wildcard_attributes: list[str] = []
         self.available_properties = self._prop_names

@@ -73,7 +73,7 @@ def thoughts(answers: Iterable[Counted], names: Mapping[str, str]) -> tuple[Thou
 
 
 def _numbers(answers: Sequence[Counted]) -> list[AnswerBar]:
-    """By value; all values that count as right are one."""
+    """The answers by value; all values that count as right are merged."""
     found = _sums(answers, lambda one: "=" if one.answer.is_right else _rounded(one.answer.text))
     places: dict[str, float] = {}
     labels: dict[str, str] = {}

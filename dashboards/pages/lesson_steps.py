@@ -42,7 +42,7 @@ Place = Callable[[str, str], int]
 
 
 class Writer:
-    """Makes a lesson's steps of facts."""
+    """Makes a lesson's steps from facts."""
 
     def __init__(
         self,

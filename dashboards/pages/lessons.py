@@ -18,13 +18,13 @@ from zerosim.lessons.recordings import HERE
 PATH = "/lessons"
 TITLE = "pages.lessons"
 NOTES = f"{PATH}/notes"
-"""For lecturers."""
+"""The path of the lecturer's notes."""
 EMBED = "embed"
-"""In the query of a replay or graph embedded in a lesson."""
+"""The query parameter of a replay or graph embedded in a lesson."""
 SLIDES = "slides"
-"""In the query of a lesson that becomes a file: slides for a projector."""
+"""The query parameter of a lesson that becomes a file of slides for a projector."""
 CLAIMS = "claims"
-"""In the id of a lesson that tests a claim about ZeRO."""
+"""The part of a lesson's id that marks a test of a claim about ZeRO."""
 
 
 def words() -> Mapping[str, Mapping[str, Any]]:

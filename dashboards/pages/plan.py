@@ -41,10 +41,10 @@ __all__ = ["PATH", "SCRIPT", "TITLE", "USUAL", "PlanView", "command_at", "typed"
 
 TITLE = "pages.plan"
 SCRIPT = "plan.js"
-"""Of the assets, what the page needs beside Dash."""
+"""The assets that the page needs besides Dash."""
 LARGEST_TOKENS = 10**10
 _SEARCHED = Fixed(buckets=(None,), needed=True)
-"""A bucket is a unit: other sizes change a step by less than a reader of the page sees."""
+"""Each bucket is one unit: other sizes make a difference too small to be visible on the page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class PlanView:
     """The page: its controls, and the plan or why there is none.
 
     Attributes:
-        kept: the other parameters of a form that asks for another model, by name.
+        kept: the other parameters of a form that requests another model, by name.
     """
 
     controls: tuple[Control, ...]
@@ -129,7 +129,7 @@ def _question(asked: PlanAddress) -> AskedPlan:
 
 @lru_cache(maxsize=16)
 def _plan(asked: AskedPlan, recompute: Recompute | None, _: Language) -> LayoutSearch:
-    """All that is tried, from which other choices take some; its words are in a language."""
+    """A search over all layouts, from which other choices select; cached by language."""
     shape = architecture(values_of(asked.own)) if asked.own else None
     of_it = (asked.model, asked.gpus, asked.machine, asked.tokens)
     question = ask(*of_it, shape=shape, sequence=asked.sequence)
@@ -142,7 +142,7 @@ def _beside(asked: PlanAddress, plan: LayoutSearch) -> LayoutSearch:
     require_possible(plan.question, fixed)
     try:
         return narrowed(plan, fixed)
-    except ConfigError:  # a plan leaves out what is computed again without need
+    except ConfigError:  # a plan omits layouts with unneeded recomputation
         return narrowed(_plan(_question(asked), fixed.recompute, spoken()), fixed)
 
 

@@ -65,7 +65,7 @@ CHOICES: dict[str, Mapping[str, str]] = {
     "tensor": {str(2**power): str(2**power) for power in range(4)},
     "pipeline": {str(2**power): str(2**power) for power in range(6)},
 }
-"""Of a layout, in the order of its code (`code_of`)."""
+"""The choices about a layout, in the order of its code (`code_of`)."""
 _NUMBERS = ("batch", "tensor", "pipeline")
 
 
@@ -275,7 +275,7 @@ def _of_layout(asked: PlanAddress) -> Iterator[Control]:
 
 
 def _said(words: str) -> str:
-    """What an option is called: words of ours have a key."""
+    """The displayed name of an option; our own words have a key."""
     if words == FREE:
         return SITE("plan.any")
     return SITE(words) if words.startswith("plan.") else term(words)
@@ -293,7 +293,7 @@ def _families() -> Mapping[str, list[str]]:
 def _machines() -> Mapping[str, tuple[str, ...]]:
     """All machines by their GPU, of the newest generation first.
 
-    Of a GPU the plain ones first, then those with constants of a measured software.
+    For each GPU, plain machines first, then those with constants of a measured software.
     """
     found: dict[tuple[int, str], list[str]] = {}
     for name in known_machines():

@@ -92,13 +92,13 @@ def _sentence(first: tuple[str, PredictedLayout], second: tuple[str, PredictedLa
 
 
 _ALIKE = 0.005
-"""Of a step: what is nearer than that is written alike."""
+"""Relative difference below which two steps count as equally fast."""
 
 
 def _row(
     what: str, one: float, other: float, said: Callable[[float], str], *, exact: bool = False
 ) -> ComparedRow:
-    """`exact`: the difference is written as the values are; else as a part of the first."""
+    """`exact`: show the difference like the values; otherwise as a fraction of the first."""
     difference = other - one
     first, second = said(one), said(other)
     if not difference or (first == second and not exact):
@@ -130,7 +130,7 @@ def _mfu(one: float, other: float) -> ComparedRow:
 
 
 def _points(share: str) -> str:
-    """A difference of two shares is no share."""
+    """A difference of two shares, in percentage points."""
     return SITE("plan.points", value=share.removesuffix("%")) if share else ""
 
 
@@ -149,7 +149,7 @@ def _memory(one: PredictedLayout, other: PredictedLayout) -> Iterator[ComparedRo
 
 
 def _in_order(sizes: Iterable[dict[str, int]]) -> list[str]:
-    """Names of all parts: those of the first, then what only the second has."""
+    """Names of all parts: those of the first, then those that only the second has."""
     return list(dict.fromkeys(name for each in sizes for name in each))
 
 

@@ -45,9 +45,9 @@ from zerosim.schema.manifest import EACH
 from zerosim.theory.layout import Layout
 
 MOST_ROWS, MOST_BEYOND = 8, 3
-"""Layouts that are listed."""
+"""Maximum number of listed layouts."""
 MOST_DONE = 1024
-"""Blocks that a layout's dry run goes through on this server, in all micro-steps and ranks."""
+"""Maximum number of blocks in a dry run on this server, over all micro-steps and ranks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,12 +202,12 @@ def shown_of(
 
 
 def _told(name: str, predicted: PredictedLayout) -> str:
-    """A layout as figures call it: by its name, and that it does not fit."""
+    """The label of a layout in figures: its name, and whether it does not fit."""
     return name if predicted.fits else SITE("plan.does_not_fit_2", name=name)
 
 
 def _too_large(layout: Layout) -> str:
-    """Why a server does not do a layout dry; "" if it does."""
+    """Why a server does not dry-run a layout; "" if it does."""
     ranks = 1 if layout.num_ranks > EACH and layout.config.asks_alike else layout.num_ranks
     blocks = layout.shape.layers * layout.micro_batches * SIMULATED_STEPS * ranks
     if blocks <= MOST_DONE:
@@ -223,7 +223,7 @@ def _too_large(layout: Layout) -> str:
 
 
 def _two(one: PredictedLayout, other: PredictedLayout) -> list[tuple[str, PredictedLayout]]:
-    """Two layouts by their stages and options, and by what else differs."""
+    """Two layouts, named by stage and options and by all other differences."""
     first, second = words_of(one.layout), words_of(other.layout)
     kept = [0, *(at for at in range(1, len(first)) if first[at] != second[at])]
     names = [", ".join(words[at] for at in kept) for words in (first, second)]
@@ -231,7 +231,7 @@ def _two(one: PredictedLayout, other: PredictedLayout) -> list[tuple[str, Predic
 
 
 def _drawn(one: PredictedLayout, other: PredictedLayout) -> list[tuple[str, PredictedLayout]]:
-    """Both by names that go under a bar."""
+    """Two layouts, with names short enough for the label below a bar."""
     both = (("A", one), ("B", other))
     return [(f"{letter}: {term(kind_of(each.layout))}", each) for letter, each in both]
 
@@ -248,7 +248,7 @@ def _compared(one: PredictedLayout, other: PredictedLayout, asked: PlanAddress) 
 
 
 def _siblings(one: PredictedLayout) -> list[tuple[str, PredictedLayout]]:
-    """The same layout in every stage; with what is built on it, that as well."""
+    """The same layout in every stage, and with the options based on a stage."""
     layout, question = one.layout, one.question
     found = []
     for stage in STAGES:
@@ -296,9 +296,9 @@ def _grid(
 
 
 def _choice_of(layout: Layout) -> dict[str, str]:
-    """What is chosen where the page shows a layout and no other.
+    """The choices that make the page show exactly this layout.
 
-    Where no ranks are data parallel nothing is divided: a plan has that as stage 0, and plain.
+    Without data-parallel ranks nothing is partitioned: a plan lists that as stage 0.
     """
     divides = layout.data > 1
     return {

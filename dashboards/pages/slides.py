@@ -43,9 +43,9 @@ _PARAGRAPH = re.compile(
     r"<p>(.*?)</p>|(<(?:ul|ol|table|pre)\b.*?</(?:ul|ol|table|pre)>)", re.DOTALL
 )
 _SENTENCE = re.compile(r"(.{25,}?[.?!](?=\s)|.{10,}?[。？！]”?)\s*(.+)", re.DOTALL)  # noqa: RUF001
-"""The first one, unless it is a mere "Memory, now."."""
+"""Pattern of a first sentence that is not a mere "Memory, now."."""
 _ROOM, _TITLE, _LINE, _PADDING = 29.0, 2.1, 1.55, 0.65
-"""In rem: the height for a table on a slide, and that of a line of its title and of a row."""
+"""Heights in rem: of a table on a slide, of a line of its title, and of a row."""
 _TITLE_LETTERS, _LETTERS, _GAP, _BRIEF = 60, 86, 2, 20
 """Characters on a line of a title, of a table, between two columns, in a one-line cell."""
 
@@ -203,7 +203,7 @@ def _high(rows: Sequence[Sequence[str]]) -> float:
 
 
 def _wide(text: str) -> int:
-    """In letters: a Chinese one is as wide as two."""
+    """The width of a text in letters; a Chinese character is as wide as two."""
     return sum(1 + (east_asian_width(letter) in "WF") for letter in text)
 
 

@@ -52,7 +52,7 @@ MOST_CHOICES = 16
 LARGEST_PSI = 10**15
 LARGEST_N = 10**6
 DEFAULT_PSI, DEFAULT_N = 7_500_000_000, 64
-"""The example of the paper's Figure 1."""
+"""The values of the paper's Figure 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ def view(reports: Reports, query: Mapping[str, str]) -> VerifyView:
 def _choices(
     query: Mapping[str, str], name: str, values: Sequence[int], chosen: int
 ) -> tuple[ShownChoice, ...]:
-    """All values, or the first, the last and those around the one that is looked at."""
+    """All values, or the first, the last and those around the displayed one."""
     at = values.index(chosen) if chosen in values else 0
     last = len(values) - 1
     return tuple(

@@ -90,7 +90,7 @@ class SitePages:
     """The pages of one language, which is the current one while they are created."""
 
     def __init__(self, language: Language, away: StandalonePages) -> None:
-        """For a checkout; `away` creates the pages of both languages."""
+        """Prepare to write; `away` creates the pages of both languages."""
         self._language = language
         self._away = away
         self._said = said()
@@ -182,7 +182,7 @@ class SitePages:
             return render_template(template, frame=frame, words=self._said, **shown)
 
     def _publish(self, at: str, html: str, *, is_framed: bool = False) -> str:
-        """A page of the server as it lies in the site."""
+        """A page of the server in the form that it has in the site."""
         links = Links(at, self._language, self._resources)
         own = shared.SharedParts(self._away.get, links.root, lambda to: self._frame(links, to))
         page = _POLICY.sub("", own.put(html))

@@ -68,7 +68,7 @@ def report(
 
 
 def _compares_ranks(graph: EventGraph) -> bool:
-    """For an imported run: whether any calls of several ranks are known to be one collective."""
+    """For an imported run: whether calls of several ranks can be matched to a collective."""
     if graph.trace.manifest.source is not Source.IMPORTED:
         return True
     return any(len(collective.events) > 1 for collective in graph.matching.collectives)
@@ -82,7 +82,7 @@ def _iterations(trace: Trace) -> tuple[int, ...]:
 
 
 def choose_iteration(trace: Trace, wanted: int | None) -> int:
-    """The last iteration that all ranks finished; for a run that ended in its first, that one.
+    """The last iteration that all ranks finished; the first one if no iteration was finished.
 
     Raises:
         ConfigError: there is no such iteration.

@@ -58,7 +58,7 @@ class Bandwidth:
 
 
 def bus_factor(op: Op, num_ranks: int) -> Fraction:
-    """Bus bandwidth by algorithm bandwidth (nccl-tests, doc/PERFORMANCE.md)."""
+    """The ratio of bus bandwidth to algorithm bandwidth (nccl-tests, doc/PERFORMANCE.md)."""
     if op is Op.ALL_REDUCE:
         return Fraction(2 * (num_ranks - 1), num_ranks)
     if op in (Op.BROADCAST, Op.REDUCE, Op.SEND, Op.RECEIVE):

@@ -172,14 +172,14 @@ def budgets(graph: EventGraph) -> Budgets:
 
 
 def _records_waits(graph: EventGraph) -> bool:
-    """A program with recorded computations records its waits; another one may, or may not."""
+    """A program with recorded computations also records its waits; any other may or may not."""
     return any(
         True for rank in graph.trace.ranks for _ in rank.events.of_kind(Kind.WAIT, Kind.COMPUTE)
     )
 
 
 def occupancy(graph: EventGraph, place: int) -> Occupancy:
-    """Cut one rank's time.
+    """Split one rank's time into pieces.
 
     Args:
         place: position of the rank in `graph.trace.ranks`.
@@ -230,7 +230,7 @@ def occupancy(graph: EventGraph, place: int) -> Occupancy:
 
 
 def _on_program(graph: EventGraph, computes: Ints) -> Ints:
-    """Without delayed updates, which another thread computes concurrently."""
+    """The computations without delayed updates, which another thread computes concurrently."""
     if not graph.trace.manifest.config.get("delayed_update"):
         return computes
     own = []
@@ -280,7 +280,7 @@ def _collectives(graph: EventGraph, own: Mask) -> tuple[Ints, Ints, Ints, Ints]:
     arrival, last = begin.copy(), np.full(len(calls), NONE, np.int64)
     known = np.flatnonzero(graph.collective[calls] != NONE)
     place = graph.collective[calls[known]]
-    # a rank that was done before the last one arrived did not wait for it
+    # a rank whose call ended before the last one arrived did not wait for it
     needed = (arrivals[place] != NONE) & (arrivals[place] <= over[known])
     known, place = known[needed], place[needed]
     arrival[known], last[known] = np.maximum(arrivals[place], begin[known]), stragglers[place]

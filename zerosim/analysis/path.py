@@ -30,7 +30,7 @@ class TimeCause(StrEnum):
 
     COMPUTE = "compute"
     COMMUNICATION = "communication"
-    """In a collective, all of its ranks having arrived."""
+    """In a collective, after all of its ranks have arrived."""
     SCHEDULING = "scheduling"
     """Hand-over between threads: until a thread started a request, or continued with its result."""
     OTHER = "other"
@@ -164,7 +164,7 @@ def slack(graph: EventGraph) -> Ints:
     to_the_end = graph.end[_last(graph)] - graph.end
     has_followers = np.zeros(graph.num_nodes, np.bool_)
     has_followers[graph.source] = True
-    # an event may outlast the start of its successors: then these decide
+    # an event may outlast the start of its successors: then they determine the slack
     free: list[int] = np.where(has_followers, np.iinfo(np.int64).max, to_the_end).tolist()
     order = np.argsort(position[graph.target], kind="stable")[::-1]
     for first in range(0, len(order), _AT_ONCE):
@@ -190,7 +190,7 @@ _PREFERRED = (NodeKind.PHASE, NodeKind.WAIT, NodeKind.COMPUTE, NodeKind.MATCH, N
 
 
 def _last(graph: EventGraph) -> int:
-    """The end of the graph; of several nodes that end then, one that follows the others."""
+    """The end of the graph; of several last nodes, one that follows the others."""
     final = np.flatnonzero(graph.end == graph.end.max())
     turns = np.full(len(NODE_CODES), len(_PREFERRED))
     for turn, kind in enumerate(_PREFERRED):
@@ -205,5 +205,5 @@ def binding_edges(graph: EventGraph) -> Ints:
         turns[REASON_CODES[reason]] = 9 - turn
     order = np.lexsort((turns[graph.reason], graph.ready, graph.target))
     binding = np.full(graph.num_nodes, NONE, np.int64)
-    binding[graph.target[order]] = order  # the last of equal targets stays
+    binding[graph.target[order]] = order  # of equal targets, the last one remains
     return binding

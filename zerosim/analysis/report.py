@@ -143,7 +143,7 @@ class GraphReport:
         )
 
     def to_plain(self) -> dict[str, Any]:
-        """As values that JSON knows."""
+        """As JSON values."""
         path = self.path
         return {
             "headline": self.headline,

@@ -39,7 +39,7 @@ from zerosim.theory.movement import MESSAGES
 from zerosim.theory.nccl import Tuning
 
 TIMES_COUNTED = {Op.ALL_REDUCE: 2, Op.RECEIVE: 0, Op.BARRIER: 0}
-"""How often the papers' laws count a payload; once by default."""
+"""The number of times that the papers' laws count a payload; once by default."""
 Pair = tuple[int, int]
 """Bytes sent and received."""
 _K = TypeVar("_K")
@@ -50,7 +50,7 @@ class Share:
     """The part of a call on one link.
 
     Attributes:
-        link: None if the trace does not tell which messages leave a node.
+        link: None if the trace does not record which messages leave a node.
         asked: the requested bytes, sent and received: a ring's messages as intercepted; for a
             native call, the bound of a ring; zero if unknown.
         moved: the same with the call's algorithm.

@@ -18,7 +18,7 @@ from zerosim.schema.events import Algorithm, Kind
 from zerosim.theory.nccl import CHOSEN, NcclAlgorithm, Protocol, Tuning
 
 _REFUTED, _CONFIRMED = Fraction(1, 100), Fraction(2, 1000)
-"""Parts of the counted bytes by which an expectation must, or may, be off."""
+"""Relative differences from the counted bytes that refute, and that confirm, an expectation."""
 _FORCED = (
     *(Tuning(protocol=one) for one in (Protocol.LL128, Protocol.LL, Protocol.SIMPLE)),
     *(Tuning(algorithm=one) for one in (NcclAlgorithm.RING, NcclAlgorithm.TREE)),

@@ -79,7 +79,7 @@ class OutOfMemory(RunError):
 
 def cannot_load(error: BaseException) -> str:
     """One line on a failed import or allocation in Python."""
-    while error.__cause__ is not None:  # NumPy puts a page of advice before it
+    while error.__cause__ is not None:  # NumPy prints a page of advice before it
         error = error.__cause__
     return (
         f"this machine cannot load a library that zerosim needs ({type(error).__name__}: "

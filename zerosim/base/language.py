@@ -50,7 +50,7 @@ class Language(StrEnum):
 
 _spoken: ContextVar[Language | None] = ContextVar("language", default=None)
 _usual = [Language.ENGLISH]
-"""That of the process, also of threads that it starts."""
+"""The language of the process, including threads that it starts."""
 
 
 def spoken() -> Language:
@@ -143,7 +143,7 @@ def term(name: str) -> str:
 
 
 def terms() -> Mapping[str, str]:
-    """All names with an entry, for pages that draw elsewhere."""
+    """All names with an entry, for pages that are drawn in the browser."""
     return _TERMS.table
 
 
@@ -241,4 +241,4 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 _TERMS = Words.beside(__file__, "terms")
 LISTS = Words.beside(__file__, "lists")
-"""How things are joined in a sentence, and counted."""
+"""How items are joined in a sentence, and counted."""

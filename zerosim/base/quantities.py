@@ -1,7 +1,7 @@
 """How quantities are written and read: exact integers, bytes, multiples of Psi.
 
 An exact number is never shown rounded: a whole number gets thousands separators, a fraction stays a
-fraction. A rounded number always says so by its unit (`9.57 MB`) or its decimals (`1.500 Ψ`).
+fraction. A rounded number always shows this by its unit (`9.57 MB`) or its decimals (`1.500 Ψ`).
 Prefixes are decimal: 1 MB = 10^6 B. All rounding is done in whole numbers, half to even.
 """
 

@@ -1,6 +1,6 @@
 """Tables: the numbers of a run, for the terminal, for notebooks and for other programs.
 
-A column carries the evidence of its numbers; a number that was not recorded is None, never 0.
+A column states the evidence of its numbers; a number that was not recorded is None, never 0.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from zerosim.base.errors import ConfigError, EnvironmentFault
 
 MOST_SHOWN = 40
-"""Rows of a table that is printed; all of them are there."""
+"""Maximum number of rows that a printed table shows."""
 NOT_RECORDED = "not recorded"
 _KEPT = frozenset("\n\t\u00a0")
 """Unprintable characters that are kept: they do not control a terminal."""
@@ -113,7 +113,7 @@ class Table:
         return self.total("received_bytes")
 
     def to_dict(self) -> dict[str, Any]:
-        """As values that JSON knows."""
+        """As JSON values."""
         return {
             "title": self.title,
             "columns": [{"name": one.name, "evidence": one.evidence} for one in self.columns],
@@ -158,7 +158,7 @@ class Table:
         for row in self.rows[:MOST_SHOWN]:
             shown.add_row(*(Text(cell_text(cell)) for cell in row))
         written = StringIO()
-        # in a notebook rich would show it there at once, and again when the cell does
+        # in a notebook rich would show it at once, and the cell again
         console = Console(file=written, width=1000, color_system=None, force_jupyter=False)
         console.print(shown)
         rows = written.getvalue().rstrip("\n")

@@ -18,7 +18,7 @@ class Tier(StrEnum):
     """A tier, in which bytes are kept."""
 
     DEVICE = "device"
-    """The GPU's memory; without a GPU the part of the host's memory that plays its part."""
+    """The GPU's memory; without a GPU, the part of the host's memory that takes its place."""
     HOST = "host"
     DISK = "disk"
 

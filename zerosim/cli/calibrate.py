@@ -154,7 +154,7 @@ def _opened(path: Path, unpacked: Path) -> Run:
 
 
 def _of_machine(runs: Sequence[Run], source: str, cores: float | None) -> str:
-    """What every event of a simulated run takes on it.
+    """The file of a machine, with constants for all events of a simulated run.
 
     Raises:
         ConfigError: none of the runs sent anything.
@@ -180,9 +180,9 @@ def _held(run: Run, machine: Machine) -> tuple[int, int]:
 
 
 def _work(run: Run) -> Work:
-    """The work of its computations: from a dry run of the same, if possible."""
+    """The work of its computations: from a dry run of the same training, if possible."""
     from zerosim.predict.simulate.counted import CountedDry
-    from zerosim.train.models import context_of  # brings torch
+    from zerosim.train.models import context_of  # imports torch
 
     said, config = run.trace.manifest.run, run.trace.manifest.config
     model, batch = said.get("model"), said.get("batch")
@@ -260,12 +260,12 @@ class GivenRun:
 
 
 def _gpus(runs: Sequence[Run]) -> int:
-    """As many as a machine's nodes may have: ranks of a test may share one."""
+    """The number of GPUs: that of the ranks, although ranks of a test may share one."""
     return max(run.trace.manifest.num_ranks for run in runs)
 
 
 def _of_program(runs: Sequence[Run], source: str, machine: Machine, given: GivenRun) -> str:
-    """What a program reaches of a machine."""
+    """The machine file of a program: the efficiency that it reaches on a machine."""
     found = own_constants(machine, [(recorded_step(run.trace), given.layout(run)) for run in runs])
     title = f"{machine.name}, as far as {source.removeprefix(_COMMAND)} reached it"
     return write_own(found, machine.name, title, source)

@@ -51,7 +51,7 @@ codecs.register_error(ASCII_STANDS_IN, _stand_in)
 
 
 class _Console(Console):
-    """A trace's text can be anything: terminal control characters are escaped."""
+    """Escapes terminal control characters, because a trace may contain any text."""
 
     def render_str(self, text: str, **options: Any) -> Text:
         """A text with room for escaped characters."""

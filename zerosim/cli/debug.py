@@ -92,7 +92,7 @@ def debug(
 
 @contextmanager
 def _ended_with_output(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Do not let a program run on, and complain again, if nobody can be told of it."""
+    """End the program if output can no longer be written, because nobody would see it."""
     try:
         yield
     except EnvironmentFault:
@@ -172,7 +172,7 @@ def _ending(code: int) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the program, in order if it can be."""
+    """End the program, normally if possible."""
     process.terminate()
     try:
         process.wait(_END_S)

@@ -122,7 +122,7 @@ def _interception() -> str:
 
 @contextmanager
 def _joined() -> Iterator[None]:
-    """As the only rank of a run."""
+    """A context in which this process is the only rank of a run."""
     import torch.distributed as dist
 
     from zerosim.train.launch.loopback import own_interface

@@ -143,7 +143,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _form_of(file: Path, options: Mapping[str, Path | None]) -> str:
-    """The option that makes several files, of one of them."""
+    """The option to which a file belongs, if an option writes several files."""
     return "hta" if file.parent == options["hta"] else "chakra"
 
 

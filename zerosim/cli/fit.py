@@ -162,7 +162,7 @@ class _Trials:
         """Train a model with this number of layers for a few steps.
 
         Raises:
-            RunError: it failed for another reason than that something had no room.
+            RunError: it failed for another reason than an allocation.
         """
         shape = replace(self._run.shape, layers=layers)
         parameters = trained_model(self._run.model, shape).num_parameters
@@ -190,7 +190,7 @@ def _no_room(folder: Path) -> str:
     kind = f"{OutOfMemory.__name__}: "
     try:
         ranks = load(folder).ranks
-    except TraceError:  # it failed before there was one
+    except TraceError:  # it failed before there was a trace
         return ""
     for rank in ranks:
         if rank.failure is not None and rank.failure.message.startswith(kind):

@@ -71,7 +71,7 @@ def require_free(folder: Path, *, overwrite: bool) -> None:
 def _of_others(folder: Path, held: list[Path]) -> Path | None:
     """A file that keeps a folder from being replaced; None if there is none.
 
-    Files beside a trace stay; a file with the name of one that is not a trace file is not ours.
+    Files beside a trace stay; a file that only has a trace file's name is not ours.
     """
     recorded = [path for path in held if path.suffix in _BEGINNINGS]
     strange = (path for path in recorded if not _begins_as_ours(path))
@@ -93,7 +93,7 @@ def _begins_as_ours(path: Path) -> bool:
     begin = b""
     with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
         begin = file.read(len(expected))
-    return expected.startswith(begin)  # a full disk may have left less
+    return expected.startswith(begin)  # a full disk may have left an incomplete one
 
 
 def reserve(folder: Path, held: ExitStack, *, overwrite: bool) -> None:
@@ -123,7 +123,7 @@ def reserve(folder: Path, held: ExitStack, *, overwrite: bool) -> None:
 
 
 def _recorder(folder: Path) -> str:
-    """The process that locks a folder, and its start time, as far as the kernel tells."""
+    """The process that locks a folder, and its start time, if the kernel provides it."""
     place = folder.stat()
     device = f"{os.major(place.st_dev):02x}:{os.minor(place.st_dev):02x}"
     with contextlib.suppress(OSError, ValueError, IndexError):

@@ -202,7 +202,7 @@ def _at_least(known: Sequence[int], unit: int | None) -> str:
 
 
 def _causes_table(report: Report) -> Table:
-    """From each law to its bytes; then bytes without a law, and the wire."""
+    """The derivation from each law to its bytes; then bytes without a law, and the wire."""
     first = report.wires[0].rank
     table = make_table(said("ledger.causes", rank=first), said("ledger.bytes"), "", left=1)
     table.columns[2].justify = "left"

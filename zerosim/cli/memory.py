@@ -102,7 +102,7 @@ def _print(
 def _draw(
     console: Console, run: Run, report: MemoryReport, rank: int, iteration: int | None
 ) -> None:
-    """One picture a tier."""
+    """One picture per tier."""
     for one in (report.device, *report.tiers):
         theory = [row.theory_bytes for row in one.rows if row.theory_bytes is not None]
         place = one.tier.place if report.tiers else ""

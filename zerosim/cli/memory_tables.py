@@ -72,7 +72,7 @@ def _states_table(report: MemoryReport, states: TierReport) -> Table:
 
 
 def _causes_table(report: MemoryReport, states: TierReport) -> Table:
-    """From the law to the memory of the first rank."""
+    """The derivation from the law to the memory of the first rank."""
     key = "memory.keeps_at" if report.tiers else "memory.keeps"
     title = said(key, rank=report.ranks[0], place=states.tier.place)
     table = _bridge(title, states.causes, states.law, states.law_bytes)
@@ -86,7 +86,7 @@ def _causes_table(report: MemoryReport, states: TierReport) -> Table:
 
 
 def peak_table(report: MemoryReport, top: RankPeak) -> Table:
-    """From the law to all live tensors at a peak of the device."""
+    """The derivation from the law to all live tensors at a peak of the device."""
     assert report.law_bytes is not None
     key = "memory.peak_at" if report.tiers else "memory.peak"
     title = said(key, rank=top.rank, place=Tier.DEVICE.place)

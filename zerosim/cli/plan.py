@@ -64,7 +64,7 @@ def in_english(command: C) -> C:
 
 
 @in_english
-def plan(  # noqa: PLR0913 - as many things can be asked
+def plan(  # noqa: PLR0913 - it has that many options
     *,
     model: Model = "llama-3-8b",
     gpus: Annotated[int, integer("Number of GPUs.")] = 64,
@@ -235,7 +235,7 @@ def _one_of(option: str, name: str, known: tuple[E, ...]) -> E:
 
 
 def _given(question: PlanQuestion, path: Path) -> PredictedLayout:
-    """What a DeepSpeed file says, as its batch size says it.
+    """The layout of a DeepSpeed file, predicted with the file's batch size.
 
     Raises:
         ConfigError: the file is refused, or its batch is not one of all GPUs.
@@ -260,7 +260,7 @@ def _write(path: Path, best: PredictedLayout) -> None:
     """The best layout as a file.
 
     Raises:
-        ConfigError: its name says neither, or the framework has no words for the layout.
+        ConfigError: its name implies no format, or the framework cannot express the layout.
     """
     kinds = {".json": "DeepSpeed's configuration", ".py": "PyTorch's own calls"}
     if path.suffix not in kinds:

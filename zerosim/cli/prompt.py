@@ -45,11 +45,11 @@ An empty line repeats the last step; unambiguous prefixes work (s, i, o, c, w).
 
 
 class _NothingHeldError(Exception):
-    """Commands need not be read any more."""
+    """Raised when no more commands need to be read."""
 
 
 _PRINTS_S = 2.0
-"""How long the last lines may take."""
+"""Timeout for the last lines."""
 
 
 class Prompt:

@@ -150,7 +150,7 @@ def run(  # noqa: PLR0913 - an option is an argument
 
 
 def _require_secret() -> None:
-    """See that ranks that another command started can know of the same token.
+    """Check that ranks started by another command can get the same token.
 
     Raises:
         ConfigError: they cannot.
@@ -163,14 +163,14 @@ def _require_secret() -> None:
 
 
 def _say_first(file: DeepSpeedFile | None, run: RunConfig) -> None:
-    """What is taken of files, on standard error."""
+    """Print on standard error what is used of files."""
     if file:
         typer.echo(note_of(file), err=True)
     say_what_is_taken(run)
 
 
 def _require_able(faults: Sequence[Fault], num_ranks: int, config: EngineConfig) -> None:
-    """See that these faults can be made in a run of the engine.
+    """Check that these faults can be injected into a run of the engine.
 
     Raises:
         ConfigError: one cannot.
@@ -212,7 +212,7 @@ def parse_stages(text: str) -> tuple[int, ...]:
 
 
 def _join(job: Job, *, overwrite: bool) -> int:
-    # before torch is imported: its allocator has a remark on each profile that begins late
+    # before torch is imported: its allocator warns about each profile that begins late
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     from zerosim.train.launch.launcher import require_able
     from zerosim.train.launch.worker import run_guarded, status_of
@@ -227,8 +227,8 @@ def _join(job: Job, *, overwrite: bool) -> int:
             make_free(folder)
 
     with ExitStack() as held:
-        # Nodes may share a folder. Rank 0 has it before it joins, and the others touch nothing
-        # before they have met rank 0.
+        # Nodes may share a folder. Rank 0 locks it before it joins; the others write nothing before
+        # the rendezvous with rank 0.
         for folder in folders if is_first else ():
             if rank == 0:
                 reserve(folder, held, overwrite=overwrite)
@@ -302,7 +302,7 @@ def _loss_words(losses: Sequence[float]) -> str:
 
 
 def _default_folder(run_config: RunConfig, stage: str) -> Path:
-    """A new folder for each run; under a launcher, one that all ranks know without talking."""
+    """A new folder for each run; under a launcher, one that all ranks derive independently."""
     name = os.environ.get("TORCHELASTIC_RUN_ID", "")
     if joined_ranks() is None:
         name = moment()

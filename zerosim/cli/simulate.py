@@ -45,7 +45,7 @@ _SYSTEM = Annotated[
 _MACHINE = Annotated[str, typer.Option(help="Machine of the ranks: a name, or a file (.toml).")]
 
 _ENOUGH = 3
-"""DDP makes its buckets anew in the second step."""
+"""Number of steps: DDP rebuilds its buckets in the second one."""
 _STEPS = Annotated[int, integer("Optimizer steps; from the third on they are equal.")]
 
 
@@ -138,7 +138,7 @@ def _trained(stage: str, options: dict[str, Any]) -> dict[str, EngineConfig | Im
 
 
 def _require_no_others(stage: str, options: dict[str, Any]) -> None:
-    """Check that no option is set that a program decides itself.
+    """Check that no option is set that the program itself determines.
 
     Raises:
         ConfigError: something is.
@@ -173,7 +173,7 @@ def _by_stages(stage: str, options: dict[str, Any]) -> dict[str, EngineConfig | 
 def _by_systems(
     system: str, stage: str, options: dict[str, Any]
 ) -> dict[str, EngineConfig | Implementation]:
-    """Others, by name.
+    """Other systems, by name.
 
     Raises:
         ConfigError: there is none of this name, or an option of the engine is set.

@@ -17,10 +17,10 @@ from zerosim.base.errors import EnvironmentFault
 
 
 class _Written(io.RawIOBase):
-    """A descriptor that is written to, as long as that can be done."""
+    """An output stream that drops everything after the first failed write."""
 
     def __init__(self, descriptor: int | None, *, tells: bool) -> None:
-        """Take it over.
+        """Take over a descriptor.
 
         Args:
             descriptor: None for one that was closed before the command began.
@@ -31,7 +31,7 @@ class _Written(io.RawIOBase):
         self._is_over = False
 
     def fileno(self) -> int:
-        """Its number.
+        """The number of the descriptor.
 
         Raises:
             OSError: it was closed.
@@ -45,11 +45,11 @@ class _Written(io.RawIOBase):
         return self._descriptor is not None and os.isatty(self._descriptor)
 
     def writable(self) -> bool:
-        """That is its purpose."""
+        """True: the stream is for writing."""
         return True
 
     def write(self, text: Any, /) -> int:
-        """Write some; how much of it.
+        """Write bytes; returns the number of bytes written.
 
         Raises:
             EnvironmentFault: it cannot be written, for the first time.
@@ -92,7 +92,7 @@ def _own(stream: TextIO | None, errors: str, *, tells: bool) -> TextIO:
         io.BufferedWriter(_Written(stream.fileno(), tells=tells)),
         stream.encoding,
         errors,
-        # one without a buffer (python -u) is not given a buffer that keeps lines back
+        # an unbuffered stream (python -u) gets no buffer that delays lines
         line_buffering=stream.line_buffering or stream.write_through,
         write_through=stream.write_through,
     )

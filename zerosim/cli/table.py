@@ -99,7 +99,7 @@ def _show(figure: Table, *, as_json: bool) -> None:
 
 
 def _head(name: str) -> str:
-    """A column's name as it is written."""
+    """A column's name as it is displayed."""
     words = name.replace("zero_3", "ZeRO-3").replace("zero_pp", "ZeRO++").split("_")
     return " ".join(_WRITTEN.get(word, word) for word in words)
 

@@ -111,8 +111,8 @@ def _tell(lines: Sequence[str]) -> None:
 
 
 def _foreseen() -> list[str]:
-    """Problems that ranks of this host will have; the program may need no ranks, so it is
-    started.
+    """Report problems that ranks of this host will have; the program is started anyway, as it may
+    have no ranks.
     """
     try:
         require_loopback()
@@ -122,7 +122,7 @@ def _foreseen() -> list[str]:
 
 
 def _require_able(faults: Sequence[Fault], *, memory: bool, is_light: bool) -> None:
-    """See that these faults can be made in a program, as far as that is known before it runs.
+    """Check that these faults can be injected, as far as that is known before the program runs.
 
     Raises:
         ConfigError: one cannot.
@@ -177,7 +177,7 @@ class _Recorded:
 
 
 def _look(path: Path) -> _Recorded | None:
-    """None if not even the header is whole."""
+    """The ends of a rank's file; None if not even the header is complete."""
     with path.open("rb") as file:
         try:
             header = json.loads(file.readline(_LONGEST_HEADER))
@@ -242,7 +242,7 @@ def _notes(folder: Path) -> list[str]:
 
 
 def _name(ranks: list[int]) -> str:
-    """Ranks in words; three and more in a row as from one to another."""
+    """Ranks in words; three or more consecutive ones as a range."""
     runs: list[list[int]] = []
     for rank in ranks:
         if runs and rank == runs[-1][-1] + 1:

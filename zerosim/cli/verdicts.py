@@ -67,7 +67,7 @@ def print_answer(console: Console, outcome: Outcome | None, headline: str) -> No
 
 
 def style_of(cause: CauseBytes) -> str:
-    """For a row with a cause: the colour of its effect on the law."""
+    """The colour of a row with a cause: that of its effect on the law."""
     is_left_out = cause.outcome is Outcome.AS_PREDICTED
     return "" if is_left_out else cause.outcome.colour
 

@@ -30,7 +30,7 @@ def factor(words: str) -> Any:
     return typer.Option(help=words, parser=_factor, metavar="FACTOR")
 
 
-def whatif(  # noqa: PLR0913 - as many things can be different
+def whatif(  # noqa: PLR0913 - that many conditions can change
     folder: TraceFolder,
     *,
     bandwidth: Annotated[

@@ -20,7 +20,7 @@ from zerosim.debug.stop_lines import lines_of, of_stand
 from zerosim.schema.memory import Role
 
 STEPS: Mapping[str, Goal] = {"step": Goal.OVER} | {goal.value: goal for goal in Goal}
-"""By the typed word."""
+"""The commands by their typed word."""
 _FIRST = {"s": "step", "i": "into", "o": "over", "c": "continue", "w": "where", "p": "phase"}
 """The meaning of a letter with which several words begin."""
 _FIELD = re.compile(r"(phase|unit|op|purpose|kind|rank|iteration|micro_step|hop)=(\S+)")
@@ -141,7 +141,7 @@ class Commands:
 
     def _add(self, text: str) -> Reply:
         ranks = self._controller.here
-        if ranks:  # a rank reads it as it will
+        if ranks:  # check that a rank can parse it
             self._controller.ask("read", ranks[:1], text=text)
         made = self._controller.add_breakpoint(text)
         return Reply([f"  {made.number}: {made.text}"])

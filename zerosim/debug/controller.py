@@ -60,7 +60,7 @@ class Controller(Ranks):
         self._has_told = False
 
     def program_ended(self, how: str) -> None:
-        """The program has ended, for whatever reason."""
+        """Record that the program has ended, for whatever reason."""
         with self.door.changed:
             self.over = how or "ended"
             self.door.changed.notify_all()
@@ -77,7 +77,7 @@ class Controller(Ranks):
             if self._has_told:
                 return None
             known: tuple[int, ...] = ()
-            while known != (known := self.lost):  # others may go at the same moment
+            while known != (known := self.lost):  # other ranks may leave at the same moment
                 self.wait()
             outcome = self.problem() or StepEnd(Why.ENDED, self.over)
         return self._tell(outcome)
@@ -187,7 +187,7 @@ class Controller(Ranks):
                 return StepEnd(Why.BREAKPOINT, said_of_replicas(differ))
 
     def _run_once(self) -> StepEnd | HeldThread:
-        """Release all until one stops; returns where, or why no further release is needed."""
+        """Release all ranks until one stops; returns where, or why no further release is needed."""
         self.let_run(self.links, self._plain())
         hit: HeldThread | None = None
         slow = ""

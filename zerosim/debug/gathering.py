@@ -2,7 +2,7 @@
 
 Each stops at its own next forward. A rank that others are waiting for, because they are an
 iteration ahead, continues to the next one. There, earlier calls have ended, and all per-iteration
-counters of the ranks start anew.
+counters of the ranks restart.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class HeldThread:
         number: its id, for releasing it.
         computes: whether it is the computing thread.
         why: the breakpoint that stopped it; "" if none did.
-        arrival: its index among the arrivals of all ranks; heard_s: the time of its report here.
+        arrival: its index among the arrivals of all ranks; heard_s: when it was reported.
     """
 
     rank: int
@@ -86,7 +86,7 @@ class Door:
         path: path of the socket.
         changed: notified at every message of a rank.
         links: by rank.
-        lets_all_go: whether ranks that connect from now on are not paused.
+        lets_all_go: whether ranks that connect from now on run without pausing.
     """
 
     def __init__(self, token: str = "") -> None:
@@ -147,7 +147,7 @@ class Door:
         """Open the gates of all ranks, and close the socket."""
         for listening in (self._listening, self._elsewhere):
             if listening is not None:
-                with suppress(OSError):  # else a waiter for a rank waits forever
+                with suppress(OSError):  # otherwise a waiter for a rank waits forever
                     listening.shutdown(socket.SHUT_RDWR)
                 listening.close()
         for accepting in self._accepting:
@@ -225,7 +225,7 @@ class Door:
     def _hear(self, connection: socket.socket) -> None:
         link: RankConnection | None = None
         with suppress(OSError, ValueError, KeyError, TypeError), connection.makefile("r") as lines:
-            # from an unknown peer, only as much as a rank's first message is read
+            # from an unknown peer, read at most the length of a rank's first message
             for line in chain([lines.readline(LONGEST_LINE)], lines):
                 said = json.loads(line)
                 with self.changed:

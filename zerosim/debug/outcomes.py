@@ -18,9 +18,9 @@ class Why(StrEnum):
     PAUSED = "paused"
     """The user paused them."""
     LEFT = "left"
-    """A rank is gone without a proper end: all others were released."""
+    """A rank ended abnormally: all others were released."""
     ENDED = "ended"
-    """The program is over."""
+    """The program has ended."""
     DETACHED = "detached"
     """The debugger detached."""
 

@@ -55,7 +55,7 @@ class Ranks:
         return sorted(found, key=lambda one: (one.rank, one.arrival))
 
     def steps(self) -> list[LiveStep]:
-        """Their next events, the first one first."""
+        """The next events of these threads, in order of arrival."""
         return steps_of(self.standing(), self.here)
 
     def is_whole(self) -> bool:
@@ -102,7 +102,7 @@ class Ranks:
 
     @property
     def lost(self) -> tuple[int, ...]:
-        """The ranks that have left and did not end properly."""
+        """The ranks that have left without ending normally."""
         links = list(self.door.links.values())
         gone = (link for link in links if not link.is_here and not link.left_in_order)
         return tuple(sorted(link.rank for link in gone))

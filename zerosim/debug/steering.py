@@ -18,7 +18,7 @@ _KEY_BYTES = 24
 _LONGEST = 2_000
 """Maximum length of a command."""
 _AWAY_S = 15.0
-"""A page without a request for so long loses control."""
+"""A page that sends no request for this long loses control."""
 
 
 class NotAllowedError(InputError):
@@ -116,7 +116,7 @@ class Steering:
             said = [line for line in self._commands.do(what).lines() if line not in self._lines]
         except ZerosimError as error:
             said = [str(error)]
-        if said:  # more than at each stop
+        if said:  # more often than at each stop
             self._lines = [*said, *self._lines]
             self._version += 1
 

@@ -52,7 +52,7 @@ def compare_sums(unit: str, before: Values, after: Values) -> Summed:
     for place, rank in enumerate(ranks):
         own = after[rank]
         shard = total[place * row : (place + 1) * row]
-        # after an in-place reduction a rank has its own row, and remainders of the others'
+        # after an in-place reduction a rank has its own row, and leftovers of the others
         part = own if len(own) == row else own[place * row : (place + 1) * row]
         parts.append((part, shard))
     by_scale = {scale: _largest(parts, scale) for scale in (1.0, 1.0 / len(ranks))}

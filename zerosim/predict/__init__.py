@@ -4,6 +4,6 @@
     simulate     a dry run: the work of N ranks, in one process
     plan         layouts of a model on so many GPUs, the fastest first
 
-All its results are labelled as predicted. It has no ledger and no law of its own: bytes are those
-of `theory`, times those of `placement`. Begin with `placement.place`.
+All its results are labelled as predicted. It has no ledger and no law of its own: bytes come from
+`theory`, times from `placement`. Begin with `placement.place`.
 """

@@ -102,7 +102,7 @@ def num_calls(seen: RunEvidence) -> Iterator[FailedCheck | Score]:
 
 
 def held(seen: RunEvidence) -> Iterator[FailedCheck | Score]:
-    """No rank holds more than its bound when it calls a collective."""
+    """No rank keeps more than its bound when it calls a collective."""
     if not seen.promise.held or seen.trace is None:
         return
     mosts = [seen.value_of(seen.promise.held, rank) for rank in range(seen.puzzle.ranks)]

@@ -17,12 +17,12 @@ from zerosim.schema.events import Event, Op
 from zerosim.verify.diagnosis import Finding, Wrong
 
 _LOST = re.compile("[Cc]onnection (closed|reset)|Broken pipe|[Tt]imed out|Timeout")
-"""Error messages of a rank about another one that has left."""
+"""Error messages of a rank when another one has left."""
 _DISAGREE = frozenset({Wrong.SIZE, Wrong.DTYPE, Wrong.OTHER_CALL, Wrong.ORDER, Wrong.GROUP})
 
 
 def loads(seen: RunEvidence) -> Iterator[FailedCheck]:
-    """Every rank can import it, and its body is filled in."""
+    """Every rank can import the program, and its body is filled in."""
     for rank, said in enumerate(seen.ran.said):
         if said is not None and not said.is_loaded:
             yield _raised(seen, "loads", rank, said)
@@ -71,7 +71,7 @@ def fit_together(seen: RunEvidence) -> Iterator[FailedCheck]:
 
 
 def _alone(seen: RunEvidence, unmatched: Sequence[MatchedMessage]) -> Iterator[FailedCheck]:
-    """Messages with one end missing: first waits in vain, then unread messages."""
+    """Messages with one end missing: first waits that cannot end, then unread messages."""
     for receive in filter(None, (one.receive for one in unmatched)):
         peers = receive.peers
         form, peer = ("unsent", peers[0]) if peers else ("unsent_by_any", None)

@@ -21,7 +21,7 @@ from zerosim.record.judged import write_judged
 
 @dataclass(frozen=True, slots=True)
 class _Check:
-    """One thing that is looked at.
+    """One check.
 
     Attributes:
         name: as in `promised`.

@@ -118,7 +118,7 @@ def work_through(tasks: Sequence[Task], limits: Limits, group: str) -> None:
     _print_elsewhere(shown=limits.prints)
     watch = StandstillWatch(Path(group), rank, ranks.num_ranks)
     sys.dont_write_bytecode = True
-    warnings.simplefilter("ignore", FutureWarning)  # of names that PyTorch is about to change
+    warnings.simplefilter("ignore", FutureWarning)  # on names that PyTorch will change
     for number, task in enumerate(tasks):
         ranks.meet(f"program {number} begins")
         _limit_processor(limits.processor_s)
@@ -226,7 +226,7 @@ def read_said(file: Path) -> RankSaid | None:
 
 
 def _print_elsewhere(*, shown: bool) -> None:
-    """Keep a program's output out of our own."""
+    """Separate a program's output from our own."""
     if shown:
         os.dup2(2, 1)
         return

@@ -3,7 +3,7 @@
 A thread of each rank checks the kernel's data about its process. A rank is blocked if its main
 thread has slept without interruption and no other thread was about to run: bytes in flight would
 wake one. If all ranks are blocked, or have finished, nothing ever wakes them. On a busy machine,
-threads that wait for a processor are runnable, so load alone ends nothing.
+threads that wait for a processor are runnable, so load alone ends no rank.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class StandstillWatch:
         self._ended.set()
 
     def failed(self) -> None:
-        """The program has failed; if the other ranks have given up, because of their end."""
+        """The program has failed; if other ranks were ended as deadlocked, so is this one."""
         if any(one.endswith(_STUCK) for one in self._others()):
             self.give_up()
 

@@ -1,4 +1,4 @@
-"""Checks of a program before ranks are started: it does not compile, or is not begun."""
+"""Checks of a program before ranks are started: whether it compiles, and has been started."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def unready(file: Path, functions: tuple[str, ...]) -> RankSaid | None:
         words = f"{type(error).__name__}: {first_line(error)}"
         return RankSaid(error=words, line=error.lineno or 0, is_loaded=False)
     except (OSError, ValueError, RecursionError, MemoryError):
-        return None  # the ranks have a better message
+        return None  # the ranks give a better message
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name in functions and _is_unfilled(node):
             return RankSaid(error="NotImplementedError", line=node.body[-1].lineno)

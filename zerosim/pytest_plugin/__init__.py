@@ -44,12 +44,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The plugin's marker is known, also with --strict-markers."""
+    """Register the plugin's marker, so that --strict-markers accepts it."""
     config.addinivalue_line("markers", _MARKER)
 
 
 def pytest_unconfigure() -> None:
-    """Ranks that met for an assert leave together."""
+    """Ranks that synchronized for an assert leave together."""
     meeting = sys.modules.get("zerosim.pytest_plugin.meeting")
     if meeting is not None:
         meeting.part()

@@ -70,7 +70,7 @@ def run(
 
 
 def _end(process: subprocess.Popen[str]) -> str:
-    """End a late program: torchrun ends its ranks when asked to, not when killed."""
+    """End a late program: torchrun ends its ranks when it is terminated, not when it is killed."""
     process.terminate()
     try:
         output, _ = process.communicate(timeout=_END_S)

@@ -50,7 +50,7 @@ def check_collectives(run: Run, selection: Selection, expected: dict[Key, int]) 
     """Compare the calls with the expectation.
 
     Returns:
-        Why they are not so, with their places in the program; "" if they are.
+        Why they differ, with their lines in the program; "" if they are as expected.
     """
     kinds = _kinds(next(iter(expected), (Op.BARRIER,)))
     wrong = []

@@ -49,7 +49,7 @@ class ZerosimTrace(Recordings):
             element_bytes: size of an element of Psi, if traffic has several sizes or is quantized.
 
         Raises:
-            AssertionError: it is not so; with the three ledgers and the path of the trace.
+            AssertionError: the traffic differs; with the three ledgers and the path of the trace.
         """
         __tracebackhide__ = True
         quantity = parse_quantity(expected)
@@ -117,7 +117,7 @@ class ZerosimTrace(Recordings):
         phase: str | Sequence[str] | None = None,
         psi: Any = None,
     ) -> None:
-        """A rank never keeps more than this.
+        """Assert that a rank never keeps more than this.
 
         Args:
             at_most: bytes, "12 MB", or bytes per parameter: "16Psi", "4Psi + 12Psi/N".

@@ -24,7 +24,7 @@ _PART_S = 10.0
 _met: list[tuple[Store, int, int]] = []
 """The store, once connected; the rank of this process, and the number of ranks."""
 _visits: Counter[str] = Counter()
-"""How often each test was begun in this process: a test may be run again."""
+"""The number of times that each test was started in this process: a test may be rerun."""
 
 
 class AssertMeeting:
@@ -92,7 +92,7 @@ class AssertMeeting:
         missing = dict(keys)
         while missing:
             for rank, key in list(missing.items()):
-                # looked at first: a rank sets its key before it leaves
+                # check this first: a rank sets its key before it leaves
                 has_left = store.check([f"{self._prefix}/left/{rank}"])
                 if store.check([key]):
                     del missing[rank]

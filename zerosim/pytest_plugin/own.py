@@ -92,7 +92,7 @@ class OwnTrace:
         self._meeting.leave()
 
     def _give_way(self, folder: Path) -> None:
-        """The test itself begins a trace, and there can only be one at a time."""
+        """The test itself begins a trace; there can be only one at a time."""
         assert self._session is not None, "only a trace that was begun gives way"
         self._taken_by = folder
         _OwnSession.session = None
@@ -117,7 +117,7 @@ class _OwnSession:
 
 
 def _forget() -> None:
-    """In a child that a test forked."""
+    """Called in a child that a test forked."""
     session, _OwnSession.session = _OwnSession.session, None
     if session is not None:
         session.abandon()

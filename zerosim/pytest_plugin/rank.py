@@ -75,7 +75,7 @@ def _import(name: str, file: str) -> None:
             package.__path__ = []
             sys.modules[parent] = package
     if "." in name:
-        # so that it finds its neighbours
+        # so that it can import its sibling modules
         vars(sys.modules[name.rpartition(".")[0]])["__path__"] = [str(place)]
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None, "the test's process has imported it from there"

@@ -56,7 +56,7 @@ def run_ranks(
         function=call_traced, kwargs=kwargs, backend=backend, timeout_s=options.timeout_s
     )
     with lent() as server:
-        # at a port: a function that leaves its groups may join again as it is used to
+        # use a port, so that a function that leaves its groups can rejoin in the usual way
         results = call_on_ranks(server, traced, num_ranks, port=0)
     if any(result.value is None for result in results):
         raise RunError(_words(function, results, options.timeout_s))
@@ -106,7 +106,7 @@ def _words(function: Callable[..., Any], results: list[RankResult], timeout_s: f
         key=lambda found: found[1].time_s,
     )
     of = f"of {len(results)}"
-    # a killed rank is why others failed, whichever was first to report
+    # a killed rank is the reason why others failed, whichever reported first
     codes = enumerate(result.code for result in results)
     killed = {rank: code for rank, code in codes if code is not None}
     lines = [f"rank {rank} {of} {end_words(code)} in {name}" for rank, code in killed.items()]

@@ -104,7 +104,7 @@ class Recordings:
 
         Args:
             argv: the program and its arguments: "torchrun", "--nproc-per-node=2", "train.py".
-            kwargs: handed to `subprocess.Popen`; and `timeout`, in seconds.
+            kwargs: passed to `subprocess.Popen`; and `timeout`, in seconds.
 
         Returns:
             Its outcome, with its output, which is also printed, so that pytest shows it.
@@ -123,7 +123,7 @@ class Recordings:
 
     @contextmanager
     def recording(self) -> Iterator[Path]:
-        """Trace the ranks that are started inside, each a Python process that begins anew.
+        """Trace the ranks that are started inside, each a new Python process.
 
         For a test that starts them itself: by torch.multiprocessing's spawn, or by subprocess.
 
@@ -156,7 +156,7 @@ class Recordings:
         return load(self.folder)
 
     def close(self) -> None:
-        """Record no more."""
+        """Stop recording."""
         self._own.close()
 
 

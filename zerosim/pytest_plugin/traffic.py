@@ -25,7 +25,7 @@ def check_traffic(run: Run, selection: Selection, expected: Expected) -> str:
     """Compare traffic with the expectation.
 
     Returns:
-        Why it is not so, with the ledgers; "" if it is.
+        Why it differs, with the ledgers; "" if it is as expected.
 
     Raises:
         ConfigError: the traffic was not measured, or is ambiguous.

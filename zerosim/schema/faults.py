@@ -23,11 +23,11 @@ class FaultKind(StrEnum):
     SLOW_LINK = "slow-link"
     """Each message that it sends takes `ms` more, from the iteration on."""
     SKIP = "skip"
-    """It leaves a call out."""
+    """It skips a call."""
     REPEAT = "repeat"
     """It makes a call twice."""
     SWAP = "swap"
-    """It makes a call only after the one that follows, a message after the next to that rank."""
+    """It makes a call only after the following one; a message, after the next one to that rank."""
     SIZE = "size"
     """It gives a call fewer elements."""
     DTYPE = "dtype"
@@ -59,7 +59,7 @@ class FaultKind(StrEnum):
     LOADER_ERROR = "loader-error"
     """Its data loader raises an exception."""
     NO_BACKWARD = "no-backward"
-    """It leaves a backward out."""
+    """It skips a backward."""
 
 
 OF_CALLS = frozenset(

@@ -29,20 +29,20 @@ class Role(StrEnum):
     MOMENTUM = "momentum"
     VARIANCE = "variance"
     GATHERED = "gathered parameters"
-    """Whole units that exist only while they are computed with."""
+    """Whole units that exist only while they are used in computation."""
     BUFFERS = "communication buffers"
     """Buffers of collectives without another role."""
     ACTIVATIONS = "activations"
     """Tensors saved by autograd in forward for backward."""
     CHECKPOINTS = "activation checkpoints"
-    """Inputs of blocks that backward computes again."""
+    """Inputs of blocks that backward recomputes."""
     SECONDARY = "secondary parameters"
     """The secondary copy of the parameters in each node, besides the ranks' shards (ZeRO++ hpZ)."""
     WORKSPACES = "library workspaces"
     """Workspaces of cuBLAS on a GPU, and the rounding of CUDA's caching allocator."""
     OTHER = "other"
-    """What no role explains of what the allocator counted; where none is asked, what Python's
-    objects refer to beside the roles, by dtype and shape. Only that is recorded."""
+    """Bytes of the allocator's count that no role explains; without such a count, tensors without a
+    role that Python's objects refer to, by dtype and shape. Only the latter is recorded."""
 
 
 MOMENTS = (Role.MOMENTUM, Role.VARIANCE)
@@ -88,7 +88,7 @@ class Moment(StrEnum):
     PHASE = "phase"
     """A phase began."""
     RECOMPUTED = "recomputed"
-    """Inside of a unit's backward: its activations had been computed again."""
+    """Inside a unit's backward: its activations had been recomputed."""
 
 
 @dataclass(frozen=True, slots=True)

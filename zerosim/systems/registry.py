@@ -9,7 +9,7 @@ observers of a program, and vice versa:
     frames    `read(cutting)`: the shards of each rank over time                      (no torch)
     dry       `as_with_memory()`: a context for dry runs, with tensors without memory  (torch)
 
-Other packages bring systems as entry points of the group `zerosim.systems` (docs/systems.md).
+Other packages provide systems as entry points of the group `zerosim.systems` (docs/systems.md).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _OWN = (
     *("ddp", "fsdp2", "fsdp1", "zero_redundancy_optimizer", "deepspeed", "tensor_parallel"),
     "pipeline_parallel",
 )
-"""In the order of search in a program: wrappers before what they wrap."""
+"""In the order of search in a program: wrappers before the modules that they wrap."""
 
 
 class Axis(StrEnum):

@@ -29,7 +29,7 @@ GLOO_FRAME_BYTES = 48
 
 
 @lru_cache(maxsize=4096)  # a program makes the same calls in each step
-def cost(  # noqa: PLR0913, PLR0917 - a collective has as many sides
+def cost(  # noqa: PLR0913, PLR0917 - a collective has that many parameters
     algorithm: Algorithm,
     op: Op,
     num_ranks: int,
@@ -88,12 +88,12 @@ def cost(  # noqa: PLR0913, PLR0917 - a collective has as many sides
 
 
 def backend_messages(backend: str, num_bytes: int) -> int:
-    """Number of messages that a backend makes of one: NCCL splits it, Gloo never does."""
+    """Number of messages into which a backend splits one: NCCL may use several, Gloo always one."""
     return num_messages(num_bytes) if backend == Algorithm.NCCL else 1
 
 
 def is_more_than_asked(algorithm: Algorithm, op: Op | None) -> bool:
-    """Whether an algorithm implements a call as a larger one: Gloo reduce-scatters as all-reduce.
+    """Whether an algorithm implements a call by a larger one: Gloo reduce-scatters by all-reduce.
 
     Apart from that, a native call differs from its bound only by the rounding of its segments.
     """
@@ -101,7 +101,7 @@ def is_more_than_asked(algorithm: Algorithm, op: Op | None) -> bool:
 
 
 def _pairwise(request: Request) -> Cost:
-    """Zerosim's own messages between each two ranks: a part of the buffer for each other rank."""
+    """Zerosim's pairwise messages: each rank sends one part of the buffer to every other rank."""
     if request.op is not Op.ALL_TO_ALL:
         raise ConfigError(
             f"the {Algorithm.PAIRWISE} algorithm has no {request.op}: expected {Op.ALL_TO_ALL}"
@@ -130,7 +130,7 @@ def _nccl_bound(request: Request) -> Cost:
             return Cost(0, request.payload_bytes, None, None)
         case Op.BROADCAST | Op.REDUCE:
             return replace(ring_cost(request), messages_sent=None, messages_received=None)
-        case _:  # Gloo sends the same to the same ranks, in messages of its own
+        case _:  # Gloo sends the same bytes to the same ranks, but splits them differently
             return replace(gloo_cost(request), messages_sent=None, messages_received=None)
     if request.num_ranks == 1:
         return NOTHING

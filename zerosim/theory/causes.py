@@ -32,7 +32,7 @@ class Cause(StrEnum):
     DELAYED_UPDATE = "delayed update"
     """The first step has no delayed update of an earlier one."""
     ACTIVATIONS = "activations"
-    """Of tensor- and expert-parallel ranks, and checkpoints: the law counts parameters and
+    """Of tensor- and expert-parallel ranks, and checkpoints: the law counts only parameters and
     gradients."""
     UNEQUAL_PARTS = "unequal parts of ranks"
     """A root sends more than others, and some ranks are roots of more than others are."""
@@ -41,10 +41,10 @@ class Cause(StrEnum):
     KEPT_PARAMETERS = "parameters kept"
     """Gathered parameters are kept, so they are not gathered again."""
     UNUSED = "unused parameters"
-    """Modules that a forward does not call are not gathered, parameters without a gradient not
+    """Modules that a forward does not call are not gathered; parameters without a gradient are not
     reduced."""
     SMALLER_GROUP = "smaller group"
-    """Gathered again among fewer ranks than it is divided among."""
+    """Gathered again within a smaller group than the one across which it is sharded."""
     RECOMPUTATION = "recomputation"
     """Forward is recomputed in backward, with its communication."""
     USED_AGAIN = "parameters used again"
@@ -54,14 +54,14 @@ class Cause(StrEnum):
     NOT_REDUCED = "gradients not reduced"
     """Gradients are accumulated in place, or not needed."""
     NEVER_READY = "gradients never ready"
-    """Parameters got no gradient that a reduction waits for: it is never made, and replicas drift
+    """A reduction waits for gradients that never come: it is never made, and replicas drift
     apart."""
     ALL_REDUCED = "gradients all-reduced"
     """Each rank gets all sums instead of its own part."""
     REDUCTION_DTYPE = "dtype of the reduction"
-    """Gradients travel in another dtype than parameters."""
+    """Gradients are communicated in another dtype than parameters."""
     GATHER_DTYPE = "dtype of the parameters"
-    """Parameters travel in another dtype than they are kept in."""
+    """Parameters are communicated in another dtype than they are stored in."""
     HOOK = "communication hook"
     """The traffic of the program's own communication hook instead of an all-reduce."""
     AVERAGED_PARAMETERS = "parameters averaged"
@@ -69,20 +69,20 @@ class Cause(StrEnum):
     COMPUTED_UPDATE = "computing the update"
     """An optimizer that needs whole matrices (Muon) gathers them; Adam works element by element."""
     BUCKETS = "buckets"
-    """Buckets have more or less than the gradients of all parameters."""
+    """Buckets contain more or less than the gradients of all parameters."""
     SEPARATE_INPUTS = "separate inputs"
-    """Tensor parallel: modules that share an input communicate for it one by one."""
+    """Tensor parallel: modules with the same input each communicate for it separately."""
     PARTIAL_GRADIENTS = "partial gradients"
-    """Tensor parallel: an optimizer completes sums that gradients were left as, as often as it
-    reads them."""
+    """Tensor parallel: gradients are left as partial sums, which the optimizer all-reduces each
+    time that it reads them."""
     BESIDE_THE_LAYERS = "beside the layers"
-    """Tensor parallel: sharded modules outside of a pair of column and row."""
+    """Tensor parallel: sharded modules outside of a pair of column- and row-parallel layers."""
     ONE_RANK = "stages on one rank"
-    """Pipeline parallel: neighbouring stages that need no message."""
+    """Pipeline parallel: neighbouring stages on the same rank need no message."""
     BUFFERS = "buffers"
     INITIAL_STATE = "initial state"
     BROADCAST_PARAMETERS = "broadcast parameters"
-    """What one rank changed or trained last, and all take from it."""
+    """Data that one rank changed or trained last, and that it broadcasts to all others."""
     METADATA = "metadata"
     SYNCHRONIZATION = "synchronization"
     ASKED_FOR = "asked for by the program"
@@ -92,11 +92,11 @@ class Cause(StrEnum):
     EVALUATION = "evaluation"
     """A forward without gradients between two steps."""
     OUTSIDE = "outside of the step"
-    """A checkpoint, a number of an evaluation: in the iteration and not in its step."""
+    """A checkpoint or an evaluation metric: in the iteration, but outside of its optimizer step."""
     UNLIKE = "unlike the law"
-    """What a hand-written program sends that its closest known pattern does not have, or lacks."""
+    """Traffic of a hand-written program beyond that of its closest known pattern, or below it."""
     SMALL = "small beside the model"
-    """Numbers that the program adds up itself in a step: a norm, an accuracy, a flag."""
+    """Scalars that the program itself reduces in a step: a norm, an accuracy, a flag."""
     NOT_ATTRIBUTED = "not attributed"
     """Traffic of unknown purpose."""
 
@@ -125,8 +125,8 @@ LEFT_OUT = frozenset(
         Cause.SMALL,
     }
 )
-"""Causes that a law omits: with these alone a step is as predicted. With any other cause it differs
-from its law, for every system."""
+"""Causes that a law omits: a step with no other cause is as predicted. Any other cause makes a step
+differ from its law, in every system."""
 
 
 @dataclass(frozen=True, slots=True)

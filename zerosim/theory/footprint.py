@@ -93,7 +93,7 @@ def peak(layout: Layout, margin: Fraction = Fraction(0)) -> Footprint:
 
 
 def peak_bytes(layout: Layout, margin: Fraction = Fraction(0)) -> int:
-    """The bytes of `peak` alone: a plan displays the parts of few of its layouts."""
+    """The bytes of `peak` alone: a plan displays the parts of only a few of its layouts."""
     size = max([most for place in _places(layout) for most in _sizes(layout, place)])
     return size + _margin_bytes(size, margin)
 

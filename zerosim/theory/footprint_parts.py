@@ -91,7 +91,7 @@ class LawOfBlocks:
 
 
 def _inside(cut: LayerCut) -> str | InWords:
-    """What is left whole between blocks."""
+    """A note that activations between blocks are not sharded; "" if they are."""
     if cut.tensor == 1 or cut.sequence:
         return ""
     return words("footprint.inside", parts=cut.tensor)
@@ -173,7 +173,7 @@ class StageActivations(NamedTuple):
 
     def _kept(self) -> FootprintPart:
         counts = tuple((kind, times * self.micro_batches) for kind, times in self.kinds)
-        if self.keeping.recompute is Recompute.FULL:  # of each kind the input, which is as wide
+        if self.keeping.recompute is Recompute.FULL:  # each block keeps its input
             counts = ((counts[0][0], sum(count for _, count in counts)),)
         return _part(self.computing, self.keeping, self.kept, counts)
 
@@ -229,7 +229,7 @@ def _part(
 
 @lru_cache(maxsize=1024)
 def _made_again(computing: Computing, keeping: KeptActivations, kinds: Kinds) -> Parts:
-    """Of one recomputed block, the largest kind."""
+    """The recomputed activations of one block, of the largest kind."""
     if keeping.recompute not in (Recompute.FULL, Recompute.OPERATORS):
         return ()
     again = KeptActivations(Recompute.NONE, keeping.has_scores, keeping.has_dropout)

@@ -29,7 +29,7 @@ _PLUS = "ZeRO++, arXiv 2306.10209, section 3.2"
 _ENGINE = words("footprint.engine")
 LOSS, UPDATE = "the loss is computed", "the update"
 LAST_BLOCK, FIRST_BLOCK = "the last block's backward", "the first block's backward"
-"""The moments."""
+"""The moments at which memory is computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class _States:
 
 @lru_cache(maxsize=4096)
 def _states(workload: Workload, times: tuple[int, ...]) -> _States:
-    """Of all units; the workload has one of each kind."""
+    """The model states of all units; the workload has one unit of each kind."""
     states = zero_states(workload)
     count = dict(zip((unit.name for unit in workload.units), times, strict=True))
     found: dict[Tier, dict[Role, int]] = {tier: {} for tier in Tier}
@@ -66,7 +66,7 @@ def _states(workload: Workload, times: tuple[int, ...]) -> _States:
 
 
 def _together(one: _States, other: _States) -> _States:
-    """Of two groups of units."""
+    """The model states of two groups of units together."""
 
     def both(mine: FootprintPart, theirs: FootprintPart) -> FootprintPart:
         return FootprintPart(mine.name, mine.bytes + theirs.bytes, mine.law, mine.cited, mine.role)
@@ -81,7 +81,7 @@ def _together(one: _States, other: _States) -> _States:
 
 @lru_cache(maxsize=4096)
 def _most_gathered(workload: Workload) -> int:
-    """The few blocks of a workload represent all."""
+    """The most bytes of gathered units; the few blocks of a workload represent all."""
     whole = whole_bytes(workload)
     order = [unit for unit in whole if unit != ROOT]
     spanning = [ROOT] if ROOT in whole else []
@@ -115,8 +115,8 @@ class StageUnits(NamedTuple):
 
     Attributes:
         pieces: the units of the stage.
-        keeps_gradients: a micro-batch begins with gradients: of earlier ones, or in persistent
-            memory.
+        keeps_gradients: gradients exist when a micro-batch begins: of earlier ones, or in
+            persistent memory.
         bucket: elements of a bucket; None if a bucket is a unit.
         is_alone: whether there are no other data-parallel ranks.
     """

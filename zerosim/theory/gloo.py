@@ -51,7 +51,7 @@ def gloo_cost(request: Request) -> Cost:
 
 @dataclass(frozen=True, slots=True)
 class _Segments:
-    """A buffer cut into equal segments, the last ones shorter or empty.
+    """A buffer split into equal segments; the last ones may be shorter or empty.
 
     `num_segments` is a multiple of N; block j, which belongs to rank j, is the j-th run of
     num_segments / N of them.

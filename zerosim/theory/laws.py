@@ -267,7 +267,7 @@ def _copied_source(config: EngineConfig) -> str:
 
 
 def _payloads(workload: Workload, term: Term) -> Fraction:
-    """In Psi of the compute dtype."""
+    """The payload of a term, in Psi of the compute dtype."""
     return term.bytes_a_parameter / workload.element_bytes
 
 

@@ -32,7 +32,7 @@ from zerosim.theory.transformer import (
 from zerosim.theory.workload import Workload
 
 FIRST, MIDDLE, LAST = "first", "middle", "last"
-"""Stages of a pipeline; for one stage, all are the same."""
+"""The places of a pipeline's stages; with a single stage, all three are the same."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,13 +203,13 @@ class Layout:
         return {}
 
     def experts(self, place: str = LAST) -> Workload | None:
-        """The same for experts that ranks share, of which fewer ranks have copies."""
+        """The same for the experts under expert parallelism, which fewer ranks replicate."""
         units = _experts_of(self.pieces(place))
         if not units:
             return None
         data = self.data // self.cut.experts
         config = _without_secondary(self._engine)
-        # those that have the same ones lie as far apart as many share the others
+        # ranks with the same experts are T * EP apart
         together = self.cut.tensor * self.cut.experts
         node = min(self.ranks_per_node or self.num_ranks, data * together)
         if node % together and together % node:
@@ -221,12 +221,12 @@ class Layout:
 
     @cached_property
     def _engine(self) -> EngineConfig:
-        """The parts of it that determine memory and traffic of one unit."""
+        """The parts of the configuration that determine memory and traffic of one unit."""
         return _engine(self.config)
 
 
 class _MadeOnce(Computing):
-    """Operators that are made once, so they are the same as no others: like `_OneOfEach`."""
+    """Operators that are created once per key, so identity is equality: like `_OneOfEach`."""
 
     __slots__ = ()
     __hash__ = object.__hash__
@@ -239,7 +239,7 @@ _computing = lru_cache(maxsize=4096)(_MadeOnce)
 
 
 class _MadeOnceEngine(EngineConfig):
-    """A configuration that is made once and looked up many times: like `_OneOfEach`."""
+    """A configuration that is created once and often used as a key: like `_OneOfEach`."""
 
     __slots__ = ()
     __hash__ = object.__hash__
@@ -267,7 +267,7 @@ def _without_secondary(config: EngineConfig) -> EngineConfig:
 
 
 class _OneOfEach(Workload):
-    """A workload that is made once, so it is the same as no other: it is looked up many times."""
+    """A workload that is created once and often used as a key, so identity is equality."""
 
     __slots__ = ()
     __hash__ = object.__hash__
@@ -291,7 +291,7 @@ def _workload(
 
 
 class _MadeOncePieces(tuple[AlikeUnits, ...]):
-    """Units of a stage, which are made once and looked up many times: like `_OneOfEach`."""
+    """Units of a stage, which are created once and often used as a key: like `_OneOfEach`."""
 
     __slots__ = ()
     __hash__ = object.__hash__
@@ -314,7 +314,7 @@ def _experts_of(found: tuple[AlikeUnits, ...]) -> tuple[UnitSize, ...]:
 def _pieces(
     shape: Transformer, cut: LayerCut, pipeline: int, place: str, layers: int
 ) -> tuple[AlikeUnits, ...]:
-    """A tied table is on both ends of a pipeline, and the rarer kind of blocks comes first."""
+    """A tied embedding is on both ends of a pipeline, and the rarer kind of blocks comes first."""
     own = {FIRST: (ROOT, EMBEDDING), MIDDLE: (), LAST: (ROOT, HEAD)}[place]
     if pipeline == 1:
         own = (ROOT, EMBEDDING, HEAD)
@@ -345,7 +345,7 @@ def few_blocks(workload: Workload, found: tuple[AlikeUnits, ...]) -> Workload:
 
 
 def native(config: EngineConfig) -> EngineConfig:
-    """With the backend's native collectives where available."""
+    """The configuration with the backend's native collectives where available."""
     if config.quantizes:
         return config
     return replace(config, collectives=CollectivesKind.NATIVE)

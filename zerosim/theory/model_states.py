@@ -36,7 +36,7 @@ class Kept:
     Attributes:
         unit: "" in a program with storages without units.
         elements: elements over all ranks, as the law counts them.
-        frozen: the frozen ones among them, which have nothing in this role.
+        frozen: the frozen elements among them, which need no memory in this role.
         element_bytes: bytes of an element.
         among: number of ranks among which the law divides them; 0 for parts that each rank
             keeps whole.
@@ -171,7 +171,7 @@ class ModelStates:
             total = part.elements * part.element_bytes
             sizes["/N" if part.among else ""] += total
         words = [f"{self._in_psi(size)}{end}" for end, size in sizes.items() if size]
-        # a layer beside a model is nothing that two digits show
+        # two digits do not show one layer of a large model
         return " + ".join([one for one in words if one.strip("0.")[0] != PSI] or words)
 
     def law_bytes(self, tier: Tier = Tier.DEVICE) -> Fraction:

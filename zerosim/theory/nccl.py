@@ -30,7 +30,7 @@ _P2P_PART_BYTES = 4 * _KIB
 """Parts of a message, one per channel, are multiples of this."""
 _SLICES = 2
 _ROOTED_CHUNK_BYTES = 512 * _KIB
-"""With the protocol Simple, broadcasts and reductions to one rank are sent on a slice at a time."""
+"""With the protocol Simple, broadcasts and reductions to one rank are forwarded slice by slice."""
 _ROW_BYTES = 16
 """Alignment of a chunk of an all-reduce."""
 _TRAFFIC_BYTES = 16 * _KIB
@@ -87,7 +87,7 @@ class NcclAlgorithm(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """What `NCCL_ALGO` and `NCCL_PROTO` force on all calls that have it; None for NCCL's choice."""
+    """Algorithm and protocol forced by `NCCL_ALGO` and `NCCL_PROTO`; None where NCCL chooses."""
 
     algorithm: NcclAlgorithm | None = None
     protocol: Protocol | None = None
@@ -108,7 +108,7 @@ class OnWire:
 
 
 def num_messages(num_bytes: int) -> int:
-    """Messages of NCCL that carry one of `send` to its receiver."""
+    """Number of NCCL's messages for one message of `send`."""
     if num_bytes <= 0:
         return 1
     num_parts = NUM_CHANNELS if num_bytes > _P2P_CHUNK_BYTES else 1
@@ -214,7 +214,7 @@ _PART_OF_BUS = {
     NcclAlgorithm.TREE: {Protocol.LL: 1 / 3.8, Protocol.LL128: 120 / 128, Protocol.SIMPLE: 0.92},
 }
 _PLATEAU = 1.4
-"""A ring that all-reduces over the network takes longer to begin, once its messages are cut."""
+"""A ring's all-reduce over the network takes longer to start, once its messages are split."""
 _PLATEAU_BYTES = 64
 """Bytes per channel and rank from which messages are split."""
 
@@ -229,9 +229,9 @@ class _ProtocolChoice:
 def _chosen(
     request: Request, algorithm: NcclAlgorithm | None, protocol: Protocol | None
 ) -> _ProtocolChoice:
-    """The choice that NCCL's own model expects to be over first.
+    """The choice that NCCL's own model expects to be the fastest.
 
-    An algorithm that an operation lacks is forced on others alone.
+    A forced algorithm does not apply to an operation that lacks it.
     """
     # LL128 is seldom allowed over a network
     protocols = (Protocol.LL, Protocol.SIMPLE) if protocol is None else (protocol,)
@@ -268,7 +268,7 @@ def _choices(request: Request) -> list[_ProtocolChoice]:
     return found
 
 
-# how each algorithm cuts and sends
+# how each algorithm splits and sends
 
 
 def _parts(request: Request, protocol: Protocol) -> list[int]:
@@ -282,7 +282,7 @@ def _parts(request: Request, protocol: Protocol) -> list[int]:
     )
     fit = min(size // (cut.threads * per_thread), _ratio(traffic, _TRAFFIC_BYTES))
     count = max(1, min(NUM_CHANNELS, fit))
-    # what one rank sends or receives is split, so that each part is as many bytes of every rank
+    # the bytes of one rank are split, so that each part has equally many bytes of every rank
     ranks = request.num_ranks if request.op in (Op.ALL_GATHER, Op.REDUCE_SCATTER) else 1
     each = max(1, _ratio(size // ranks, count)) * ranks
     return [min(each, size - start) for start in range(0, size, each)]
@@ -305,10 +305,9 @@ def _ring(request: Request, protocol: Protocol) -> OnWire:
 
 
 def _round(request: Request, protocol: Protocol, size: int, rank: int) -> int:
-    """Bytes that a rank sends to the next in one round, in which each rank's chunk goes around.
+    """Bytes that a rank sends to the next in one round, in which each rank's chunk visits all.
 
-    In an all-reduce so small that its last chunks are empty, the others are still sent, so ranks
-    differ.
+    In a small all-reduce the last chunks may be empty, so ranks send different numbers of bytes.
     """
     num_ranks, cut = request.num_ranks, _CUTS[protocol]
     if request.op is not Op.ALL_REDUCE:
@@ -320,7 +319,7 @@ def _round(request: Request, protocol: Protocol, size: int, rank: int) -> int:
 
 
 def _along(request: Request, protocol: Protocol) -> OnWire:
-    """A broadcast goes along the ring once, from its root; a reduction to its root."""
+    """A broadcast traverses the ring once, starting at its root; a reduction ends at its root."""
     num_ranks, cut = request.num_ranks, _CUTS[protocol]
     distance = (request.rank - request.root) % num_ranks
     if request.op is Op.REDUCE:  # the root comes last
@@ -343,7 +342,7 @@ def _tree(request: Request, protocol: Protocol) -> OnWire:
 
 
 def _neighbours(rank: int, num_ranks: int) -> int:
-    """Of a rank in NCCL's binary tree (src/graph/trees.cc): its parent and its children."""
+    """Number of a rank's parents and children in NCCL's binary tree (src/graph/trees.cc)."""
     lowest = 1
     while lowest < num_ranks and not rank & lowest:
         lowest <<= 1

@@ -1,9 +1,8 @@
 """The participants of a collective, and the links of its bytes: within a node or between two.
 
 Nodes are filled one after another: ranks 0 to P - 1 are the first. Messages of a ring go from each
-member of its group to the next, so among N ranks in order, one of each node's P sends across the
+member of its group to the next, so among N ranks in order, one of each node's P sends across its
 border, and the others send within.
-crosses its border, and all the others send within.
 
 No source: this is arithmetic.
 """
@@ -31,7 +30,7 @@ class Span(StrEnum):
     ACROSS = "one rank of each node"
     """K ranks at the same place in their nodes."""
     TENSOR = "ranks that compute together"
-    """T neighbours of all ranks; each is in another group of N."""
+    """T neighbours of all ranks; each belongs to a different group of N."""
 
 
 SYMBOLS = {Span.WORLD: "N", Span.SECONDARY: "S", Span.NODE: "P", Span.ACROSS: "K", Span.TENSOR: "T"}

@@ -21,7 +21,7 @@ from zerosim.theory.transformer import BLOCKS, EMBEDDING, HEAD, WHOLE, LayerCut,
 
 _FP32 = 4
 _BACKWARD_OF_ATTENTION = 2.5
-"""Its five matrix products, in place of two: scores are computed again (Dao et al. 2022)."""
+"""Five matrix products instead of the two of forward: scores are recomputed (Dao et al. 2022)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class Computing:
 
     @property
     def _last(self) -> BlockShape:
-        """Its norms are as the last one."""
+        """A block whose norms are like the model's last norm."""
         return self.shape.blocks[0]
 
     @property
@@ -144,12 +144,12 @@ class Computing:
                 yield found
         if block.experts:
             count, active = block.experts.count // self.cut.experts, block.experts.active
-            rows = max(1, self.tokens * active // count)  # each has as many
+            rows = max(1, self.tokens * active // count)  # tokens are balanced among experts
             for one in block.experts.matrices:
                 yield self._by(one, calls * count, rows)
 
     def _narrow(self, found: Operator, one: Matrix) -> Iterator[Operator]:
-        """In 8 bits: half of the bytes are read, and an input is read for its scale, then cast."""
+        """The 8-bit product, with half of the bytes, and the scaling and casting of its inputs."""
         inputs = one.inputs // (self.cut.tensor if one.cut is MatrixCut.ROWS else 1)
         yield replace(found, touched_bytes=found.touched_bytes // 2, is_narrow=True)
         size = 2 * self.element_bytes + 1
@@ -179,7 +179,7 @@ class Computing:
             yield self._attention(block, _BACKWARD_OF_ATTENTION, 8)
 
     def _scores(self, block: BlockShape, calls: int) -> Iterator[Operator]:
-        """Products with scores in memory, softmax and dropout of them, as separate operators."""
+        """Matrix products that store scores, their softmax and dropout, as separate operators."""
         parts, size = self.cut.tensor, self.element_bytes
         pairs = int(self.tokens * block.attended(self.sequence))
         scores = pairs * block.heads // parts
@@ -191,7 +191,7 @@ class Computing:
             yield Operator(1, 0, (2 * size + 1) * scores)
 
     def _attention(self, block: BlockShape, times: float, passes: int) -> Operator:
-        """Scores and their product with the values, without keeping any: 4 b s^2 h FLOPs."""
+        """Scores and their product with the values, without storing scores: 4 b s^2 h FLOPs."""
         parts = self.cut.tensor
         pairs = int(self.tokens * block.attended(self.sequence))
         flops = 2 * pairs * (block.queries + block.mixed) // parts
@@ -202,7 +202,7 @@ class Computing:
         return Operator(1, int(times * flops), touched + statistics)
 
     def _each(self, calls: int, passes: int, width: int, parts: int) -> Operator:
-        """An operator that reads and writes `passes` bytes for each element of so wide tokens."""
+        """An operator that reads and writes `passes` bytes per element of tokens of this width."""
         return Operator(calls, 0, passes * self.tokens * width // parts)
 
     def _norm(self, block: BlockShape, count: int) -> Iterator[Operator]:
@@ -265,14 +265,14 @@ class Computing:
             yield self._each(4 * block.experts.active, 2 * size, h, 1)
 
     def _rotary(self, width: int) -> Iterator[Operator]:
-        """Half of the elements times cosines and sines, twice; sums; put together."""
+        """Rotary embedding: halves times cosines and sines, their sums, and the concatenation."""
         size, parts = self.element_bytes, self.cut.tensor
         yield self._each(4, size, width, parts)
         yield self._each(2, 3 * size // 2, width, parts)
         yield self._each(1, 2 * size, width, parts)
 
     def _look_up(self) -> Iterator[Operator]:
-        """A table counts as touched whole."""
+        """The whole table counts as touched."""
         size, rows = self.element_bytes, self.between_elements
         shape = self.shape
         yield Operator(1, 0, size * (self._tokens_known * shape.width + rows))
@@ -282,7 +282,7 @@ class Computing:
             yield Operator(1, 0, size * (2 * rows + positions))
 
     def _look_up_backward(self) -> Iterator[Operator]:
-        """For a table that belongs to the root, the embedding has nothing of its own."""
+        """If the table belongs to the root, the embedding has no parameters of its own."""
         size, rows, shape = self.element_bytes, self.between_elements, self.shape
         if not shape.ends.tied:
             yield Operator(1, 0, size * (self._tokens_known * shape.width + rows))
@@ -303,7 +303,7 @@ def again_by_operators(computing: Computing, name: str) -> tuple[Operator, ...]:
 
 
 def _half(one: Operator) -> Operator:
-    """Among equal products every second one; other operators are repeated as often."""
+    """Of equal products every second one is recomputed; other operators are all recomputed."""
     if not one.flops:
         return one
     return replace(one, flops=one.flops // 2, touched_bytes=one.touched_bytes // 2)

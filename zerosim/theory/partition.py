@@ -43,7 +43,7 @@ class UnitSize:
 
 
 def shard_elements(elements: int, num_ranks: int) -> int:
-    """Number of elements that each rank holds of a unit, padding included: ceil(elements / N).
+    """Number of elements of a unit in each rank's shard, with padding: ceil(elements / N).
 
     Args:
         elements: parameters of the unit, 0 or more.
@@ -106,7 +106,7 @@ def require_names(units: Sequence[UnitSize]) -> None:
 def cut_buckets(
     units: Sequence[UnitSize], num_ranks: int, bucket_elements: int | None
 ) -> tuple[BucketLayout, ...]:
-    """Lay the trainable units one after another into buckets, in backward order.
+    """Place the trainable units one after another into buckets, in backward order.
 
     Backward computes the last unit's gradients first, so the units are taken in the reverse of the
     given order. A unit is split where a bucket is full, and small units share a bucket. A bucket
@@ -163,5 +163,5 @@ def _bucket_name(position: int, segments: list[Segment], columns_of: dict[str, i
 
 
 def bucket_size(bucket: BucketLayout, num_ranks: int) -> int:
-    """Number of elements that one collective of this bucket carries, over all N rows."""
+    """Number of elements in the collective of this bucket, over all N rows."""
     return num_ranks * sum(segment.stop - segment.start for segment in bucket.segments)

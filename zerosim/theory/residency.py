@@ -40,7 +40,7 @@ def num_ahead(
     spanning: Collection[str],
     leaving: Collection[str] = (),
 ) -> int:
-    """Number of gathered units besides the computing ones; at most the prefetch limit.
+    """Number of gathered units besides those that compute; at most the prefetch limit.
 
     Args:
         gathered: complete units.
@@ -106,7 +106,7 @@ def most_gathered_bytes(
 
 
 NUM_BUFFERS = 2
-"""Of constant size (C_B, section 6.2): one is in flight while the next is filled."""
+"""Buffers of constant size (C_B, section 6.2): one is in flight while the next is filled."""
 LEAVING = 1
 """Pieces of reduced gradients that may be in flight from the device to the host at once."""
 

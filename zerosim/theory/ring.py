@@ -34,7 +34,7 @@ def ring_cost(request: Request) -> Cost:
         Exact payload bytes and number of messages.
 
     Raises:
-        ConfigError: zerosim's ring does not carry out this operation.
+        ConfigError: zerosim's ring does not implement this operation.
     """
     rule = _RULES.get(request.op)
     if rule is None:

@@ -33,7 +33,7 @@ _MASK = 1
 LOSS_BYTES = 4
 """Per token and vocabulary entry: log-probabilities in fp32, kept for backward."""
 TEMPORARY_LOSS_BYTES = 6
-"""Besides, while the loss is computed: logits in the dtype of the head, and in fp32."""
+"""In addition, while the loss is computed: logits in the dtype of the head, and in fp32."""
 
 
 class Recompute(StrEnum):
@@ -43,7 +43,7 @@ class Recompute(StrEnum):
     SELECTIVE = "selective"
     """Scores of attention and tensors derived from them."""
     OPERATORS = "operators"
-    """Every second matrix product, and all that is none (torchtitan's selective op)."""
+    """Every second matrix product, and all other operators (torchtitan's selective op)."""
     FULL = "full"
     """A whole block, from its input."""
 
@@ -79,7 +79,7 @@ class KeptActivations:
 
 
 ALL = KeptActivations()
-"""Nothing is computed again, and no scores are made: as the built-in models train."""
+"""Nothing is recomputed, and no scores are stored: how the built-in models train."""
 
 
 def kept_in_block(

@@ -19,7 +19,7 @@ from zerosim.theory.nodes import Span, link_shares
 from zerosim.theory.workload import Workload
 
 OF_A_ROOT = (Op.BROADCAST, Op.REDUCE)
-"""Operations with unequal traffic of ranks: the excess of the others is in a term's rest."""
+"""Operations in which ranks send unequal amounts: the differences are in a term's `rest`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +33,9 @@ class Term:
         element_bytes: bytes per communicated parameter, without scales.
         ranks: the participants; for copies, all ranks that share the parameters.
         counts_frozen: whether frozen parameters are communicated as well.
-        happens: False if this step omits it.
+        happens: False if this step omits this pass.
         padding: zeros communicated with each unit in one pass.
-        movements: the movements of a step for it.
+        movements: the movements of a step for this term.
         rest: why its movements differ from passes and padding; None if they must not differ.
     """
 

@@ -22,7 +22,7 @@ from zerosim.theory.partition import UnitSize
 
 ROOT, EMBEDDING, BLOCK, HEAD = "root", "embedding", "block", "head"
 OTHER = "other block"
-"""In a model with two kinds of blocks (with experts and without), the kind with fewer layers."""
+"""The kind with fewer layers, in a model with two kinds of blocks (with experts and without)."""
 BLOCKS = (BLOCK, OTHER)
 
 

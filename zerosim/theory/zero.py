@@ -303,7 +303,7 @@ class _ZeroStep:
             yield self._number(Purpose.GRADIENT_NORM, FP64_BYTES, Cause.GRADIENT_NORM)
 
     def loss(self) -> Iterator[Term]:
-        """One number a rank: its loss, to be averaged."""
+        """One number per rank: its loss, to be averaged."""
         if self._workload.averages_loss:
             yield self._number(Purpose.AVERAGE_LOSS, FP32_BYTES, Cause.AVERAGE_LOSS)
 
@@ -366,7 +366,7 @@ class _ZeroStep:
                 rest=Cause.ACTIVATIONS,
             )
 
-    def _term(  # noqa: PLR0913 - a term has as many sides
+    def _term(  # noqa: PLR0913 - a term has that many parameters
         self,
         phase: Phase,
         purpose: Purpose,
@@ -380,7 +380,7 @@ class _ZeroStep:
         happens: bool = True,
         rest: Cause | None = None,
     ) -> Term:
-        """A term with one movement a unit."""
+        """A term with one movement per unit."""
         units = self._units if counts_frozen else self._trainable
         moves = happens and self._workload.num_ranks > 1
         return Term(
@@ -419,7 +419,7 @@ class _ZeroStep:
         yield from sorted(found, key=lambda term: STEP_PHASES.index(term.phase))
 
     def _fetches(self) -> Iterator[Term]:
-        """Before each gather from it, the part that is kept elsewhere."""
+        """Before each gather, the copies of the rank's part from the tier that stores it."""
         workload = self._workload
         passes = [Phase.FORWARD]
         if not self._config.has_secondary:  # backward gathers from it instead

@@ -86,7 +86,7 @@ def bytes_a_parameter(
 
 
 def _has_master(config: EngineConfig) -> bool:
-    """In fp32 a row is its own master, if it is whole in the tier of the optimizer."""
+    """Whether there is a master copy: an fp32 row is its own, if whole in the optimizer's tier."""
     states = config.offload_optimizer.tier
     is_elsewhere = states is Tier.DISK or states is not config.offload_param.tier
     is_apart = config.has_owners and not config.owners_update
@@ -193,14 +193,14 @@ def stage_states(
 ) -> ModelStates:
     """The states of a stage with everything on the device, trainable, and in one unit.
 
-    Its law in words with mixed precision Adam: 16Ψ; 4Ψ + 12Ψ/N; 2Ψ + 14Ψ/N; 16Ψ/N.
+    The laws with mixed-precision Adam, by stage: 16Ψ; 4Ψ + 12Ψ/N; 2Ψ + 14Ψ/N; 16Ψ/N.
 
     Args:
         stage: 0 to 3.
         num_ranks: N.
         num_parameters: Psi.
         dtype: compute dtype.
-        optimizer: decides K.
+        optimizer: determines K.
 
     Raises:
         ConfigError: no such stage, or no ranks.

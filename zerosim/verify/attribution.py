@@ -59,7 +59,7 @@ class CallStanding(StrEnum):
 
     PLANNED = "planned"
     TAKEN = "taken as given"
-    """Of a program without a plan, but counted for the law that it resembles."""
+    """The program has no plan; the call counts for the law that the program resembles."""
     OVERHEAD = "named overhead"
     UNEXPLAINED = "unexplained"
 
@@ -299,7 +299,7 @@ def _judge(
     else:
         cause, words = _overhead_of(call, event, plans, forward, own)
     if cause is None and unplanned and call.purpose in _OF_PARAMETERS:
-        cause, words = Cause.NO_PLAN, unplanned  # named, and neither proved nor refuted
+        cause, words = Cause.NO_PLAN, unplanned  # has a name, but is neither confirmed nor refuted
     standing = CallStanding.UNEXPLAINED if cause is None else CallStanding.OVERHEAD
     return standing, None, cause, words
 
@@ -355,7 +355,7 @@ def _overhead_of(
 def _is_of_nobody(call: Movement, cause: Cause | None, plans: Sequence[Plan]) -> bool:
     """Whether a recurring call between steps has an unknown purpose.
 
-    A single one may be a checkpoint, and one that is small beside the model an evaluation's number.
+    A single call may be a checkpoint; a small one may be an evaluation metric.
     """
     if cause is not Cause.OUTSIDE or any(plan.is_complete for plan in plans):
         return False
@@ -363,13 +363,13 @@ def _is_of_nobody(call: Movement, cause: Cause | None, plans: Sequence[Plan]) ->
 
 
 def _is_small(call: Movement, plans: Sequence[Plan]) -> bool:
-    """Whether a call sends some numbers, and nothing of the size of a model."""
+    """Whether a call sends only a few numbers, and nothing of the size of a model."""
     least = min((plan.scale.unit_bytes for plan in plans), default=0)
     return call.buffer_bytes * _A_NUMBER < least
 
 
 def _hook_of(call: Movement, plans: Sequence[Plan]) -> str:
-    """The plan that decides about calls of this purpose; "" if any plan may."""
+    """The plan that is responsible for calls of this purpose; "" if any plan may be."""
     return next((p.left_to[call.purpose] for p in plans if call.purpose in p.left_to), "")
 
 
@@ -386,8 +386,8 @@ def _is_again(call: Movement, forward: Counter[Key]) -> bool:
 
 
 def _why_again(call: Movement, plans: Sequence[Plan]) -> tuple[Cause, str]:
-    """Why backward gathers again: the program freed a unit that is to be kept after forward, as if
-    a recomputation needed it whole.
+    """Why backward gathers again: the program freed a unit that should be kept after forward, as
+    when a recomputation needs it whole.
     """
     is_kept = not any(
         (one.phase, one.purpose, one.unit) == (call.phase, call.purpose, call.unit)

@@ -145,7 +145,7 @@ def wire_verdict(checked: Sequence[Checked]) -> Verdict:
         ranks=len(steps[0].ranks),
     )
     holds: bool | None = stray + outside <= WIRE_TOLERANCE * total_bytes
-    if left:  # whether nothing else was in flight, no later reading tells
+    if left:  # no later reading shows whether anything else was in flight
         measured = said("wire.unsettled", measured=measured, left=format_exact_bytes(left))
         holds = None if holds else holds
     return Verdict(id="wire-is-trace", title=title, holds=holds, measured=measured)

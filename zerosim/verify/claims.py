@@ -27,7 +27,7 @@ UNDER_WAY = "under way"
 UNEXPLAINED_TRACE = f"{UNEXPLAINED} (trace)"
 UNEXPLAINED_WIRE = f"{UNEXPLAINED} (wire)"
 OF_THE_BACKEND = frozenset({Cause.BACKEND_ALGORITHM.value, Cause.SEGMENT_ROUNDING.value})
-"""Causes that lie between the trace and the wire: how the backend carries its calls out."""
+"""Causes between the trace and the wire: how the backend implements its calls."""
 UNATTRIBUTED = "attributed"
 PLANNED = "planned"
 
@@ -87,7 +87,7 @@ def cause_of(deviation: Deviation) -> CauseBytes:
 
 
 def without_law(rows: Iterable[LedgerRow], place: int) -> list[CauseBytes]:
-    """Traffic for purposes about which theory only knows that they depend on the model."""
+    """Traffic for purposes without a law: theory only states that they depend on the model."""
     cells = [row.sent[place] for row in rows if row.has_no_law]
     without = sum(cell.trace + cell.algorithm for cell in cells)
     if not without:
@@ -126,7 +126,7 @@ def _claim_verdict(
 ) -> Verdict:
     """Whether a claim is true in every iteration on every rank.
 
-    In each row: bytes too many in one are not made up for by bytes too few in another.
+    Rows are checked separately: an excess in one does not compensate a deficit in another.
     """
     law = systems[which[0]]
     strays = [
@@ -198,7 +198,7 @@ def name_of(law: SystemLaw, systems: Sequence[SystemLaw]) -> str:
 
 
 def what_is_unrecorded(count: int, *, more: bool = False) -> str:
-    """A note that the sizes of `count` calls of a rank, or `count` more, are not recorded."""
+    """A note that the sizes of `count` calls, or of `count` more calls, are not recorded."""
     name = f"{'one_' * (count == 1)}{'more_' * more}unrecorded"
     return said(f"claims.{name}", count=f"{count:,}")
 

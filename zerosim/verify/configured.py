@@ -13,7 +13,7 @@ from zerosim.theory import Activations, UnitSize, Workload
 from zerosim.verify.attribution import OF_BLOCKS
 
 _POSITIONS, _BLOCK = "embedding.position.weight", "blocks."
-"""Of a built-in GPT: a parameter with as many elements as a sequence, and its blocks."""
+"""In a built-in GPT: the names of its positional embedding and of its blocks."""
 
 
 def config_of(trace: Trace) -> EngineConfig | None:

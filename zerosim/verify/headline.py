@@ -18,9 +18,9 @@ from zerosim.verify.report import CauseBytes, SystemLaw, Verdict
 from zerosim.verify.wording import said
 
 Told = Sequence[CauseBytes]
-"""What no law covers, and a headline tells."""
+"""Traffic that no law covers, but that a headline mentions."""
 Place = tuple[int, int | None]
-"""A rank, and an iteration if it is another than the one that is shown."""
+"""A rank, and its iteration if it is not the displayed one."""
 
 
 def of_zero(workload: Workload, causes: Iterable[CauseBytes], verdicts: Sequence[Verdict]) -> str:

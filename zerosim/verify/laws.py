@@ -131,14 +131,14 @@ def _formulas(plan: Plan, step: TracedStep) -> tuple[str, ...]:
 
 
 def _hooked(step: RankStep) -> int:
-    """The traffic of a communication hook, which theory does not know: as recorded."""
+    """The traffic of a communication hook as recorded, because theory cannot predict it."""
     return sum(call.share.moved.sent_bytes for call in step.calls if call.cause is Cause.HOOK)
 
 
 def causes_to_wire(
     one: Checked, systems: Sequence[SystemLaw], overhead: Sequence[CauseBytes], backend: str
 ) -> tuple[CauseBytes, ...]:
-    """From all laws together to the wire, for the first rank."""
+    """The causes from all laws together to the wire, for the first rank."""
     step = one.step
     first, wire = step.ranks[0], step.wires[0]
     if not systems and not step.is_told:

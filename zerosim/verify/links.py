@@ -65,4 +65,4 @@ def _plan(rank: RankStep, cells: dict[RowKey, Cell]) -> None:
                 cells.setdefault(key, Cell(counted=[0, 0])).theory[0] += sent
         for key, cell in cells.items():
             if key.purpose in OF_BLOCKS and key.purpose not in plan.purposes:
-                cell.theory[0] = cell.trace[0]  # how much it ought to be is not known
+                cell.theory[0] = cell.trace[0]  # the predicted amount is not known

@@ -22,7 +22,7 @@ def outside_of(rank: RankTrace, peers: Peers, phases: Collection[Phase]) -> dict
 def counts_calls(trace: Trace) -> bool:
     """Whether the kernel's counters were read around each collective, one after another.
 
-    zerosim's engine does so on a CPU; concurrent calls of a program, and those that a device
+    zerosim's engine does so on a CPU; concurrent calls of a program, and calls that a device
     executes later, have no wire counts of their own.
     """
     on_cpu = all(rank.header.device == "cpu" for rank in trace.ranks)

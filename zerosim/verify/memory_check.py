@@ -61,7 +61,7 @@ def verify_memory(trace: Trace, iteration: int | None = None) -> MemoryReport:
     checks = [] if plan is None else check_states(plan, lines, complete, place)
     workload = None if plan is None else plan.workload
     if workload is None and not checks:
-        plan = None  # nothing of it could be compared with the trace
+        plan = None  # none of it could be compared with the trace
     verdicts, reports = [], []
     if plan is not None and checks:
         verdicts.append(states_verdict(plan, checks))
@@ -112,7 +112,7 @@ def verify_memory(trace: Trace, iteration: int | None = None) -> MemoryReport:
 
 
 def _tiers(trace: Trace, plan: MemoryPlan) -> list[Tier]:
-    """The tiers off the device with something in them, or that should have something."""
+    """The tiers off the device that contain something, or should."""
     found = {tier for rank in trace.ranks for tier in tiers_of(rank)} | set(plan.first.tiers)
     return [tier for tier in Tier if tier in found and tier is not Tier.DEVICE]
 

@@ -54,7 +54,7 @@ class MemoryPlan:
         return "" if self.first.unknown else self.first.law()
 
     def ranks_differ(self, tier: Tier) -> bool:
-        """Whether a rank keeps more in a tier than another."""
+        """Whether some ranks keep more in a tier than others."""
         return len({states.deviations(tier) for states in self.of_ranks.values()}) > 1
 
 
@@ -82,7 +82,7 @@ def plan_of(
 def _program_plan(
     trace: Trace, lines: Mapping[int, Timeline], complete: Sequence[int]
 ) -> MemoryPlan | None:
-    """The trace tells which states the optimizer keeps, but not their size."""
+    """The optimizer's states: the trace has their names, but not their size."""
     if not complete or not lines:
         return None
     last = complete[-1]
@@ -113,7 +113,7 @@ def _program_plan(
 
 
 def _as_then(now: ModelStates, then: ModelStates, iteration: int) -> ModelStates:
-    """What a rank keeps in an earlier iteration, by the law of the last unless models are others.
+    """What a rank keeps in an earlier iteration, by the last one's law if models are the same.
 
     An optimizer that had not stepped yet had no states.
     """
@@ -131,7 +131,7 @@ def _as_then(now: ModelStates, then: ModelStates, iteration: int) -> ModelStates
 
 
 def _tells_of_all(strategy: Strategy) -> bool:
-    """Whether no model was evaluated whose system is known only later."""
+    """Whether no evaluated model has a system that is known only later."""
     return all(record_lists(strategy, "models").values())
 
 
@@ -140,7 +140,7 @@ def _names(strategies: Sequence[Strategy]) -> set[tuple[str, str]]:
 
 
 def _kind(part: Kept) -> tuple[object, ...]:
-    """What is the same of a part in all iterations."""
+    """The fields of a part that are the same in all iterations."""
     of_states = part.role in OPTIMIZER_STATES
     return part.role, part.element_bytes, part.among, None if of_states else part.elements
 
@@ -151,7 +151,7 @@ def _states(
     seen: Collection[Role],
     first_update: int,
 ) -> dict[int, ModelStates] | None:
-    """What each rank keeps under these strategies; None if it is not known of each."""
+    """What each rank keeps under these strategies; None if it is unknown for any rank."""
     found = {rank: program_states(now, rank, seen, first_update=first_update) for rank in ranks}
     known = {rank: one for rank, one in found.items() if one is not None}
     return known if len(known) == len(found) else None

@@ -40,7 +40,7 @@ class RolePart:
     """One role at a peak.
 
     Attributes:
-        units: the units in it, if relevant: gathered, or with a whole gradient.
+        units: its units, if relevant: gathered ones, or those with a whole gradient.
     """
 
     role: Role

@@ -17,7 +17,7 @@ from zerosim.verify.wording import said
 OTHER_GOAL = Fraction(2, 100)
 """Fraction of the peak: the unexplained bytes should be below it, for a model of some size."""
 AGREEMENT = Fraction(2, 100)
-"""Of the peak: how far roles and allocator may be apart at any event."""
+"""Fraction of the peak by which roles and allocator may differ at any event."""
 _MOST_KINDS = 3
 _WORTH_NAMING = Fraction(1, 20)
 _SMALL_BYTES = 1_000_000
@@ -49,7 +49,7 @@ def other_verdict(lines: Mapping[int, Timeline]) -> Verdict:
     )
     holds = True if share < OTHER_GOAL else None
     more = without_role(lines) if any(line.roleless for line in lines.values()) else ""
-    if more:  # it is known of which tensors
+    if more:  # the tensors are known
         return Verdict(id="other", title=title, holds=True, measured=more, differs=True)
     return Verdict(id="other", title=title, formula="", holds=holds, measured=measured)
 
@@ -89,11 +89,11 @@ def without_role(lines: Mapping[int, Timeline]) -> str:
 
 
 def _borders(line: Timeline) -> list[int]:
-    """The borders of phases at which it is known what has no role.
+    """The phase borders at which it is known which memory has no role.
 
-    Of some memory it is found out what it is for when it is used: a master copy in the first
-    update, DDP's buckets, which its second forward makes anew, in the backward after it. So of the
-    first iteration the end alone counts, if it is the only one, and of the second the update.
+    The role of some memory is found only when it is used: of a master copy in the first update, of
+    DDP's buckets, which the second forward rebuilds, in the backward after it. So only the end of
+    the first iteration counts, if it is the only one, and only the update of the second.
     """
     positions = in_training(line)
     known = [

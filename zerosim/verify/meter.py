@@ -32,7 +32,7 @@ from zerosim.verify.wording import said
 
 _OF_ROOTS = (Op.BROADCAST, Op.REDUCE, Op.GATHER, Op.SCATTER)
 _PHASE_OF = {Purpose.SEND_ACTIVATIONS: Phase.FORWARD, Purpose.SEND_GRADIENTS: Phase.BACKWARD}
-"""A pipeline's ranks work on several micro-batches at once: a message's purpose tells its phase."""
+"""A pipeline's ranks process several micro-batches at once: a message's purpose gives its phase."""
 
 
 def calls_by_iteration(rank: RankTrace) -> dict[int, list[Event]]:
@@ -40,7 +40,7 @@ def calls_by_iteration(rank: RankTrace) -> dict[int, list[Event]]:
     found: dict[int, list[Event]] = defaultdict(list)
     for event in rank.events:
         is_call = event.kind is Kind.COLLECTIVE and event.parent is None and event.op is not None
-        # only our own program tells the tiers of a copy
+        # only zerosim's own engine declares the tiers of a copy
         is_copy = event.kind is Kind.COPY and event.origin is not None and event.target is not None
         if is_call or is_copy:
             found[event.iteration].append(event)
@@ -101,7 +101,7 @@ class Meter:
         return self._evaluated[place][1] <= event.issue_ns
 
     def as_movement(self, event: Event) -> Movement | None:
-        """A recorded call as a plan would have it; None if its group or operator is not known."""
+        """A recorded call in the form of a plan; None if its group or operator is not known."""
         purpose = event.purpose or Purpose.UNLABELLED
         if event.op is None:
             return Movement(

@@ -179,7 +179,7 @@ def _whole_gradients(workload: Workload, state: Holders) -> dict[str, int]:
 def peak_causes(
     plan: MemoryPlan | None, rank: int, state: Holders, other: int | None
 ) -> tuple[CauseBytes, ...]:
-    """The causes from the law of model states to all live bytes; a rest is not excused.
+    """The causes from the law of model states to all live bytes; a remainder is not excused.
 
     Empty for a program with unknown temporary memory.
 

@@ -84,7 +84,7 @@ def windows(rank: RankTrace, units: Collection[str] = ()) -> list[Window]:
             begins = _begins_ns(event)
             over = [one for one in going_on if one.end_ns is not None and one.end_ns <= begins]
             going_on = [one for one in going_on if one not in over] + [event]
-            if phase is Phase.BACKWARD:  # the unit that is recomputed first is not complete yet
+            if phase is Phase.BACKWARD:  # the unit to be recomputed first is not complete yet
                 computed |= {one.unit for one in over if last[one.unit] == one.id}
             computing = frozenset(one.unit for one in going_on)
             found.append(Window(begins, computing, frozenset(computed), found[-1].computing))

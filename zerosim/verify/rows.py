@@ -20,7 +20,7 @@ _WAYS = (
     (Tier.DEVICE, Tier.HOST),
     (Tier.HOST, Tier.DISK),
 )
-"""As a copy takes them: up one after another, then down."""
+"""The tiers in the order of copies: towards the device, then away from it."""
 _COPIED = (
     Purpose.FETCH_PARAMETERS,
     Purpose.OFFLOAD_ACTIVATIONS,
@@ -31,7 +31,7 @@ _COPIED = (
     Purpose.RETURN_PARAMETERS,
     Purpose.STORE_PARAMETERS,
 )
-"""In the order of a step."""
+"""The purposes in the order of a step."""
 
 
 @dataclass(frozen=True, slots=True)

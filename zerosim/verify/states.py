@@ -89,7 +89,7 @@ def totals(holders: Holders) -> Counter[Role]:
 
 
 def states_verdict(plan: MemoryPlan, checks: list[StateCheck], tier: Tier = Tier.DEVICE) -> Verdict:
-    """Model states follow the law, after named causes, on every rank in every iteration.
+    """Model states follow the law, up to named causes, on every rank in every iteration.
 
     Args:
         checks: at least one; all of `tier`.
@@ -141,7 +141,7 @@ def _sizes(sizes: list[int]) -> str:
 def state_causes(
     plan: MemoryPlan, check: StateCheck, tier: Tier = Tier.DEVICE
 ) -> tuple[CauseBytes, ...]:
-    """The causes from the law to the measurement; a rest comes last and is not excused."""
+    """The causes from the law to the measurement; a remainder comes last and is not excused."""
     states = plan.at(check.rank, check.iteration)
     found = [
         CauseBytes(cause=each.cause.value, bytes=each.bytes, words=each.words, is_excused=True)

@@ -76,7 +76,7 @@ class TracedSteps:
             rank.rank: Meter(rank, traced[rank.rank], self._tuning, is_imported=is_imported)
             for rank in trace.ranks
         }
-        # a program without labels has no phases that are known to be its step
+        # without labels it is not known which phases belong to a step
         phases = STEP_PHASES if strategies or trace.manifest.config else tuple(Phase)
         self._outside = {rank.rank: outside_of(rank, peers, phases) for rank in trace.ranks}
         self._calls = {rank.rank: calls_by_iteration(rank) for rank in trace.ranks}
@@ -129,7 +129,7 @@ class TracedSteps:
         """One iteration by itself."""
         counts = {rank: of.get(iteration, 1) for rank, of in self._num_micro_steps.items()}
         count = max(counts.values(), default=1)
-        held = {  # a rank may have left one out, for want of data
+        held = {  # a rank without data may have skipped one
             rank: in_force(rows, iteration, counts.get(rank, count))
             for rank, rows in self._strategies.items()
         }
@@ -266,7 +266,7 @@ def _most_after(rank: RankTrace, calls: Mapping[int, TracedCall]) -> dict[int, i
     for call in calls.values():
         event = call.event
         place = bisect_left(order, event.iteration)
-        # one without an end may send at any time
+        # a call without an end may send at any time
         end_ns = over_ns(event)
         last = len(order) if end_ns is None else bisect_left(times, end_ns) - 1
         if event.parent is None and place < last:

@@ -53,7 +53,7 @@ def _taken_as_hand_written(rank: RankTrace, *, is_imported: bool) -> tuple[Strat
         dtype, largest = _reduced([event for event in called if event.group == group])
         name = "what a micro-step reduces"
         options = {"counted_by": "as many elements as a micro-step reduces"}
-        if not dtype:  # then elements are bytes
+        if not dtype:  # in that case elements are bytes
             dtype, options = "uint8", {"counts_bytes": True}
     if not largest:
         return ()

@@ -28,7 +28,7 @@ from zerosim.verify.states import name_units
 from zerosim.verify.wording import said
 
 Lines = Mapping[Tier, Mapping[int, Timeline]]
-"""By tier and rank; the device is always present."""
+"""Memory over time by tier and rank; the device is always present."""
 
 
 def temporary_verdicts(trace: Trace, workload: Workload, lines: Lines) -> list[Verdict]:

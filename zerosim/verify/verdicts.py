@@ -74,7 +74,7 @@ def matching_verdict(trace: Trace) -> Verdict:
     title = said("matched.title")
     cut = [one for one in matching.mismatches if one.kind is MismatchKind.STOPPED]
     wrong = [one for one in matching.mismatches if one.kind is not MismatchKind.STOPPED]
-    if trace.manifest.source is Source.IMPORTED:  # it may not tell the owners of calls
+    if trace.manifest.source is Source.IMPORTED:  # some calls cannot be placed
         placed = [one for one in wrong if one.kind is not MismatchKind.UNKNOWN]
         apart, wrong = len(wrong) - len(placed), placed
         if not wrong and (apart or trace.lacks):

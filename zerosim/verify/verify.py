@@ -90,7 +90,7 @@ def report_on(trace: Trace, checked: Sequence[Checked], shown: int) -> Report:
     algorithm = algorithm_of(trace)
     links = _links(trace, checked)
     interfaces = interface_rows(trace)
-    # what is claimed of all iterations is of the strategies in force in the last one
+    # claims about all iterations are those of the last iteration's strategies
     claimed = systems if one is checked[-1] else laws_of(checked[-1])
     verdicts = tuple(_verdicts(trace, checked, shown, claimed, links, interfaces))
     holds, answer = _answer(trace, one, systems, overhead, verdicts)
@@ -170,7 +170,7 @@ def _complete(trace: Trace) -> tuple[int, ...]:
 
 
 def _why_early(trace: Trace) -> str:
-    """To end a sentence with; "" if all ended in order."""
+    """The end of a sentence; "" if all ended in order."""
     return said("systems.because", why=why) if (why := why_early(trace)) else ""
 
 
@@ -242,7 +242,7 @@ def _answer(
     if holds and not any(not plan.is_likeness for plan in plans):
         holds = None
     if one.step.iteration == WHOLE and ended_early(trace):
-        # whatever was called, no claim about a training is true of it
+        # whatever was called, no claim about a training applies
         return holds if holds is False else None, said("systems.unfinished", why=_why_early(trace))
     zero = _zero(one.step.ranks[0])
     if zero is not None:
@@ -259,9 +259,9 @@ def _answer(
 def _most_beside(
     checked: Sequence[Checked], shown: Checked
 ) -> tuple[headline.Place | None, headline.Told]:
-    """Where the most was sent that no law covers, if that is not what the headline tells of.
+    """Where most bytes outside of all laws were sent, if the headline does not mention them.
 
-    The headline is of one iteration's first rank. Others may send messages, or more of them.
+    The headline covers the first rank of one iteration. Others may send more such messages.
     """
     own = _told(shown.step.ranks[0])
     most, told = sum(cause.bytes for cause in own), own

@@ -79,7 +79,7 @@ def _runs(steps: Sequence[Step]) -> list[_Run]:
 
 
 def _parts(steps: Sequence[Step]) -> Iterator[StepRange]:
-    """A part for each run that a beat is about, with the steps that belong to it."""
+    """A part for each run that makes up a beat, with the steps that belong to it."""
     runs = _runs(steps)
     longest: dict[int, _Run] = {}
     for run in runs:
@@ -141,7 +141,7 @@ def _goes_on(before: StepRange, part: StepRange, buckets: Units) -> bool:
 
 
 def _units(doings: Sequence[Doing], buckets: Units) -> tuple[str, ...]:
-    """The units that are meant, each once."""
+    """The units of these actions, each once."""
     named = (buckets.get(doing.unit, (doing.unit,)) for doing in doings if doing.unit)
     return tuple(dict.fromkeys(unit for units in named for unit in units))
 
@@ -160,7 +160,7 @@ class _BeatMaker:
                 self._hops[step.collective].append(place)
 
     def beat(self, part: StepRange) -> Beat:
-        """A part, finished."""
+        """The beat of a part."""
         step, signs = self._steps[part.main], part.signs
         units = _units(part.doings, self._buckets)
         places = range(part.first, part.last + 1)

@@ -67,7 +67,7 @@ def _micro_steps(parts: Sequence[StepRange], steps: Sequence[Step]) -> list[Step
 def _copies(parts: Sequence[StepRange], steps: Sequence[Step]) -> list[StepRange]:
     """Each copy is concurrent with the beat before it, or with the one after it if a phase begins.
 
-    Those of the update stay: of them are those that it waits for.
+    Copies of the update stay separate, because the update waits for some of them.
     """
 
     def is_beside(part: StepRange) -> bool:
@@ -118,7 +118,7 @@ def _blocks(parts: Sequence[StepRange], steps: Sequence[Step]) -> list[StepRange
 def _modules(
     parts: Sequence[StepRange], steps: Sequence[Step], module_of: ModuleOf
 ) -> list[StepRange]:
-    """The actions of a phase on the parts of a module, one after the other, are one beat.
+    """Consecutive actions of a phase on the parts of a module are one beat.
 
     Prefetches for another module, or pending reductions of another, are concurrent.
     """

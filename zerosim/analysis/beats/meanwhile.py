@@ -22,7 +22,7 @@ class Beside:
         self._computed = [
             place for place, doing in enumerate(self._doings) if doing.sign is Sign.COMPUTE
         ]
-        self._early: list[tuple[int, ...]] = []  # by step, those that began before and go on
+        self._early: list[tuple[int, ...]] = []  # by step, the earlier steps that continue
         going_on: tuple[int, ...] = ()
         for place, step in enumerate(steps):
             going_on = tuple(one for one in going_on if steps[one].until >= place)
@@ -60,4 +60,4 @@ class Beside:
             if self._doings[place].unit == unit:
                 return is_ahead
             is_ahead = True
-        return False  # it is computed already, or under another name
+        return False  # it has been computed already, or under another name

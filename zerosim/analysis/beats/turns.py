@@ -34,7 +34,7 @@ def in_turns(parts: Sequence[StepRange], steps: Sequence[Step]) -> list[StepRang
 def _with_kept(parts: Sequence[StepRange]) -> Iterator[StepRange]:
     """Set the number of micro-batches with live activations on each rank at the end of a part.
 
-    For a rank with several stages, each of them counts.
+    For a rank with several stages, all of them count.
     """
     every = [(place, *one) for place, part in enumerate(parts) for one in part.turns.items()]
     last = {

@@ -62,15 +62,15 @@ class OffloadedShards:
         return tuple(r for r in self.states_there() if r is Role.MASTER or not is_first)
 
     def has(self, spot: Spot, shards: Iterable[int]) -> bool:
-        """Whether shards are there with their present value."""
+        """Whether shards are there with their current value."""
         return set(shards) <= self.held.get(spot, set())
 
     def is_old(self, spot: Spot, shards: Iterable[int]) -> bool:
-        """Whether one of some shards is there with its previous value."""
+        """Whether any of these shards is there with its previous value."""
         return bool(set(shards) & self.old.get(spot, set()))
 
     def put(self, spot: Spot, shards: Iterable[int]) -> None:
-        """Shards have arrived, with their present value."""
+        """Shards have arrived, with their current value."""
         came = set(shards)
         self.held.setdefault(spot, set()).update(came)
         self.old.setdefault(spot, set()).difference_update(came)
@@ -86,7 +86,7 @@ class OffloadedShards:
         self.old.pop(spot, None)
 
     def stays(self, role: Role, tier: Tier) -> bool:
-        """Whether a role is kept in a tier, not only passed through it."""
+        """Whether a role is kept in a tier, instead of only passing through it."""
         layout = self.layout
         if role is Role.PARAMETERS:
             return tier is layout.config.offload_param.tier

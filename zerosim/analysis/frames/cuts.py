@@ -33,7 +33,7 @@ CUT, WHOLE, SUMMED_LATE, WHOLE_GRADIENT = "cut", "whole", "whole, summed late", 
 
 
 class NotShown(ZerosimError):
-    """The contents of a program's ranks are not known well enough to be shown, for this reason."""
+    """The contents of a program's ranks cannot be shown; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,7 +225,7 @@ def _dtype(strategies: Iterable[Strategy]) -> str:
 
 
 def in_turn(units: Sequence[str]) -> Calls:
-    """One call per parameter: the last one of a unit completes it."""
+    """One call per parameter: the last call of a unit's parameters completes the unit."""
     last = {unit: place for place, unit in enumerate(units)}
     return tuple((unit,) if last[unit] == place else () for place, unit in enumerate(units))
 

@@ -34,7 +34,7 @@ def steps(graph: EventGraph, iteration: int) -> Steps:
         iteration: complete or not.
 
     Raises:
-        TraceError: there are more steps than a replay can hold, or none.
+        TraceError: there are more steps than a replay can show, or none.
     """
     finder = _Finder(graph, iteration)
     finder.find()
@@ -166,7 +166,7 @@ class _Finder:
             if collective is None:
                 continue
             is_pairwise = self._of(collective).algorithm is Algorithm.PAIRWISE
-            hop = 0 if is_pairwise else known.hop or 0  # those are all posted at once
+            hop = 0 if is_pairwise else known.hop or 0  # their messages are all posted at once
             part = found[collective].setdefault(
                 hop, StepPart(Kind.TRANSFER, known.phase, known.micro_step, collective, hop)
             )
@@ -180,8 +180,8 @@ class _Finder:
     def _ends(self) -> list[tuple[Event | None, Event | None]]:
         """The send and the receive of each message in this iteration.
 
-        One is None where that rank is not in the trace, where nobody received, or where the send
-        is not over: a held rank waits for it only after its last hop.
+        One is None if that rank is not in the trace, if no rank received, or if the send has not
+        ended: a paused rank waits for it only after its last hop.
         """
         graph, hops = self.graph, self.graph.hops
         ends: list[tuple[Event | None, Event | None]] = []
@@ -280,9 +280,9 @@ class _Finder:
         return True
 
     def _begin_when_called(self, matched: MatchedCollective, hops: dict[int, StepPart]) -> None:
-        """The hops of a reducing chain begin when all ranks have called, with the data to add.
+        """The hops of a reducing chain begin when all ranks concerned have called with their data.
 
-        Two of them may be as far long before: in a ring each hop needs all of them.
+        A chain's first ranks may call long before the others; in a ring each hop needs all ranks.
         """
         begun = {
             rank: (own.issue_ns if own.start_ns is None else own.start_ns) + self.shift[rank]

@@ -24,7 +24,7 @@ Summed = frozenset[int]
 
 
 class IllegalFrame(ValueError):
-    """The trace has an action that is illegal in an iteration of its stage."""
+    """The trace contains an action that is illegal in an iteration of its stage."""
 
 
 class ShardState(IntEnum):
@@ -32,9 +32,9 @@ class ShardState(IntEnum):
 
     ABSENT = 0
     KEPT = 1
-    """Kept from step to step."""
+    """Kept between steps."""
     GATHERED = 2
-    """Another rank's, here only for now."""
+    """Another rank's shard, present only temporarily."""
     ARRIVING = 3
     """In flight to this rank."""
     PARTIAL = 4
@@ -66,7 +66,7 @@ class Holdings:
     """The contents of every rank at one moment.
 
     Attributes:
-        parameters: by rank and unit, the shards on the device with their present value.
+        parameters: by rank and unit, the shards on the device with their current value.
         stale: the same, with the value from before the update.
         gradients: by rank, unit and piece, the ranks in the sum of each shard; the whole gradient
             made by backward.
@@ -114,7 +114,7 @@ class Holdings:
     # ------------------------------------------------------------------------- parameters
 
     def require_parameters(self, rank: int, unit: str, shards: Iterable[int], why: str) -> None:
-        """Raise unless a rank holds these shards with their present value."""
+        """Raise unless a rank has these shards with their current value."""
         held = self.parameters[rank, unit]
         for shard in shards:
             if shard not in held:
@@ -206,7 +206,7 @@ class Holdings:
             )
 
     def finish_reduction(self, rank: int, pieces: Iterable[Piece]) -> None:
-        """A bucket is reduced on a rank: stage 2 and 3 keep the own shard and free the rest."""
+        """A bucket is reduced on a rank: stages 2 and 3 keep their own shard and free the rest."""
         for piece in pieces:
             own = self.layout.own(rank, piece.unit)
             for shard in own:

@@ -1,4 +1,4 @@
-"""The inputs that decide which rank has which shards, and where: partitioning, tiers, groups."""
+"""The inputs that determine which rank has which shards, and where: partitioning, tiers, groups."""
 
 from __future__ import annotations
 
@@ -91,12 +91,12 @@ _OF_STAGES = {
 }
 
 Calls = tuple[tuple[str, ...], ...]
-"""The units of the first call of a name, of the second; later ones start over."""
+"""The units of the first call of a name, of the second, and so on; then from the start again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardLayout:
-    """The inputs that decide which rank has which shards.
+    """The inputs that determine which rank has which shards.
 
     Attributes:
         config: the engine's; defaults for a program, whose `division` is complete.

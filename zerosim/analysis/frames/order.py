@@ -107,7 +107,7 @@ def in_order(parts: list[StepPart]) -> list[StepPart]:
             missing[after] -= 1
             if not missing[after]:
                 heappush(ready, _key(parts[after], after))
-    # ranks that called in crossed orders are in a circle: those are shown as they began
+    # ranks that called in different orders form a cycle: these steps are shown in order of start
     rest = [_key(parts[place], place) for place, count in enumerate(missing) if count]
     return done + [parts[key[-1]] for key in sorted(rest)]
 
@@ -217,7 +217,7 @@ _TURN = {
     Kind.COLLECTIVE: 3,
     Kind.TRANSFER: 4,
 }
-"""Order of steps that begin at the same moment; hops continue from the last."""
+"""Order of steps that begin at the same moment: the hops of a collective continue it."""
 
 
 def with_ends(found: list[Step], times: list[int]) -> Iterable[Step]:

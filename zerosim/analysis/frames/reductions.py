@@ -79,7 +79,7 @@ class Reductions:
                     self._ledger.touch(rank, Role.GRADIENTS, piece.unit)
 
     def _is_last(self, step: Step, rank: int, pieces: Iterable[Piece]) -> bool:
-        """Whether ranks of other nodes, or of other replicas, are still missing."""
+        """Whether no gradients of other nodes or other replicas are still missing."""
         layout, group = self._ledger.layout, set(self._ledger.group_of(step, rank))
         for piece in pieces:
             among = set(layout.among(rank, piece.unit))
@@ -116,7 +116,7 @@ class Reductions:
                 yield one.source, one.target, one.shard
 
     def _native(self, step: Step, event: Event, piece: Piece) -> Iterator[_Flight]:
-        """Each rank of a group gets the others' part of the shards that it continues with."""
+        """Each rank of a group receives the others' contributions to the shards that it keeps."""
         holdings = self._ledger.holdings
         for rank in step.events:
             group = self._ledger.group_of(step, rank)

@@ -73,7 +73,7 @@ class Rules:
         """A step begins."""
         event = step.event
         if step.kind is Kind.MARK:
-            if step.is_over:  # else nothing follows the iteration yet
+            if step.is_over:  # otherwise nothing follows the iteration yet
                 self._begin_phase(step.phase)
         elif event is None:
             return
@@ -210,7 +210,7 @@ class Rules:
             for unit in self.reductions.units_of(event.unit)
             if within or unit not in self.computed
         ]
-        if not within and step.collective in self._reduced:  # another hop of it
+        if not within and step.collective in self._reduced:  # another hop of the same reduction
             return
         self._reduced.add(step.collective)
         for rank in step.events:

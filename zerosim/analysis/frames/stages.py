@@ -28,7 +28,7 @@ Stages = Mapping[str, str]
 """The stages of a rank by the label of their modules; a single one has the label ""."""
 
 LABELLED = ": "
-"""Between a label and a module's name."""
+"""The separator between a label and a module's name."""
 _BETWEEN = (Purpose.SEND_ACTIVATIONS, Purpose.SEND_GRADIENTS)
 
 
@@ -86,7 +86,7 @@ def read_stages(
 
 
 def _number(stage: str) -> tuple[int, str]:
-    """In the order of the model: stage 10 after stage 9."""
+    """The sort key of stages in the order of the model: stage 10 after stage 9."""
     return len(stage), stage
 
 
@@ -187,7 +187,7 @@ def _named(stage: str, program: ProgramUnits) -> ProgramUnits:
 
 
 def _joined(programs: Mapping[str, ProgramUnits], ranks: tuple[int, ...]) -> ProgramUnits:
-    """The stages one after another; a rank has nothing to do with the units of others.
+    """The stages one after another; a rank has no part of the units of other stages.
 
     Raises:
         NotShown: stages are sharded in different ways.

@@ -232,14 +232,14 @@ class _Builder:
         messages = messages[table.parent[messages] != NONE]
         order = messages[np.lexsort((messages, table.end[messages], table.parent[messages]))]
         last = np.full(len(table.id), NONE, np.int64)
-        last[table.parent[order]] = order  # the last of equal parents stays
+        last[table.parent[order]] = order  # of equal parents, the last one remains
         calls, followers = edges.followers()
         final = last[calls]
         known = final != NONE
         edges.add(final[known], followers[known], Reason.LAST_HOP, table.end[final[known]])
 
     def add_lifetimes(self) -> None:
-        """The ways of tensors, by their labels."""
+        """The data flow of tensors, by their labels."""
         finder = Lifetimes(self.trace.manifest)
         for place, rank in enumerate(self.trace.ranks):
             base, shift = int(self.table.base[place]), self.clocks.offset_ns(rank.rank)

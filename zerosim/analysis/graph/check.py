@@ -30,7 +30,7 @@ class ViolationKind(StrEnum):
     INCOMPLETE = "incomplete"
     """A collective that some ranks did not call, or called twice, or without a position."""
     NEVER_ENDED = "never ended"
-    """A call that failed, or that a rank was in when it stopped."""
+    """A call that failed, or that was in progress when its rank stopped."""
     NOT_RECEIVED = "not received"
     NOT_SENT = "not sent"
     DIFFERENT = "different"
@@ -181,7 +181,7 @@ def _mismatches(graph: EventGraph, *, different: bool) -> Iterator[Violation]:
 
 
 def _never_ended(graph: EventGraph) -> Iterator[Violation]:
-    """Calls that failed, or that their rank was still in when it stopped."""
+    """Calls that failed, or that were in progress when their rank stopped."""
     unfinished = {(rank.rank, number) for rank in graph.trace.ranks for number in rank.unfinished}
     for collective in graph.matching.collectives:
         events = collective.events.values()
@@ -202,7 +202,7 @@ def _crossed(graph: EventGraph) -> Iterator[Violation]:
         if collective.key.is_message or collective.key in different:
             continue
         events = list(collective.events.values())
-        # a call without a unit, as of a rank that only joins in, contradicts nothing
+        # a call without a unit, such as that of a rank in `join`, contradicts nothing
         if len({event.unit for event in events if event.unit}) > 1:
             sides = clauses(
                 said("violations.side", rank=event.rank, call=_call(event)) for event in events

@@ -118,9 +118,7 @@ def align(trace: Trace, matching: Matching, table: EventTable, hops: Hops) -> Cl
 
 
 def _wall_offset(trace: Trace, rank: int) -> int:
-    """The lag of the rank's clock behind its wall clock: hosts with equal wall clocks differ by
-    this.
-    """
+    """The rank's clock minus its wall clock: if wall clocks agree, two hosts differ by this."""
     header = next(one.header for one in trace.ranks if one.rank == rank)
     return header.clock_ns - header.wall_ns
 

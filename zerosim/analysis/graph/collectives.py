@@ -75,7 +75,7 @@ def describe_collectives(
             first=empty, arrival=empty, last=empty, end=empty, needs_all=needs_all,
         )  # fmt: skip
     arrival = np.maximum.reduceat(start, begins)
-    # of those that arrived last, the one with the lowest rank: others get a number that is higher
+    # of those that arrived last, the one with the lowest rank: all others get a higher number
     rank = table.rank[calls]
     above = int(rank.max()) + 1
     last = np.minimum.reduceat(np.where(start == arrival[of_call], rank, above), begins)

@@ -86,7 +86,7 @@ def _within(table: EventTable, rows: Ints, collective: Ints) -> Ints:
 
 
 def _pair(left: _Keys, right: _Keys) -> tuple[Ints, Ints]:
-    """Indices on both sides with equal keys, the n-th of a key with the n-th.
+    """Indices of both sides with equal keys: the n-th of a key is paired with the n-th.
 
     Keys whose first part is `NONE` have no partner.
     """

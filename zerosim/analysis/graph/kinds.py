@@ -24,7 +24,7 @@ class NodeKind(StrEnum):
     SEND = "send"
     """A message of a collective is sent by a rank."""
     RECEIVE = "receive"
-    """It has arrived at another."""
+    """The message has arrived at another rank."""
     COPY = "copy"
     """A copy between the tiers of a rank."""
     MARK = "mark"

@@ -45,7 +45,7 @@ def main_lane(start: Ints, end: Ints, is_moment: Mask) -> Lane:
 
 def _cut(start: Ints, end: Ints, is_moment: Mask) -> Lane:
     """The same with interruptions; linear after sorting."""
-    # of two that begin together the longer one is around the other
+    # of two that begin together, the longer one contains the other
     order = np.lexsort((np.arange(len(start)), -end, start))
     sweep = _Sweep(end.tolist(), is_moment.tolist())
     for item, begin in zip(order.tolist(), start[order].tolist(), strict=True):

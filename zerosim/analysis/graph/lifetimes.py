@@ -218,7 +218,7 @@ def _newest(
     place: int,
     used_ns: int,
 ) -> Iterator[Life]:
-    """The edge from the most recent of several producers, unless it was too late."""
+    """The edge from the most recent of several producers, unless its result came too late."""
     known = [(one, reason) for one, reason in made if one is not None]
     newest, reason = max(known, key=lambda one: one[0][0], default=otherwise)
     yield from _way(newest, place, reason, used_ns)

@@ -1,8 +1,8 @@
 """A topological order of the nodes, or a cycle that forbids one.
 
-Time gives the order: of two nodes the earlier one is first, and a collective comes after the
-arrivals at it. One pass over arrays checks that every edge then goes forward; only if one does not,
-the edges themselves are followed (Kahn 1962).
+Time gives the order: of two nodes the earlier one is first, and a collective follows the arrivals
+at it. One pass over arrays checks that every edge then goes forward; only if one does not, the
+edges themselves are followed (Kahn 1962).
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def borders(rank: RankTrace, offset_ns: int) -> list[Border]:
 
 
 def _iterations(seen: Iterable[tuple[int, int, int, Phase]]) -> Iterator[Border]:
-    """Those within iterations, and the first one after each."""
+    """The borders within iterations, and the first one after each."""
     inside: tuple[int, int, Phase] | None = None
     for time_ns, iteration, micro_step, phase in seen:
         if phase not in _BETWEEN:
@@ -85,7 +85,7 @@ def _from_events(events: Events) -> Iterator[Border]:
 def _on_device(events: Events) -> Iterator[Border]:
     """Phases of a device's computations; collectives may overlap with the next one.
 
-    One begins with the first of its collectives, if nothing of the one before was computed then.
+    A phase begins with its first collective, unless the previous one was still computing then.
     """
     begins: dict[tuple[int, int, Phase], int] = {}
     inside: tuple[int, int, Phase] | None = None

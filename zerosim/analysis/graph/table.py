@@ -129,7 +129,7 @@ def _columns(place: int, rank: RankTrace, base: int) -> dict[str, Any]:
 
 
 def _read(some: Columns) -> dict[str, Any]:
-    """Fields that messages and other events have themselves."""
+    """Fields that are read from messages and other events alike."""
     kind = _codes(some, "kind", {kind: NODE_CODES[node] for kind, node in _NODES.items()})
     send = Op.SEND
     is_sent = np.fromiter((op is send for op in some.read("op")), np.bool_)

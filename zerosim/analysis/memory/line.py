@@ -209,7 +209,7 @@ def _count(
     """Fill in the allocator's counts: the device's own, or PyTorch's record on the CPU.
 
     A device's allocator counts for all threads, and from the process's start: only PyTorch's record
-    leaves anything out.
+    is incomplete.
 
     Args:
         allocated, between, beside: see `Timeline`; not measured, and 0, so far.
@@ -221,10 +221,10 @@ def _count(
         if sample.allocated_bytes is not None:
             allocated[number] = sample.allocated_bytes
         if sample.peak_bytes is not None:
-            if sample.peak_bytes > most:  # it was reached since the border before
+            if sample.peak_bytes > most:  # it was reached since the previous border
                 between[number] = sample.peak_bytes
             most = sample.peak_bytes
-    for row in rank.allocations:  # of the whole process
+    for row in rank.allocations:  # these count the whole process
         numbers = _array(list(row.numbers))
         beside[numbers] = on_host[numbers]
         counted = _array(list(row.allocated_bytes)) + unrecorded[numbers]
@@ -233,7 +233,7 @@ def _count(
 
 
 def _add_roleless(allocated: Bytes, known: Bytes, roleless: Changes) -> None:
-    """From the first look on, what has no role is alive beside the roles."""
+    """From the first search on, memory without a role is added to that of the roles."""
     more = np.zeros(len(known), dtype=np.int64)
     for places, held in roleless.values():
         np.add.at(more, places, np.diff(held, prepend=0))
@@ -242,17 +242,17 @@ def _add_roleless(allocated: Bytes, known: Bytes, roleless: Changes) -> None:
 
 
 def _meet_peaks(allocated: Bytes, known: Bytes, samples: tuple[MemorySample, ...]) -> None:
-    """Between two borders no more is alive than the allocator's peak, as the second one has it.
+    """Between two borders, live bytes do not exceed the allocator's peak at the second one.
 
-    Where that grew, the highest sample between them stands for it: roles follow storages, which the
-    allocator rounds up to 512 B each, and miss what an operator frees again.
+    Where that peak grew, the highest sample between them gets its value: roles follow storages,
+    which the allocator rounds up to 512 B each, and lack memory that an operator frees again.
     """
     begin, most = 0, 0
     for border, sample in enumerate(samples):
         if sample.peak_bytes is None:
             continue
         inside = allocated[begin:border]
-        if sample.peak_bytes >= most:  # else the program reset it in between
+        if sample.peak_bytes >= most:  # otherwise the program reset it in between
             np.minimum(inside, sample.peak_bytes, out=inside)
         if 0 < most < sample.peak_bytes and len(inside):
             highest = begin + int(np.maximum(inside, known[begin:border]).argmax())

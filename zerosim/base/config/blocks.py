@@ -114,7 +114,7 @@ class BlockShape:
 
     @property
     def _parts(self) -> tuple[int, int]:
-        """Parameters that are cut, and those that are not."""
+        """Parameters that are sharded, and those that are not."""
         cut, whole = 0, self.norm_elements
         for one in self.matrices:
             parts = one.elements
@@ -135,7 +135,7 @@ class BlockShape:
         return self.inner + (self.experts.active * self.experts.inner if self.experts else 0)
 
     def attended(self, sequence: int) -> float:
-        """Tokens to which one attends, the mean over layers, by the papers' counting: s of s.
+        """Tokens to which a token attends, averaged over layers; s of s as the papers count.
 
         Causal attention attends to half of them on average. A window attends to w tokens, or fewer
         at the beginning: (2 w - w^2 / s) by the same counting.

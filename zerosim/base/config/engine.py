@@ -252,7 +252,7 @@ class EngineConfig(Configuration):
 
     @property
     def has_owners(self) -> bool:
-        """True if one rank holds the parameters of each unit and broadcasts them."""
+        """True if one rank keeps the parameters of each unit and broadcasts them."""
         return self.owner_broadcast is not Owners.NONE
 
     @property

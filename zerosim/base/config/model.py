@@ -27,7 +27,7 @@ from zerosim.base.quantities import format_exact
 
 OR_A_FILE = "or a Hugging Face config.json"
 _MOST_TRAINED = 10**8
-"""Parameters: more of them are for dry runs."""
+"""Maximum number of parameters to train; larger models are for dry runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +197,7 @@ def _closest(shape: Architecture) -> GPTConfig | LlamaConfig:
 
 
 def _beside(shape: Architecture, found: GPTConfig | LlamaConfig, context: int) -> Iterator[str]:
-    """Parts that a configuration has and the closest model here has not, or the other way."""
+    """Parts that a configuration has and the closest model here lacks, or vice versa."""
     block = shape.blocks[0]
     if len(shape.blocks) > 1:
         yield f"{len(shape.blocks)} kinds of blocks"
@@ -215,7 +215,7 @@ def _beside(shape: Architecture, found: GPTConfig | LlamaConfig, context: int) -
 
 
 def _of_another_design(shape: Architecture, found: GPTConfig | LlamaConfig) -> Iterator[str]:
-    """Positions and gates that do not go with its norms here."""
+    """Positions and gates that models here do not combine with these norms."""
     block = shape.blocks[0]
     if isinstance(found, GPTConfig):
         if block.has_rotary:
@@ -231,7 +231,7 @@ def _of_another_design(shape: Architecture, found: GPTConfig | LlamaConfig) -> I
 
 
 def _sizes(shape: Architecture, found: GPTConfig | LlamaConfig) -> Iterator[str]:
-    """Where the same parts have other sizes."""
+    """Differences in the sizes of equal parts."""
     theirs, ours = shape.blocks[0], found.blocks[0]
     biases = [sum(one.has_bias * one.count for one in each.matrices) for each in (theirs, ours)]
     if biases[0] != biases[1]:

@@ -47,7 +47,7 @@ class RunConfig(Configuration):
     seed: Annotated[int, Spec("Random seed of weights and data.", _IN_SEEDS)] = 0
     device: Annotated[DeviceKind, Spec("cpu or cuda.")] = DeviceKind.CPU
     timeout_s: Annotated[float, Spec(range=_SECONDS, called="timeout")] = 60.0
-    """Seconds of silence after which a rank is given up."""
+    """Seconds without progress after which a rank is considered to hang."""
     memory: Annotated[bool, Spec("Record the live tensors, by role.")] = True
     layers: Annotated[
         int | None, Spec("Override the model's number of layers (GPT, Llama).", AT_LEAST_ONE)

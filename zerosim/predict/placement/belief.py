@@ -46,13 +46,13 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredDivision:
-    """A way to divide ranks that published runs of a software have.
+    """A way to divide ranks in published runs of a software.
 
     Attributes:
         tensor: number of ranks that compute a block together.
         pipeline, data: whether there are stages of a pipeline, and several data parallel ranks.
         stage: the ZeRO stage; an earlier one sends no more.
-        again: the recomputation in these runs, besides none.
+        again: the kinds of recomputation in these runs, besides none.
     """
 
     tensor: int
@@ -130,7 +130,7 @@ def largest_miss() -> float:
 def usual_software(machine: Machine, system: SoftwareSystem) -> Software | None:
     """The software constants for plans on a machine; None if nothing was measured on such GPUs.
 
-    A machine with constants of its own, of a named software or of your own runs, keeps them.
+    A machine that already has constants, of a named software or of your own runs, keeps them.
     """
     if machine.software or machine.fitted:
         return None

@@ -111,14 +111,14 @@ class Changed(Recorded):
         return self.straggler.lags(network)
 
     def computations(self, tasks: Tasks) -> Ints:
-        """As fast as requested; for the straggler, as long as others took for the same."""
+        """The recorded times, scaled; for the straggler, those of other ranks for the same work."""
         recorded = tasks.recorded if self.straggler is None else self.straggler.computations(tasks)
         grows = np.array([one in _OF_BATCH for one in tasks.column("phase")], np.bool_)
         times = np.where(grows, self._changes.batch, 1.0) / self._changes.compute
         return whole_ns(recorded * times)
 
     def collectives(self, tasks: Tasks) -> Ints:
-        """Each by the line through those of its operation, algorithm and number of ranks."""
+        """Scaled by the line through the calls of its operation, algorithm and number of ranks."""
         sizes = [len(ranks) for ranks in tasks.groups()]
         return self._moved(
             tasks, list(zip(tasks.column("op"), tasks.column("algorithm"), sizes, strict=True))
@@ -157,7 +157,7 @@ class Changed(Recorded):
         return predicted
 
     def _factors(self, kind: object) -> tuple[float, float]:
-        """Of latency and bandwidth."""
+        """The factors of latency and bandwidth."""
         if kind is Link.BUS:
             return 1.0, self._changes.bus
         if kind is Link.STORAGE:

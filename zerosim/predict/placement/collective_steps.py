@@ -27,7 +27,7 @@ class CollectiveSteps:
     payloads: float
 
     def time_ns(self, payload_bytes: float, latency_ns: float, bytes_per_second: float) -> float:
-        """Over one link, ns."""
+        """The time over one link, ns."""
         return self.messages * latency_ns + self.payloads * payload_bytes / bytes_per_second * 1e9
 
 
@@ -78,7 +78,7 @@ def _passes(count: int) -> _Rule:
 
 
 def _chain(num_ranks: int) -> CollectiveSteps:
-    """Around a ring, piece after piece: the last rank has it all soon after the first."""
+    """A pipelined chain along a ring: the last rank has the whole payload soon after the first."""
     return CollectiveSteps(num_ranks - 1, 1.0)
 
 
@@ -100,9 +100,9 @@ _USUAL: dict[Op, _Rule] = {
     Op.BARRIER: lambda n: CollectiveSteps(_rounds(n), 0.0),
 }
 _GLOO: dict[Op, _Rule] = {
-    Op.REDUCE_SCATTER: _passes(2),  # it is a whole all-reduce
+    Op.REDUCE_SCATTER: _passes(2),  # Gloo does a whole all-reduce
     Op.BROADCAST: _binomial,
     Op.REDUCE: lambda n: CollectiveSteps(
         n, 2 * (n - 1) / n
-    ),  # a reduce-scatter, then a part from each rank
+    ),  # a reduce-scatter, then one part from each rank to the root
 }

@@ -13,7 +13,7 @@ from zerosim.predict.placement.fitting import Floats
 from zerosim.predict.placement.seen import Computed
 
 _BETTER = 1e-6
-"""One more constant has to make the fit so much better, in parts."""
+"""The fraction by which one more constant has to improve the fit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class Tasks:
 
     @cached_property
     def _by_rank(self) -> list[tuple[RankTrace, Ints]]:
-        """The ranks, each with its own among these events."""
+        """The ranks, each with its part of these events."""
         place = self.graph.place[self.rows]
         order = np.argsort(place, kind="stable")
         cuts = np.searchsorted(place[order], np.arange(len(self.graph.trace.ranks) + 1))
@@ -95,7 +95,7 @@ class Costs(Protocol):
         ...
 
     def collectives(self, tasks: Tasks) -> Ints:
-        """Calls that show no messages, from the last rank's arrival to the call's own end."""
+        """Calls without recorded messages, from the last rank's arrival to the call's own end."""
         ...
 
     def messages(self, tasks: Tasks) -> Ints:

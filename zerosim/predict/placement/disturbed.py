@@ -19,7 +19,7 @@ class Disturbed:
     def __init__(
         self, costs: Costs, slow: Mapping[int, float] | None = None, *, jitter: float, seed: int
     ) -> None:
-        """Take the costs of ranks that are.
+        """Start from the costs of equal ranks.
 
         Args:
             slow: by rank, factor of its computing time.

@@ -71,7 +71,7 @@ class _DurationFiller:
         return Sharing(tuple(known), among)
 
     def computations(self) -> None:
-        """Pieces of an interrupted computation keep their fractions of it."""
+        """Each piece of an interrupted computation keeps its fraction of the whole."""
         network = self.network
         moments = np.flatnonzero(network.computes != NONE)
         rows, which = np.unique(network.computes[moments], return_inverse=True)
@@ -81,7 +81,7 @@ class _DurationFiller:
         predicted = self.costs.computations(tasks)
         ratio = predicted / np.maximum(recorded, 1)
         self.lag[moments] = whole_ns(network.lag[moments] * ratio[which])
-        # if the whole took no time, the last piece takes it all
+        # if the whole took no time, all of it goes to the last piece
         empty = recorded == 0
         self.lag[network.end[rows[empty]]] = predicted[empty]
         needs = self.costs.needs(tasks)
@@ -89,8 +89,8 @@ class _DurationFiller:
             self._needs.append((moments, [needs[row] for row in which.tolist()]))
 
     def messages(self) -> None:
-        """Until a message is received, and until a sender is free that does not wait for a
-        receiver.
+        """Time until a message is received, and until a sender that does not wait for its receiver
+        is free.
         """
         network = self.network
         receives, sends = (network.rows(one) for one in (NodeKind.RECEIVE, NodeKind.SEND))
@@ -103,7 +103,7 @@ class _DurationFiller:
         self.lag[ends] = self.costs.messages(free)
 
     def copies(self) -> None:
-        """From their start to their end."""
+        """Copies: from start to end."""
         rows = self.network.rows(NodeKind.COPY)
         moments = self.network.end[rows]
         tasks = self._tasks(NodeKind.COPY, rows, self.network.lag[moments])
@@ -111,7 +111,7 @@ class _DurationFiller:
         self._share(moments, tasks)
 
     def collectives(self) -> None:
-        """Native calls: among those that end together, the last one determines the end of all."""
+        """Native calls: of those that end together, the last one determines the common end."""
         network, lag = self.network, self.lag
         calls = network.rows(NodeKind.CALL)
         shows = np.zeros(network.base[-1], np.bool_)

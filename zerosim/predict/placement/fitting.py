@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class FittedLine:
-    """Time by bytes.
+    """Transfer time as a linear function of bytes.
 
     Attributes:
         latency_ns: latency; 0 if only one size was observed.

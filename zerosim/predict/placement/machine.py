@@ -56,7 +56,7 @@ class Fraction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkSpeed:
-    """A link as one rank sees it.
+    """A link from the point of view of one rank.
 
     Attributes:
         bytes_per_second: bandwidth in one direction.

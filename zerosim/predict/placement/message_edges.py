@@ -19,19 +19,19 @@ from zerosim.analysis.graph.table import NONE, Ints, Mask
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Rows, and for each whether its separate end is meant."""
+    """Rows, and for each whether it stands for the row's separate end moment."""
 
     row: Ints
     is_end: Mask
 
     @classmethod
     def begins(cls, rows: Ints) -> Moments:
-        """The start of these; for a receive, its end."""
+        """The start moments of these rows; for a receive, its end."""
         return cls(rows, np.zeros(len(rows), np.bool_))
 
     @classmethod
     def ends(cls, rows: Ints) -> Moments:
-        """The end of these."""
+        """The end moments of these rows."""
         return cls(rows, np.ones(len(rows), np.bool_))
 
 
@@ -71,7 +71,7 @@ class GraphMessages:
         self.meets[self._met[0]] = True
 
     def edges(self) -> Iterator[MessageEdges]:
-        """All edges besides the graph's own, from a message to its receive and what it becomes."""
+        """The edges that the graph lacks: from a send to its receive and its end, between posts."""
         start, end = self._graph.start, self._graph.end
         met, receives = self._met
         ready = np.minimum(end[met], end[receives])
@@ -106,7 +106,7 @@ class GraphMessages:
         is_end = np.arange(len(rows)) < len(self._sends)
         times = np.concatenate([graph.end[over], graph.start[calls], graph.start[self._sends]])
         above = np.concatenate([parent[over], calls, parent[self._sends]])
-        # nothing follows itself: an event without duration counts for later ones
+        # no event follows itself: an event without duration only precedes later ones
         late = np.ones(len(rows), np.bool_)
         late[: len(over)] = graph.end[over] == graph.start[over]
         late[len(over) : len(over) + len(calls)] = False
@@ -121,7 +121,7 @@ def _latest(wanted: tuple[Ints, Ints], known: tuple[Ints, Ints], turn: np.ndarra
     """For each requested (call, time), the last known one that is not later; or `NONE`.
 
     Args:
-        turn: of the known ones, 2 if one at the very time is too late.
+        turn: of the known ones; 2 if a known one at exactly that time is too late.
     """
     count = len(wanted[0])
     call, time = (np.concatenate(pair) for pair in zip(wanted, known, strict=True))

@@ -2,7 +2,7 @@
 
 Computations by a roofline, operator by operator, with the efficiency at its size; native
 collectives by NCCL's own model or by their algorithm's steps; messages and copies by bandwidth and
-latency. On a machine with shared cores, those also carry the messages.
+latency. On a machine with shared cores, these also process the messages.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def computation_ns(
 def collective_ns(
     machine: Machine, op: Op, algorithm: Algorithm, payload_bytes: int, layout: RanksOnNodes
 ) -> float:
-    """NCCL's by its model, over nodes in levels, others by their steps, ns."""
+    """Collectives, ns: NCCL's by its model, level by level over nodes; others by their steps."""
     if layout.num_ranks < 2:
         return 0.0
     if machine.generation and op in _OF_NCCL:

@@ -22,7 +22,7 @@ from zerosim.schema.events import Op
 _LL, _LL128, _SIMPLE = range(3)
 _PROTOCOLS = (_LL, _LL128, _SIMPLE)
 _PLATEAU = 1.4
-"""A ring over several nodes takes longer to begin, once messages are cut."""
+"""A ring over several nodes takes longer to start, once messages are split."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def choices(
     model = _Model(machine, op, layout)
     for protocol in _PROTOCOLS:
         if protocol == _LL128 and layout.num_nodes > 1:
-            continue  # its path between nodes is seldom short enough for NCCL to allow it
+            continue  # NCCL seldom allows it between nodes, because the path is too long
         ring = model.ring(protocol, payload_bytes)
         yield AlgorithmChoice("ring", protocol, ring)
         if op is Op.ALL_REDUCE:
@@ -111,7 +111,7 @@ class _Model:
         return channels * limit
 
     def _hop(self, algorithm: str, protocol: int) -> float:
-        """A hop within a node; over several nodes its host has something to do, too."""
+        """A hop within a node; over several nodes the host adds its overhead."""
         hop: float = self.tables["hop_us"]["node"][algorithm][protocol]
         if self.layout.num_nodes == 1:
             return hop

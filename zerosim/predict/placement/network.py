@@ -3,7 +3,7 @@
 A moment happens `lag` after the last of its dependencies: an edge's source, and an offset. Only
 offsets and lags take time, so changing them changes the run. Most nodes of the event graph are
 several moments: a call or a copy begins, and ends on its rank; a message is sent, and its sender is
-free again; the last rank of a native collective has arrived, and its bytes have; a piece of a
+free again; the last rank of a native collective arrives, then its bytes arrive; a piece of a
 computation begins, reaches a request, and ends.
 
 With recorded durations every moment keeps its time, to the nanosecond: lags are the remainders. The
@@ -79,12 +79,12 @@ class Network:
 
 
 def make_network(graph: EventGraph) -> Network:
-    """Take a graph apart into moments; linear in its size after sorting."""
+    """Split a graph into moments; linear in its size after sorting."""
     return _NetworkMaker(graph).network()
 
 
 class _NetworkMaker:
-    """Numbers the moments, and collects the edges between them with when they were ready."""
+    """Numbers the moments, and collects the edges between them with their ready times."""
 
     def __init__(self, graph: EventGraph) -> None:
         self.graph = graph
@@ -217,7 +217,7 @@ class _NetworkMaker:
         return self.graph.is_kind(NodeKind.SEND, NodeKind.RECEIVE)[self.graph.target]
 
     def _parents(self) -> Ints:
-        """The calls of messages: some follow it by an edge, others the forwarded data."""
+        """The calls of messages: some messages follow their call, others the forwarded data."""
         graph = self.graph
         parent = np.full(self.base[-1], NONE, np.int64)
         first = self._is(Reason.FIRST_HOP) & self._to_messages()

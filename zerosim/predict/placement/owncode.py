@@ -1,4 +1,4 @@
-"""The time of a program's own code: between events, and for hand-overs between threads.
+"""The time of a program's own code: between events, and in hand-overs between threads.
 
 None of it is an event. On the computing thread: the time before each event, and that of the request
 of a collective or a copy, which copies the data to send. On other threads: until a thread starts a

@@ -22,7 +22,7 @@ _FLOPS = {Phase.FORWARD: 2, Phase.BACKWARD: 4}
 
 @dataclass(frozen=True, slots=True)
 class Products:
-    """All that a computation does, as one operation."""
+    """A whole computation as one operation."""
 
     calls: int
     flops: int
@@ -33,7 +33,7 @@ class ByParameters:
     """The work of the computations of one run."""
 
     def __init__(self, trace: Trace, tokens: int) -> None:
-        """`tokens` is how many a rank's micro-batch has."""
+        """`tokens` is the number of tokens of a rank's micro-batch."""
         self._tokens = tokens
         self._elements = _elements(trace)
         self._all = sum(self._elements.values())

@@ -51,7 +51,7 @@ def _event_times(network: Network, found: Durations, time: Ints) -> tuple[Ints, 
     marks = kind == NODE_CODES[NodeKind.MARK]
     end[marks] += (graph.end - graph.start)[:count][marks]
     computed = network.rows(NodeKind.COMPUTE)
-    # keeps its distance to its last piece: another one may have ended later
+    # the end keeps its distance from the last piece: another piece may have ended later
     later = _column(network, "end_ns")[computed] - network.time[network.end[computed]]
     end[computed] += np.maximum(later, 0)
     # the moment of a wait or a receive is its end: it begins when its rank reaches it
@@ -60,7 +60,7 @@ def _event_times(network: Network, found: Durations, time: Ints) -> tuple[Ints, 
     ready = time[network.source] + found.weight
     begins = network.begins & (network.target < count)
     rows = network.target[begins]
-    # one that began while something before it went on is ready only then
+    # an activity that began while an earlier one continued is ready only when that one ends
     was_ready = (network.time[network.source] + network.offset)[begins]
     early = np.where(was_ready <= graph.end[rows], was_ready - graph.start[rows], 0)
     start[rows] = ready[begins] - early
@@ -109,7 +109,7 @@ class _RetimedClock:
         return cls(before, np.maximum.accumulate(after[first]))
 
     def shown(self, time_ns: int) -> int:
-        """A time on it."""
+        """The mapped value of a recorded time."""
         if not len(self.before):
             return time_ns
         place = int(np.searchsorted(self.before, time_ns, side="right")) - 1

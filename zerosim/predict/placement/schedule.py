@@ -40,7 +40,7 @@ def serial(network: Network) -> Network:
 
 
 def _can_block(network: Network) -> Mask:
-    """By moment: collectives and copies; a message needs the other rank to continue."""
+    """By moment, whether it may block: collectives and copies; messages need the other rank."""
     graph = network.graph
     messages = [one.op in (Op.SEND, Op.RECEIVE) for one in graph.matching.collectives]
     is_message = np.array([*messages, False])[graph.collective]
@@ -78,7 +78,7 @@ class _Lanes:
         """Move each wait right before the first use of its result on its rank.
 
         A result needed in the next iteration is awaited at the end of its own: otherwise an
-        iteration would pay for delays of the previous one.
+        iteration would include delays of the previous one.
         """
         network = self._network
         iteration = network.graph.iteration
@@ -104,7 +104,7 @@ class _Lanes:
         return found
 
     def _move(self, wait: int, user: int) -> None:
-        """Take a wait out of its thread, and put it back before another thing."""
+        """Remove a wait from its thread, and insert it before another node."""
         into, out, before = (
             self._edge_to.get(wait), self._edge_from.get(wait), self._edge_to[user],
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""All that took time in recorded runs, as points that constants are fitted to."""
+"""All durations in recorded runs, as points to which constants are fitted."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class CostSurvey(Recorded):
     work: Work
 
     def __init__(self) -> None:
-        """Nothing has been looked at."""
+        """Start without observations."""
         self.computed: list[Computed] = []
         self.transfers: Points = []
         self.steps: Points = []
@@ -59,7 +59,7 @@ class CostSurvey(Recorded):
         self.post: list[int] = []
 
     def computations(self, tasks: Tasks) -> Ints:
-        """The work of their operators, by the limiting resource of each."""
+        """The work of the computations' operators, by the limiting resource of each."""
         is_wide = computes_wide(tasks.graph.trace)
         columns = self.work(tasks), tasks.recorded.tolist(), _typical(tasks).tolist()
         for operations, time, is_typical in zip(*columns, strict=True):
@@ -71,7 +71,7 @@ class CostSurvey(Recorded):
         return tasks.recorded
 
     def collectives(self, tasks: Tasks) -> Ints:
-        """Each as one of its steps: the bytes of it, and its part of the time."""
+        """Each collective as one of its steps: the step's bytes, and its part of the time."""
         names = ("op", "algorithm", "payload_bytes")
         columns = [*(tasks.column(name) for name in names), tasks.groups(), tasks.recorded.tolist()]
         for op, algorithm, payload, ranks, time, is_typical in zip(
@@ -86,7 +86,7 @@ class CostSurvey(Recorded):
         return tasks.recorded
 
     def messages(self, tasks: Tasks) -> Ints:
-        """From when both ends were ready."""
+        """Messages, from the time at which both ends were ready."""
         if tasks.kind is NodeKind.RECEIVE:
             sizes = np.array(tasks.column("payload_bytes"), np.int64)
             typical = _typical(tasks)
@@ -107,7 +107,7 @@ class CostSurvey(Recorded):
         return tasks.recorded
 
     def lags(self, network: Network) -> Ints:
-        """Own code before events, and until a thread takes something up."""
+        """Own code before events, and the time until a thread starts a request."""
         own, graph = OwnCode.of(network), network.graph
         made = own.made()
         asking = made[_is_typical(graph, network.target[own.asks])]
@@ -122,7 +122,7 @@ class CostSurvey(Recorded):
         return network.lag
 
     def offsets(self, network: Network) -> Ints:
-        """Until a thread is woken, and until a message is posted."""
+        """The time until a thread is woken, and until a message is posted."""
         own, graph = OwnCode.of(network), network.graph
         for edges, times in ((own.wakes, self.wake), (own.posts, self.post)):
             offset = network.offset[edges[_is_typical(graph, network.target[edges])]]

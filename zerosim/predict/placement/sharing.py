@@ -1,7 +1,7 @@
 """Resources that several activities need at once: a link, the cores of a node.
 
-A resource has room for a number of activities at full speed; if there are more, they get equal
-fractions of it (processor sharing, as TCP's flows and a scheduler's threads do on average). Some
+A resource serves a number of activities at full speed; if there are more, they get equal fractions
+of it (processor sharing, as TCP's flows and a scheduler's threads do on average). Some
 have priority, as woken threads do: they share the whole resource, and others the rest.
 """
 

@@ -41,8 +41,8 @@ class _Solver:
     """Visits moment after moment (Kahn 1962).
 
     Attributes:
-        time: by moment, when it happens; before that, when the last of its edges known is ready.
-        left: how many moments have no time yet.
+        time: by moment, its time; before that is known, the latest ready time of its known edges.
+        left: number of moments without a time.
     """
 
     def __init__(self, network: Network, found: Durations) -> None:
@@ -63,7 +63,7 @@ class _Solver:
         self.left = count
 
     def run(self) -> None:
-        """Until nothing can happen any more."""
+        """Run until no moment is left that can happen."""
         underway = Underway()
         self._go_on()
         while self._waiting or underway.next_end() is not None:
@@ -79,7 +79,7 @@ class _Solver:
             self._go_on()
 
     def _go_on(self) -> None:
-        """All that follows without a share of anything."""
+        """Process all moments that follow without using a shared resource."""
         while self._ready:
             moment = self._ready.pop()
             if self._needs is not None and self._needs[moment]:

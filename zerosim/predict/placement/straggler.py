@@ -1,4 +1,4 @@
-"""The slowest rank, and how long the same would take if it were like the others."""
+"""The slowest rank, and the time of its work if it were as fast as the others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zerosim.predict.placement.network import Network
 from zerosim.record import iterations
 
 _OWN = (NodeKind.COMPUTE, NodeKind.PHASE, NodeKind.CALL)
-"""Between these, a rank's own code runs."""
+"""Kinds of events between which a rank's own code runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Straggler:
     own_ns: tuple[int, int] = (0, 0)
 
     def lags(self, network: Network) -> Ints:
-        """By moment; for its own code the median of the others'."""
+        """The lags by moment; for the straggler's own code, the median of the others."""
         graph = network.graph
         lag = network.lag.copy()
         nodes = np.flatnonzero(graph.is_kind(*_OWN))
@@ -44,13 +44,13 @@ class Straggler:
         return lag
 
     def computations(self, tasks: Tasks) -> Ints:
-        """For each, ns; for its own, the median of the others' times for the same."""
+        """Durations, ns; for the straggler's, the median of the others for the same work."""
         names = ("iteration", "micro_step", "phase", "unit")
         keys = zip(*(tasks.column(name) for name in names), strict=True)
         return self._as_others(tasks.rank, tasks.recorded, keys)
 
     def _as_others(self, ranks: Ints, times: Ints, keys: Iterable[Hashable]) -> Ints:
-        """The n-th of a rank's own with a key corresponds to the n-th of the others with it."""
+        """The n-th activity of a rank with a key corresponds to the n-th of other ranks."""
         seen: dict[tuple[int, Hashable], int] = defaultdict(int)
         others: dict[tuple[Hashable, int], list[int]] = defaultdict(list)
         own: list[tuple[int, tuple[Hashable, int]]] = []

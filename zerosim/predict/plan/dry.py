@@ -20,8 +20,8 @@ from zerosim.theory.saved import Recompute
 
 _FP32, _COPY, _INT64 = 4, 2, 8
 _NORM = 6
-"""Bytes of an element that PyTorch's RMSNorm of a CPU keeps beside its input: it in fp32, and the
-quotient."""
+"""Bytes per element that PyTorch's RMSNorm on a CPU keeps besides its input: the input in fp32, and
+the quotient."""
 _ANGLES = 8
 """Bytes of two elements of a head: cosine and sine, for queries and for keys."""
 
@@ -81,7 +81,7 @@ def dry_peak(predicted: PredictedLayout) -> DryPeak | None:
 
 
 def _in_roles(footprint: Footprint) -> int:
-    """What a dry run has a role for, and still has when it looks."""
+    """The bytes that have a role in a dry run, and that exist when it samples memory."""
     there = sum(part.bytes for part in footprint.parts if part.role is not None)
     return there - _table(footprint)
 
@@ -97,7 +97,7 @@ def _is_at_loss(footprint: Footprint) -> bool:
 
 
 def _kept_beside(layout: Layout, footprint: Footprint) -> int:
-    """Beside the law of activations, of the blocks whose activations are there."""
+    """Bytes that the law of activations lacks, for the blocks with live activations."""
     computing = layout.computing
     names = {part.name for part in footprint.parts}
     found = 0
@@ -130,7 +130,7 @@ def _block_beside(computing: Computing, block: BlockShape) -> int:
 
 
 def _norm_beside(computing: Computing, block: BlockShape, elements: int, norms: int) -> int:
-    """Of so many norms, of so many elements of a token together: its statistics, and copies."""
+    """Bytes of norms with this many elements per token together: statistics and copies."""
     if block.has_fused_norms:
-        return 2 * computing.element_bytes * norms * computing.tokens  # mean and deviation
+        return 2 * computing.element_bytes * norms * computing.tokens  # mean and standard deviation
     return (_NORM * elements + _FP32 * norms) * computing.tokens

@@ -26,7 +26,7 @@ from zerosim.theory.transformer import LayerCut
 _ZERO = "Rajbhandari et al. 2020 (arXiv 1910.02054)"
 _FROM_MEMORY = "its configurations (layers, width, heads, batches) are cited from memory"
 _MARGIN = Fraction(1, 20)
-"""Of a card's memory, for what no law counts: that of `zerosim plan`."""
+"""The fraction of a card's memory for what no law counts, as in `zerosim plan`."""
 _CONTEXT, _VOCABULARY = 1024, 50_304
 _GPUS, _TENSOR = 400, 16
 
@@ -46,7 +46,7 @@ _OF_ZERO = {
     "140B": (_model(175, 8192, 64), 16, 16),
     "170B": (_model(212, 8192, 64), 16, 12),
 }
-"""Of Figure 2: the model, its tensor parallel ranks, and sequences of a micro-batch."""
+"""The runs of Figure 2: model, tensor-parallel ranks, and sequences of a micro-batch."""
 _FITTED, _FITTED_TFLOPS = "100B", 38.0
 
 
@@ -64,7 +64,7 @@ def _layout(shape: GPTConfig, gpus: int, tensor: int, batch: int, stage: int = 2
 
 
 def _tflops(machine: Machine, layout: Layout) -> float:
-    """Of a GPU; forward counts twice, as it is done twice."""
+    """TFLOP/s per GPU; forward counts twice, because it is recomputed."""
     shape = layout.shape
     assert isinstance(shape, GPTConfig)
     seconds = step_s(Prices(machine), layout)
@@ -72,7 +72,7 @@ def _tflops(machine: Machine, layout: Layout) -> float:
 
 
 def _as_published(machine: Machine) -> Machine:
-    """A machine whose software reaches of computation what makes the fitted row come out."""
+    """A machine with the software efficiency that reproduces the fitted row."""
     shape, tensor, batch = _OF_ZERO[_FITTED]
     layout = _layout(shape, _GPUS, tensor, batch)
     least, most = 0.01, 1.0
@@ -108,11 +108,11 @@ def throughput() -> Table:
 
 
 _SUPERLINEAR = ((64, 16), (128, 48), (256, 48), (400, 64))
-"""Of Figure 3: GPUs, and sequences of a micro-batch."""
+"""The runs of Figure 3: GPUs, and sequences of a micro-batch."""
 
 
 def superlinear() -> Table:
-    """ZeRO, Figure 3: 60B on more and more GPUs, whose memory lets the batch grow."""
+    """ZeRO, Figure 3: 60B on more and more GPUs, whose memory allows larger batches."""
     machine = _as_published(load_machine("dgx-2"))
     shape = _model(75, 8192, 32)
     rows = []
@@ -142,7 +142,7 @@ _LADDER = (
     ("C4", "P_os+g, P_a", 2, _TENSOR, "140"),
     ("C5", "P_os+g, P_a+cpu", 2, 0, "150"),
 )
-"""Of Figure 6 and Table 3: stage, into how many parts checkpoints are cut (0: on the host)."""
+"""Figure 6 and Table 3: stage, and number of parts of each checkpoint (0: on the host)."""
 _LADDER_BATCH = 16
 
 
@@ -173,7 +173,7 @@ def ladder() -> Table:
 
 
 def _largest(fits: Callable[[int], bool], most: int) -> int:
-    """The largest number that fits; 0 if none does."""
+    """The largest number that fits; 0 if none fits."""
     least = 0
     while least < most:
         middle = (least + most + 1) // 2
@@ -185,10 +185,10 @@ def _largest(fits: Callable[[int], bool], most: int) -> int:
 
 
 def _fits(layout: Layout, parts: int) -> bool:
-    """Whether all of it is in a V100's memory.
+    """Whether the layout fits in a V100's memory.
 
     Args:
-        parts: into how many activation checkpoints are cut; 0 for those that are on the host.
+        parts: number of parts of each activation checkpoint; 0 if they are on the host.
     """
     room = (load_machine("dgx-2").memory_bytes or 0) * (1 - _MARGIN)
     for moment in footprints(layout):
@@ -247,7 +247,7 @@ def prefetching() -> Table:
 _NODES = ((1, "1"), (4, None), (16, None), (32, "32"), (64, None), (96, "100"))
 _DISK_BYTES = 28e12
 _STATE_BYTES = 20
-"""Of a parameter: fp16 parameter and gradient, and in fp32 gradient, master copy, two momenta."""
+"""Per parameter: fp16 parameter and gradient; fp32 gradient, master copy, momentum, variance."""
 
 
 def nodes() -> Table:

@@ -50,7 +50,7 @@ def name_of(layout: Layout) -> str:
 
 def words_of(layout: Layout) -> Sequence[str]:
     """The parts of a layout's name: stage and options, ranks, batch."""
-    # where nothing is data parallel, no stage says how the ranks are divided
+    # without data parallelism the stage has no meaning
     stage = term(STAGE_NAMES[layout.config.stage] if layout.data > 1 else kind_of(layout))
     grid = f"{layout.cut.tensor} x {layout.pipeline} x {layout.data}"
     batch = f"{layout.batch} x {layout.micro_batches}"

@@ -18,11 +18,11 @@ from zerosim.theory.saved import KeptActivations, Recompute
 from zerosim.theory.transformer import LayerCut
 
 LARGEST_BATCH = 16
-"""Sequences of a micro-batch."""
+"""Candidate numbers of sequences of a micro-batch."""
 
 
 BUCKETS = (None, 500_000_000, 50_000_000)
-"""Elements: a unit; what DeepSpeed takes by default; a tenth of it."""
+"""Candidate bucket sizes in elements: a unit; DeepSpeed's default; a tenth of it."""
 
 
 class Variant(StrEnum):
@@ -89,7 +89,7 @@ def layouts(question: PlanQuestion, fixed: Fixed = FREE) -> Iterator[Layout]:
         for batch in _batches(share, fixed):
             steps = share // batch
             if pipeline > 1 and steps < pipeline:
-                continue  # more idle than not
+                continue  # idle for more than half of the time
             for config, replicas in _configs(question, fixed, tensor, pipeline, data):
                 for cut, chunks, recompute in product(
                     _cuts(question, fixed, tensor, data, replicas),
@@ -113,13 +113,13 @@ def layouts(question: PlanQuestion, fixed: Fixed = FREE) -> Iterator[Layout]:
 
 
 _RECOMPUTES = (Recompute.NONE, Recompute.OPERATORS, Recompute.FULL)
-"""Attention keeps no scores here, so that there is nothing for a selective one to leave out."""
+"""The kinds of recomputation; attention keeps no scores here, so selective would change nothing."""
 
 
 def _cuts(
     question: PlanQuestion, fixed: Fixed, tensor: int, data: int, replicas: int
 ) -> list[LayerCut]:
-    """With the experts on one rank, or divided within a node as far as they go, but of replicas."""
+    """The layer cuts: experts on one rank, or divided within a node; not with replicas."""
     counts = [one.experts.count for one in question.shape.blocks if one.experts]
     shares = [1]
     if fixed.experts:
@@ -138,7 +138,7 @@ _MOST_CHUNKS = 8
 
 
 def _chunks(question: PlanQuestion, fixed: Fixed, pipeline: int, steps: int) -> list[int]:
-    """One, or as many as go into a stage's layers: of interleaving more is always faster."""
+    """Numbers of model chunks: one, or as many as a stage has layers: more are always faster."""
     layers = -(-question.shape.layers // pipeline)
     goes = pipeline > 1 and steps % pipeline == 0
     if fixed.chunks:
@@ -151,7 +151,7 @@ def _chunks(question: PlanQuestion, fixed: Fixed, pipeline: int, steps: int) -> 
 
 
 def _grids(question: PlanQuestion, fixed: Fixed) -> Iterator[tuple[int, int, int]]:
-    """Tensor x pipeline x data parallel."""
+    """The grids of tensor x pipeline x data parallel ranks."""
     gpus, shape = question.gpus, question.shape
     heads = shape.key_heads
     tensors = [fixed.tensor] if fixed.tensor else _powers_within(question.node)
@@ -178,7 +178,7 @@ def _batches(share: int, fixed: Fixed) -> list[int]:
 def _configs(
     question: PlanQuestion, fixed: Fixed, tensor: int, pipeline: int, data: int
 ) -> Iterator[tuple[EngineConfig, int]]:
-    """Stages with what is built on them, and how many groups have all states."""
+    """ZeRO stages with the options based on them, and the numbers of replicas."""
     if fixed.config is not None:
         yield fixed.config, 1
         return
@@ -198,7 +198,7 @@ def _configs(
 
 
 def _goes(question: PlanQuestion, variant: Variant, stage: int, data: int) -> bool:
-    """Whether a stage has this, and the machine what it needs."""
+    """Whether a stage supports these options, and whether the machine has the needed links."""
     if variant in {Variant.PLUS, Variant.HSDP}:
         return stage == 3 and data > question.node > 1
     least = 3 if variant is Variant.INFINITY else 1

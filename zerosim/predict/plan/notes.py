@@ -59,7 +59,7 @@ def _notes(predicted: PredictedLayout) -> Iterator[str]:
 
 
 def _calibrated(predicted: PredictedLayout, machine: Machine) -> Iterator[str]:
-    """What of the prediction lies outside of what was fitted."""
+    """The parts of the prediction that lie outside of the fitted data."""
     software = predicted.software
     if software is not None:
         gpu = machine.accelerator or machine.name

@@ -28,9 +28,9 @@ _LIMITS = {
     TimeCategory.BUBBLE: "pipeline bubble",
 }
 _NOTHING_AGAIN = (Recompute.NONE, Recompute.SELECTIVE)
-"""Attention keeps no scores here, so that there is nothing for a selective one to leave out."""
+"""Recomputation that counts as none: attention keeps no scores here to recompute."""
 _MUCH = 0.25
-"""What takes so much of a step beside computing is its limit."""
+"""The fraction of a step from which a cause besides computing counts as its limit."""
 
 
 @dataclass(frozen=True)
@@ -103,12 +103,12 @@ class PredictedLayout:
 
     @property
     def tokens_per_second(self) -> float:
-        """Of all GPUs."""
+        """Tokens per second of all GPUs together."""
         return self.layout.tokens / self.step_s
 
     @property
     def tokens_per_day(self) -> float:
-        """Of all GPUs."""
+        """Tokens per day of all GPUs together."""
         return self.tokens_per_second * _DAY_S
 
     @property

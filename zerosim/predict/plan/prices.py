@@ -39,7 +39,7 @@ from zerosim.theory.workload import Workload
 from zerosim.theory.zero import planned
 
 _Why = tuple[str, Phase, Purpose]
-"""Which unit is moved, when, and what for."""
+"""A unit, and the phase and purpose of its movement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,7 @@ class Prices:
     """
 
     def __init__(self, machine: Machine, software: Software | None = None) -> None:
-        """`machine` is what the ranks run on; `software`: whose constants it has beside its own."""
+        """`machine`: the hardware of the ranks; `software`: adds its measured constants."""
         self.machine = machine if software is None else believed(machine, software)
         self.software = software
         self._collectives: dict[tuple[Op, int, RanksOnNodes], float] = {}
@@ -236,10 +236,10 @@ def system_of(layout: Layout) -> SoftwareSystem:
 
 
 class _Pricing:
-    """Of one layout."""
+    """The prices of one layout."""
 
     def __init__(self, prices: Prices, layout: Layout, place: str, of_states: int) -> None:
-        """`of_states`: a number that layouts have in common whose states move alike."""
+        """`of_states`: a key that is equal for layouts with equal movements of states."""
         self._prices, self._layout, self._of_states = prices, layout, of_states
         self._place, self._size = place, layout.ranks_per_node or layout.num_ranks
         experts = layout.experts(place)
@@ -251,7 +251,7 @@ class _Pricing:
         return self._prices.planned(self._layout.workload(self._place))
 
     def unit(self, name: str, elements: int) -> UnitPrices:
-        """One of them."""
+        """The prices of one unit."""
         layout, prices, config = self._layout, self._prices, self._layout.config
         moved = self._moved(name, elements)
         forward, backward = prices.computed(layout, name)
@@ -273,7 +273,7 @@ class _Pricing:
             + bits * config.quantize_gradients,
             again=again,
             sums_forward=tuple([one.forward.times(1 - hidden_forward) for one in sums]),
-            # what is made again waits as forward does
+            # recomputed forward overlaps as forward does
             sums_backward=tuple(
                 [
                     LinkTime(
@@ -288,7 +288,7 @@ class _Pricing:
         )
 
     def _moved(self, name: str, elements: int) -> MovedPrices:
-        """What is the same of all micro-batches, whatever is computed again of them."""
+        """The prices that do not depend on the micro-batch and its recomputation; cached."""
         of = (self._of_states, name, elements)
         found = self._prices.moved.get(of)
         if found is None:
@@ -302,7 +302,7 @@ class _Pricing:
         gather_backward = self._one(name, Phase.BACKWARD, Purpose.GATHER_PARAMETERS)
         reduced = self._reduced(name, elements)
         share = self._one(name, Phase.UPDATE, Purpose.GATHER_PARAMETERS)
-        # what is gathered and reduced is copied beside
+        # gathered and reduced data is also copied within the device
         whole = elements + self._experts.get(name, 0)
         backward = self._copied(whole * machine.gather_bytes * (gather_backward is not None))
         if config.stage > 1 and reduced:
@@ -331,7 +331,7 @@ class _Pricing:
         return self._prices.copied(touched_bytes)
 
     def _updated(self, elements: int, data: int, size: int) -> float:
-        """Adam on a rank's part of a unit; in stage 0 on all of its rows.
+        """The time of Adam on a rank's part of a unit; in stage 0 on all of its rows.
 
         On a host the ranks of a node share its cores and its memory.
         """
@@ -343,7 +343,7 @@ class _Pricing:
         return self._prices.computing(update_operators(row, rows, size))
 
     def _again(self, name: str, forward: float) -> float:
-        """What backward computes once more of a block, ns."""
+        """The recomputation of a block in backward, ns."""
         if name not in BLOCKS:
             return 0.0
         computing, prices = self._layout.computing, self._prices
@@ -367,11 +367,11 @@ class _Pricing:
         return tuple(self._priced(one) for one in self._moves.get(of, ()))
 
     def _rest(self, *of: *tuple[str, Phase, Purpose]) -> tuple[LinkTime, ...]:
-        """Of the experts that a unit has beside its own."""
+        """The movements of a unit's experts, in addition to its own."""
         return tuple(self._priced(one) for one in self._of_experts.get(of, ()))
 
     def _one(self, *of: *tuple[str, Phase, Purpose]) -> LinkTime | None:
-        """A unit's own, and its experts' after it."""
+        """A unit's own movement, followed by that of its experts."""
         found = [*self._all(*of)[:1], *self._rest(*of)[:1]]
         if not found:
             return None
@@ -379,7 +379,7 @@ class _Pricing:
         return LinkTime(sum(one.ns for one in found), slower.link)
 
     def _reduced(self, name: str, elements: int) -> tuple[LinkTime, ...]:
-        """A unit's gradient at once; or one bucket of it, as many times as it fills."""
+        """The reductions of a unit's whole gradient, or those of one bucket."""
         bucket = self._layout.config.bucket_elements
         found = []
         for one in self._moves.get((name, Phase.BACKWARD, Purpose.REDUCE_GRADIENTS), ()):
@@ -395,7 +395,7 @@ class _Pricing:
         return tuple(found)
 
     def _among_replicas(self, elements: int) -> LinkTime:
-        """HSDP: a rank's part of the gradients is added up over the groups that have all states."""
+        """HSDP: the all-reduce of a rank's part of the gradients over the replicas."""
         layout = self._layout
         apart = layout.cut.tensor * layout.shards
         ranks = tuple(apart * number for number in range(layout.replicas))

@@ -36,14 +36,14 @@ from zerosim.theory.saved import Recompute
 
 _PASSES = (Phase.FORWARD, Phase.BACKWARD)
 _LAUNCH_NS = 1e12
-"""Of a machine on which launching takes all of the time, so that it counts operators."""
+"""The launch time of a machine on which launches take all of the time: it counts operators."""
 _FASTEST = 1e3
-"""Times a link's speed, beyond which its latency is all that is left."""
+"""The factor of a link's speed beyond which only its latency is left."""
 _HALVINGS = 40
 _FAR = 2
-"""No software on record needs so many times what another does."""
+"""No software on record takes this many times as long as another."""
 _LONGEST_LAUNCH_NS = 100_000
-"""Of an operator of theory, which may be several of PyTorch's."""
+"""The longest launch of one operator of theory, which may be several of PyTorch's."""
 _NO_COLLECTIVES = (Op.UNKNOWN, Op.SEND, Op.RECEIVE, Op.BARRIER)
 _Call = tuple[Op, int, RanksOnNodes]
 
@@ -127,7 +127,7 @@ def recorded_step(trace: Trace) -> RecordedStep:
 
 
 class _Calls:
-    """Collectives, each with what it took the rank that came last, for which none waited."""
+    """Collectives, each with its duration on the rank that arrived last, which did not wait."""
 
     def __init__(self, size: int) -> None:
         """`size`: ranks of a node."""
@@ -137,7 +137,7 @@ class _Calls:
         self._of_step: dict[tuple[int, int], list[object]] = defaultdict(list)
 
     def add(self, one: Event, ranks: tuple[int, ...], place: tuple[int, int], took: int) -> None:
-        """A rank's part of one, in a step of its."""
+        """Add a rank's part of a collective, in one step of the rank."""
         if len(ranks) < 2 or one.op in _NO_COLLECTIVES or one.op is None or took <= 0:
             return
         apart = place if one.sequence is None else None
@@ -147,12 +147,12 @@ class _Calls:
         self._of_step[place].append(key)
 
     def times(self) -> Iterator[tuple[_Call, int]]:
-        """All of them."""
+        """All collectives, each with its duration."""
         for key, call in self._calls.items():
             yield call, self._least[key]
 
     def by_step(self) -> Mapping[tuple[int, int], float]:
-        """What a rank's take together in each step."""
+        """The total duration of a rank's collectives in each step."""
         found: dict[tuple[int, int], float] = defaultdict(float)
         for place, keys in self._of_step.items():
             found[place] = sum(self._least[key] for key in keys)
@@ -160,7 +160,7 @@ class _Calls:
 
 
 def _steps(graph: EventGraph, rank: int, chosen: Ints) -> Iterator[int]:
-    """How long each of these iterations took on a rank, until the next began or it was over."""
+    """The duration of each of these iterations on a rank, until the next begins or it ends."""
     own = graph.place == rank
     begins = {
         int(one): int(graph.start[own & (graph.iteration == one)].min())
@@ -228,7 +228,7 @@ def own_constants(machine: Machine, runs: Sequence[tuple[RecordedStep, Layout]])
 
 
 def _launching(machine: Machine, runs: Sequence[tuple[RecordedStep, Layout]]) -> float | None:
-    """What the program takes for an operator where the device mostly waits for it, ns; else None.
+    """The program's time per operator if the device mostly waits for the program, ns; else None.
 
     It is idle for longer than it computes; or what it computes takes over twice as long as the
     machine's constants say, and as short a time for each operator as launching it may.
@@ -245,7 +245,7 @@ def _launching(machine: Machine, runs: Sequence[tuple[RecordedStep, Layout]]) ->
 def _own(
     machine: Machine, runs: Sequence[tuple[RecordedStep, Layout]]
 ) -> Iterator[tuple[str, tuple[float, str]]]:
-    """What the device reaches, as a part of what the machine's constants say, and the idle time."""
+    """The device's efficiency relative to the machine's constants, and the idle time."""
     predicted = sum(_computing(machine, layout)[0] for _, layout in runs)
     times = predicted / sum(step.passes_ns for step, _ in runs)
     why = f"forward and backward take {1 / times:.3g} times what they did before"
@@ -283,7 +283,7 @@ _TABLES = {Link.NODE: "node", Link.NETWORK: "network"}
 
 
 def _with_link(machine: Machine, link: Link, times: float) -> Machine:
-    """A machine with a link so many times as fast."""
+    """A machine with one link faster by a factor."""
     links = dict(machine.links)
     if link in links:
         speed = links[link]
@@ -301,7 +301,7 @@ def _with_link(machine: Machine, link: Link, times: float) -> Machine:
 
 
 def _of_link(machine: Machine, link: Link) -> Iterator[tuple[str, float]]:
-    """The constants of a link, as they are called in a machine's file."""
+    """The constants of a link, by their names in a machine's file."""
     yield "bytes_per_second", machine.link(link).bytes_per_second
     if link is Link.NODE:
         if machine.nccl_bytes_per_second:
@@ -313,7 +313,7 @@ def _of_link(machine: Machine, link: Link) -> Iterator[tuple[str, float]]:
 def _times_of_link(
     machine: Machine, link: Link, calls: Sequence[tuple[_Call, int]]
 ) -> float | None:
-    """The speed of a link with which its collectives take as long in all as they did.
+    """The speed of a link at which its collectives take as long in total as recorded.
 
     None if there are none, or if they are so small that most of their time is latency.
     """

@@ -17,7 +17,7 @@ from zerosim.theory.layout import Layout
 def gpt(
     layers: int, width: int, heads: int, context: int = 2048, vocabulary: int = 51_200
 ) -> GPTConfig:
-    """A GPT whose head is its table of tokens."""
+    """A GPT with tied embedding and head."""
     return GPTConfig(
         layers=layers,
         width=width,

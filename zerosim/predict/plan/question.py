@@ -15,12 +15,12 @@ from zerosim.predict.placement.machine import Machine, known_machines, load_mach
 from zerosim.predict.plan.wording import WORDS
 
 MARGIN = Fraction(1, 20)
-"""For what no law counts: an assumption."""
+"""The default margin for memory that no law counts: an assumption."""
 MOST_GPUS = 16_384
 _BITS = 3
-"""Of a number of sequences of a GPU that are kept."""
+"""Significant bits of the rounded number of sequences per GPU."""
 _ONE_NODE = 8
-"""GPUs that an accelerator of no system may have beside each other."""
+"""Maximum number of GPUs in one node for an accelerator without a system."""
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmMbBgGtT]?)", re.ASCII)
 _TIMES = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9, "t": 10**12}
 
@@ -66,7 +66,7 @@ class PlanQuestion:
         return int(self.machine.memory_bytes)
 
 
-def ask(  # noqa: PLR0913 - a question has as many parts
+def ask(  # noqa: PLR0913 - a question has that many parts
     model: str,
     gpus: int,
     machine: str,
@@ -117,9 +117,9 @@ def ask(  # noqa: PLR0913 - a question has as many parts
 
 
 def _sequences(tokens: int, length: int, gpus: int) -> int:
-    """The nearest number that GPUs can share, and cut into micro-batches.
+    """The nearest number that GPUs can share and divide into micro-batches.
 
-    Each has as many, of which 8 and more are a multiple of a power of two: 60 are 64, 488 are 512.
+    Each gets equally many, from 8 on rounded to a multiple of a power of two: 60 to 64, 488 to 512.
     Of fewer sequences than GPUs, the nearest of gpus / 2, gpus / 4 ...
     """
     if tokens >= length * gpus:
@@ -155,7 +155,7 @@ def system_of(name: str, gpus: int) -> Machine:
 
 @cache
 def _systems() -> tuple[Machine, ...]:
-    """Those that come with zerosim, the usual ones first."""
+    """The machines that come with zerosim, the usual ones first."""
     names = sorted(known_machines(), key=lambda name: (not name.startswith("dgx"), name))
     return tuple(one for one in map(load_machine, names) if one.ranks_per_node)
 

@@ -118,7 +118,7 @@ def hides() -> Table:
     for name, link, published in _HIDES:
         machine = load_machine(name)
         share = machine.link(link).bytes_per_second
-        if link is Link.NETWORK:  # all that leaves a node carries what the node gathers once
+        if link is Link.NETWORK:  # the node's network sends each byte that the node gathers once
             share *= machine.ranks_per_node or 1
         rows.append((name, str(link), published, machine.flops_per_second / share))
     return published_table(
@@ -261,4 +261,4 @@ FIGURES: dict[str, Callable[[], Table]] = {
         *(superlinear, throughput, traffic, units),
     )
 }
-"""By the name that `zerosim table` knows them by."""
+"""The figures, by their names in `zerosim table`."""

@@ -47,16 +47,16 @@ WAITS = {
 Times = dict[TimeCategory, float]
 """ns by cause."""
 _ZERO_BUBBLE = 1 / 3
-"""Of the bubble of 1F1B, where forward, gradients of inputs and of weights take equally long.
+"""The remaining fraction of 1F1B's bubble, if forward and both parts of backward take equally long.
 
 Source: P. Qi et al., "Zero Bubble Pipeline Parallelism" (arXiv 2401.10241), section 2, ZB-H1."""
 _SETTLES = 3
-"""Blocks beside those ahead after which each takes as long as the one before."""
+"""Number of blocks, besides the prefetched ones, after which all take equally long."""
 
 
 @dataclass(slots=True)
 class _StepClock:
-    """When each of the three is free, ns, and what the program waited for."""
+    """When each of the three activities is free, ns, and the program's time by cause."""
 
     now: float = 0.0
     talks: float = 0.0
@@ -68,12 +68,12 @@ class _StepClock:
         self.spent[cause] += ns
 
     def ask(self, moved: LinkTime, since: float = 0.0) -> float:
-        """A collective is asked for; when it is over."""
+        """Request a collective; returns its end."""
         self.talks = max(self.now, self.talks, since) + moved.ns
         return self.talks
 
     def copy(self, moved: LinkTime, since: float = 0.0) -> float:
-        """Likewise a copy."""
+        """Request a copy; returns its end."""
         self.copies = max(self.now, self.copies, since) + moved.ns
         return self.copies
 
@@ -83,7 +83,7 @@ class _StepClock:
             self.now = until
 
     def skip(self, other: _StepClock, times: float) -> None:
-        """As much again, so many times, as went by since `other`."""
+        """Repeat the time that passed since `other` a number of times."""
         self.now += times * (self.now - other.now)
         self.talks += times * (self.talks - other.talks)
         self.copies += times * (self.copies - other.copies)
@@ -119,7 +119,7 @@ class _StageStep:
         self._blocks = times[BLOCK]
         self._loss = prices.loss(layout) if place == LAST else 0.0
         self._shown = min(self._blocks, 2 * (_SETTLES + self._ahead) + 1)
-        if self._config.bucket_elements:  # several blocks together may fill one
+        if self._config.bucket_elements:  # several blocks together may fill a bucket
             self._shown = self._blocks
         self._units: list[UnitPrices] = []
         for name, unit in units.items():
@@ -137,19 +137,19 @@ class _StageStep:
             self._message = sent_between_stages(prices, layout).times(layout.chunks)
 
     def times(self) -> Times:
-        """By cause."""
+        """The step's time by cause."""
         clock, layout = _StepClock(), self._layout
         count = layout.micro_batches
         middle = count - 1
         if middle:
             before = clock.copied()
-            for _ in range(min(2, middle)):  # the second one meets what the first left behind
+            for _ in range(min(2, middle)):  # only the second one sees what the first left pending
                 before = clock.copied()
                 ends = self.micro_batch(clock, reduces=self._each_reduces)
                 clock.wait(ends.reduced, ends.link)
             clock.skip(before, max(0, middle - 2))
         if layout.pipeline > 1:
-            alone = _StepClock()  # what is waited for are stages without a head
+            alone = _StepClock()  # the bubble consists of waits for stages without a head
             _StageStep(self._prices, layout, MIDDLE).micro_batch(alone, reduces=False)
             idle = (layout.pipeline - 1) * alone.now / layout.chunks
             if layout.zero_bubble:
@@ -160,7 +160,7 @@ class _StageStep:
         return dict(clock.spent)
 
     def micro_batch(self, clock: _StepClock, *, reduces: bool) -> _Ends:
-        """Forward and backward of one, with what is received and handed on."""
+        """Forward and backward of one micro-batch, with its messages between stages."""
         if self._message:
             clock.wait(clock.now + self._message.ns, self._message.link)
         self._forward(clock)
@@ -184,7 +184,7 @@ class _StageStep:
         self._through(clock, gathers, is_forward=True)
 
     def _alone(self, clock: _StepClock, *, is_forward: bool) -> None:
-        """All units where nothing goes on beside them, so that each takes as long as its likes."""
+        """All units when nothing overlaps with them, so that units of a kind take equally long."""
         for unit, times in self._each:
             for moved in unit.sums_forward if is_forward else unit.sums_backward:
                 clock.wait(clock.now + times * moved.ns, moved.link)
@@ -214,14 +214,14 @@ class _StageStep:
         return ends
 
     def _gather(self, clock: _StepClock, unit: UnitPrices, moved: LinkTime) -> float:
-        """A unit's own part is fetched first, if it is elsewhere."""
+        """Gather a unit; its own shard is fetched first, if it is in another tier."""
         since = 0.0
         for way in unit.moved.fetch:
             since = clock.copy(way, since)
         return self._talk(clock, moved, since)
 
     def _talk(self, clock: _StepClock, moved: LinkTime, since: float = 0.0) -> float:
-        """A collective is asked for; without overlap the program waits for it at once."""
+        """Request a collective; without overlap the program waits for it at once."""
         until = clock.ask(moved, since)
         if not self._config.overlap:
             clock.wait(until, moved.link)
@@ -230,7 +230,7 @@ class _StageStep:
     def _through(
         self, clock: _StepClock, gathers: _Gathers, *, is_forward: bool, ends: _Ends | None = None
     ) -> None:
-        """All units in order; of blocks that are not shown, as much again as the last one took."""
+        """All units in order; each block that is not simulated takes as long as the last one."""
         settled = _SETTLES + self._ahead
         hidden = self._blocks - self._shown
         blocks = 0
@@ -275,7 +275,7 @@ class _StageStep:
             ends.offloaded = clock.copy(moved, ends.reduced)
 
     def _full(self, moved: LinkTime, unit: UnitPrices, ends: _Ends) -> Iterator[LinkTime]:
-        """A bucket each time that one is full; without buckets the unit itself."""
+        """One reduction for each bucket that becomes full; without buckets, that of the unit."""
         size = self._config.bucket_elements
         if size is None:
             yield moved
@@ -287,7 +287,7 @@ class _StageStep:
             yield moved
 
     def _rest(self, clock: _StepClock, ends: _Ends) -> None:
-        """What is left in the last bucket."""
+        """Reduce the rest in the last bucket."""
         size = self._config.bucket_elements
         if size and ends.bucket and ends.filled:
             ends.reduced = self._talk(clock, ends.bucket.times(ends.filled / size))
@@ -295,7 +295,7 @@ class _StageStep:
     # ------------------------------------------------------------------- the update
 
     def _update(self, clock: _StepClock, ends: _Ends) -> None:
-        """Unit after unit: states are fetched, updated, handed on, while the next is updated."""
+        """Update unit after unit; copies and gathers of one overlap with the update of the next."""
         clock.wait(ends.reduced, ends.link)
         clock.wait(ends.offloaded, Link.BUS)
         agreed = number(self._prices, self._layout)
@@ -319,11 +319,11 @@ class _StageStep:
 
 @dataclass(slots=True)
 class _Ends:
-    """When the last gradient is reduced, and on the host.
+    """The times at which the last gradient is reduced, and at which it is on the host.
 
     Attributes:
-        filled: elements of the bucket that is not full as yet.
-        bucket: what a full one takes.
+        filled: elements of the bucket that is not full yet.
+        bucket: the reduction of a full bucket.
     """
 
     reduced: float = 0.0
@@ -334,7 +334,7 @@ class _Ends:
 
 
 class _Gathers:
-    """Which units are asked for, and when each is there."""
+    """The requested gathers, and when each ends."""
 
     def __init__(
         self,
@@ -363,5 +363,5 @@ class _Gathers:
             self._clock.wait(self._ends[place], moved.link)
 
     def later(self, ns: float) -> None:
-        """What was asked for is asked for that much later: units before it are not gone through."""
+        """Delay all requested gathers by the time of the units that are not simulated."""
         self._ends = [end + ns for end in self._ends]

@@ -44,7 +44,7 @@ class LayoutSearch:
 
     @property
     def fitting(self) -> tuple[PredictedLayout, ...]:
-        """Those that fit, in their order."""
+        """The layouts that fit, in order."""
         return tuple(one for one in self.tried if one.fits)
 
     def fastest(self, count: int) -> tuple[PredictedLayout, ...]:
@@ -99,7 +99,7 @@ class LayoutSearch:
 
 
 def _first(some: Iterable[PredictedLayout], count: int) -> tuple[PredictedLayout, ...]:
-    """So many; of layouts that differ in their buckets alone, the first."""
+    """The first `count`; of layouts that differ only in their buckets, only the first."""
     found: dict[Layout, PredictedLayout] = {}
     for one in some:
         config = replace(one.layout.config, bucket_elements=None)
@@ -181,7 +181,7 @@ def ordered(tried: Iterable[PredictedLayout]) -> tuple[PredictedLayout, ...]:
 
 
 def _asks_measured(fitting: Sequence[PredictedLayout]) -> bool:
-    """Whether the fastest measured layout is as fast as the fastest of all, for all we know."""
+    """Whether the fastest measured layout is as fast as the fastest, within the record's error."""
     measured = [one.step_s for one in fitting if one.is_measured]
     if not measured:
         return False

@@ -1,6 +1,6 @@
 """One layout on different numbers of GPUs, with the same tokens per step: strong scaling.
 
-A GPU with fewer tokens computes less, but as many parameters are gathered. With at least C / W
+A GPU with fewer tokens computes less, but gathers just as many parameters. With at least C / W
 tokens, a block's gather ends while another block computes; with fewer, communication is exposed.
 
 Source: scaling-book, gpus.md (J. Austin et al. 2025): data-parallel training is compute-bound if a
@@ -70,7 +70,7 @@ def _points(beliefs: Beliefs, question: PlanQuestion, layout: Layout) -> Iterato
 def _point(
     beliefs: Beliefs, question: PlanQuestion, layout: Layout, gpus: int, share: int
 ) -> Point | None:
-    """None where the layout's groups do not divide so few."""
+    """None if the layout's groups do not divide this number of GPUs."""
     batch = min(layout.batch, share)
     if share % batch:
         return None

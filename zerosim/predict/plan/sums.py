@@ -65,7 +65,7 @@ class ExchangePrices(Protocol):
 
 
 _AGAIN = {Recompute.FULL: 1.0, Recompute.OPERATORS: 0.5}
-"""Of the exchanges of forward, what is made again: of a pair, what is kept saves one."""
+"""Fraction of forward's exchanges that backward repeats; a kept product saves one of each pair."""
 
 
 def waited_for(
@@ -83,7 +83,7 @@ def _exchanges(
     if cut.tensor > 1 and name in (EMBEDDING, HEAD, *BLOCKS):
         yield _alike(_of_tensor(prices, layout, name), again)
     if cut.context > 1 and name in BLOCKS:
-        # attention itself is among what is kept
+        # the output of attention is kept
         yield _of_context(prices, layout, name, float(again == 1))
     if cut.experts > 1 and name in BLOCKS:
         experts = kinds_of(layout.shape)[name].experts
@@ -96,7 +96,7 @@ def _alike(one: LinkTime, again: float) -> WaitedFor:
 
 
 def _of_tensor(prices: ExchangePrices, layout: Layout, name: str) -> LinkTime:
-    """Of a block two in each direction; of a table that is cut one, in one direction.
+    """A block has two sums in each direction; a sharded table has one, in one direction.
 
     With sequence parallelism each is a reduce-scatter and an all-gather (Korthikanti et al.
     2022, section 4.2.2).
@@ -106,7 +106,7 @@ def _of_tensor(prices: ExchangePrices, layout: Layout, name: str) -> LinkTime:
     elements = computing.tokens * layout.shape.width
     size, group = elements * computing.element_bytes, _group(prices, layout, cut.tensor, 1)
     sizes = {Op.ALL_REDUCE: size}
-    if cut.sequence:  # what products read is gathered as they read it
+    if cut.sequence:  # inputs are gathered in the dtype of the products
         sizes = {Op.REDUCE_SCATTER: size, Op.ALL_GATHER: size // (2 if layout.float8 else 1)}
     parts = [prices.collective(op, each, group) for op, each in sizes.items()]
     copied = len(parts) * prices.copied(elements * prices.machine.sum_bytes)
@@ -114,7 +114,7 @@ def _of_tensor(prices: ExchangePrices, layout: Layout, name: str) -> LinkTime:
 
 
 def _of_context(prices: ExchangePrices, layout: Layout, name: str, again: float) -> WaitedFor:
-    """Keys and values of all ranks that share a sequence, and in backward their gradients, too.
+    """Keys and values of all ranks that share a sequence, and in backward also their gradients.
 
     Forward gathers them, and backward once more, as a rank keeps its own. Each rank then has a
     gradient of all of them: these are reduced and scattered (Llama 3, arXiv 2407.21783, section
@@ -148,6 +148,6 @@ def _of_tokens(prices: ExchangePrices, layout: Layout, active: int) -> LinkTime:
 
 
 def _group(prices: ExchangePrices, layout: Layout, count: int, apart: int) -> RanksOnNodes:
-    """So many ranks, of which each is so far from the one before."""
+    """A number of ranks at equal distances."""
     ranks = tuple(apart * number for number in range(count))
     return prices.on_nodes(ranks, layout.ranks_per_node or layout.num_ranks)

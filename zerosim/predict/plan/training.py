@@ -33,7 +33,7 @@ _HOUR_S, _DAY_S = 3600, 86_400
 GPU_MTBF_HOURS = 50_700.0
 """Hours of a GPU between failures that stop the run."""
 CHECKPOINT_S, RESTART_S = 60.0, 600.0
-"""Of writing a checkpoint, and of starting again: assumptions."""
+"""Seconds to write a checkpoint, and to restart: assumptions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class Failures:
 
 
 _HOPELESS = 500.0
-"""A run that fails so many times before a checkpoint never ends, and its exponent overflows."""
+"""Above this ratio a run never reaches a checkpoint, and the exponential would overflow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def plan_for_days(
             if Training(plan.best, tokens, failures).days <= days:
                 return plan
         except ConfigError:
-            pass  # so few do not hold it
+            pass  # the model does not fit on so few
         gpus *= 2
     raise ConfigError(
         f"{format_exact(tokens)} tokens in {days:g} days: expected a training run that at most "
@@ -154,7 +154,7 @@ _FEWEST = 8
 
 
 def _least(question: PlanQuestion, tokens: int, days: float) -> int:
-    """A power of two that is surely too few, or the fewest: at the peak of all GPUs."""
+    """The first number of GPUs to try: 8, or a power of two that is too few even at their peak."""
     flops = model_flops(question.shape, 1, question.sequence) * tokens
     needed = flops / (question.machine.flops_per_second * days * _DAY_S)
     return max(_FEWEST, 1 << max(0, ceil(needed).bit_length() - 1))
@@ -205,7 +205,7 @@ def with_layers(shape: Transformer, layers: int) -> Transformer:
 
 
 def _largest(one: PredictedLayout, layout_of: Callable[[int], Layout], most: int) -> int:
-    """By doubling, then by halving what is between; 0 if not even 1 fits."""
+    """The largest number that fits, found by doubling and bisection; 0 if not even 1 fits."""
 
     def fits(size: int) -> bool:
         try:

@@ -42,7 +42,7 @@ def deepspeed_config(layout: Layout) -> dict[str, Any] | None:
 
 
 def _is_the_programs_own(layout: Layout) -> bool:
-    """What neither a file nor calls that wrap a model say."""
+    """Properties that neither a file nor calls that wrap a model can express."""
     cut = layout.cut
     return layout.float8 or layout.replicas > 1 or cut.context > 1 or cut.experts > 1
 
@@ -78,7 +78,7 @@ def torch_calls(layout: Layout) -> str | None:
     if config.quantizes or config.has_secondary or config.offloads or layout.pipeline > 1:
         return None
     if isinstance(layout.shape, Architecture) and layout.cut.tensor > 1:
-        return None  # its layers have names of their own
+        return None  # the names of its layers differ
     if layout.replicas == 1 and _is_the_programs_own(layout):
         return None
     lines = _mesh(layout)
@@ -181,7 +181,7 @@ def _sharded_mesh(layout: Layout) -> str:
 
 
 SIMULATED_STEPS = 2
-"""In the second, units are gathered ahead from the beginning."""
+"""In the second iteration, units are prefetched from the beginning."""
 
 
 def simulate_command(question: PlanQuestion, layout: Layout) -> tuple[str, str]:
@@ -209,7 +209,7 @@ def simulate_command(question: PlanQuestion, layout: Layout) -> tuple[str, str]:
 
 
 def _reasons(question: PlanQuestion, layout: Layout) -> Iterator[str]:
-    """Why zerosim's engine does not do a layout dry."""
+    """Why zerosim's engine cannot dry-run a layout."""
     try:
         trained = trained_shape(layout.shape, question.model, layout.sequence)
     except ConfigError as error:

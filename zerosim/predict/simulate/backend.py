@@ -1,4 +1,4 @@
-"""Collectives that complete at once, and carry known values.
+"""Collectives that complete at once, and exchange known values.
 
 PyTorch's fake backend copies a rank's input to its output, which fake tensors have no memory for.
 Instead, each `c10d` operator returns its output tensors and a completed work; tensors with values,
@@ -26,7 +26,7 @@ def sending_nothing(post: Post | None = None) -> Iterator[None]:
     """No collective of this process moves anything inside.
 
     Args:
-        post: carries known values; None if there are none.
+        post: exchanges known values; None if there are none.
     """
     library = torch.library.Library("c10d", "IMPL")
     try:
@@ -58,7 +58,7 @@ def _answering(operator: Any) -> Callable[..., Any]:
 
 
 def _carrying(operator: Any, name: str, post: Post) -> Callable[..., Any]:
-    """The same for programs: C++ queries their works for results."""
+    """The same for programs, in which C++ code queries works for results."""
     num_returned = len(operator._schema.returns)
 
     def answer(*args: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The work of a recorded run's computations, from a dry run of the same.
+"""The work of a recorded run's computations, from a dry run of the same training.
 
 A run counts no FLOPs while it trains. Its model, batch and stage determine them: one rank repeats
 it as a dry run, and each computation of the recorded run has the operators of the one with its
@@ -26,7 +26,7 @@ class CountedDry:
     """Operators of a run's computations, by phase and unit."""
 
     def __init__(self, run: RunConfig, config: EngineConfig) -> None:
-        """Do one step dry, on the first rank."""
+        """Dry-run one step on the first rank."""
         job = Job(replace(run, steps=1, memory=False, resume=False), ())
         alike = (Alike(rank=0, first=1, last=run.ranks - 1),) if run.ranks > 1 else ()
         size = config.ranks_per_node or run.ranks
@@ -41,7 +41,7 @@ class CountedDry:
         self._update = tuple(one for work in updates for one in work)
 
     def __call__(self, tasks: Tasks) -> Sequence[Sequence[OperatorWork]]:
-        """For each computation; an update outside of single units is that of all."""
+        """The operators of each computation; an update without a unit is that of all units."""
         columns = zip(tasks.column("phase"), tasks.column("unit"), strict=True)
         return [self._of.get(one, self._update_of(one[0])) for one in columns]
 

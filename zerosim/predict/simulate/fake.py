@@ -1,4 +1,4 @@
-"""PyTorch's fake tensors, faster for many equal operators.
+"""A faster version of PyTorch's fake tensors for many equal operators.
 
 PyTorch caches an operator's results by the shapes of its tensors, with a key of every property that
 a tensor can have. The tensors of a training are plain: their key here has only the properties that

@@ -2,8 +2,8 @@
 
 A program counts, indexes and shuffles, and PyTorch's systems exchange sizes and names, before any
 computation. Those are integer tensors, and single numbers that the program created itself. They
-have values as in a real run; floating point tensors, and everything derived from them, have shapes
-alone. Writing the latter into an existing tensor discards its values.
+have values as in a real run; floating point tensors, and everything derived from them, only have
+shapes. Writing the latter into an existing tensor discards its values.
 """
 
 from __future__ import annotations

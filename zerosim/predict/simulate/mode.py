@@ -45,7 +45,7 @@ _ANSWERS: dict[Any, Callable[..., Any]] = {
 
 
 class _Dry(TorchDispatchMode):
-    """Sees each operator of this thread before the fake tensors do."""
+    """Intercepts each operator of this thread before the fake tensors do."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:

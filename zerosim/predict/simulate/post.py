@@ -1,8 +1,8 @@
-"""Known values exchanged by ranks: one process is all of them, one after another.
+"""Known values exchanged by ranks: one process plays all of them, one after another.
 
-A message is kept for its receiver. A receiver whose message was not sent yet starts over when its
-sender has got that far (`NotSentYet`). In a collective, each rank of a group contributes the same
-as this rank, except in a broadcast, where the root's value is kept like a message.
+A message is kept for its receiver. A receiver whose message was not sent yet starts over once its
+sender has sent it (`NotSentYet`). In a collective, each rank of a group contributes the same as
+this rank, except in a broadcast, where the root's value is kept like a message.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _Key = tuple[str, int, int, int]
 class NotSentYet(BaseException):
     """A rank waits for a value that another one, `sender`, has not sent yet.
 
-    Not an exception that the program could catch.
+    It is no subclass of Exception, so `except Exception` does not catch it.
     """
 
     def __init__(self, sender: int) -> None:

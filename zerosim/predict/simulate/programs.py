@@ -67,7 +67,7 @@ class _Told:
 
 
 def simulate_program(program: DryProgram, folder: Path, machine: Machine) -> dict[str, str]:
-    """Run all different ranks dry, and write the predicted times of their events.
+    """Dry-run all different ranks, and write the predicted times of their events.
 
     Returns:
         Unknown values that the program read, by line, with the answers.
@@ -134,7 +134,7 @@ def _place_of(program: DryProgram, rank: int, machine: Machine) -> SimulatedRank
 def _in_a_process(
     program: DryProgram, folder: Path, where: SimulatedRank, letters: Letters
 ) -> _Told:
-    """Do one rank in a child of this process, so that nothing is left of it for the next."""
+    """Run one rank in a child of this process, so that the next rank starts without its state."""
     context = multiprocessing.get_context("fork")
     hearing, telling = context.Pipe(duplex=False)
     child = context.Process(target=_tell, args=(telling, program, folder, where, letters))
@@ -155,10 +155,10 @@ def _in_a_process(
 def _tell(
     telling: Connection, program: DryProgram, folder: Path, where: SimulatedRank, letters: Letters
 ) -> None:
-    """Be that child."""
+    """Run as that child."""
     told = _Told(letters)
     with _EndKeeper(told), Path(os.devnull).open("w") as nowhere:
-        if where.rank > 0:  # all would print the same
+        if where.rank > 0:  # all ranks would print the same
             sys.stdout = nowhere
         told.asked = run_script(program.script, folder, where, letters, memory=program.memory)
     telling.send(told)
@@ -171,10 +171,10 @@ class _EndKeeper:
         self._told = told
 
     def __enter__(self) -> None:
-        """The program begins."""
+        """Enter the context of the program."""
 
     def __exit__(self, _: object, error: BaseException | None, trace: object) -> bool:
-        """It is over."""
+        """Leave it, and keep the exception."""
         told = self._told
         if isinstance(error, NotSentYet):
             told.waits_for = error.sender

@@ -31,7 +31,7 @@ from zerosim.trace.sink import Description
 from zerosim.train.launch import parallel
 
 _init_process_group = dist.init_process_group
-"""PyTorch's own: a program gets another one."""
+"""PyTorch's own store: a program gets another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +74,12 @@ class OrderClock:
         self._now = 0
 
     def now_ns(self) -> int:
-        """A nanosecond later each time."""
+        """The time: a nanosecond later at each call."""
         self._now += 1
         return self._now
 
     def passes(self, amount: int) -> None:
-        """Advance the clock by some work."""
+        """Advance the clock by an amount of work."""
         self._now += amount
 
     def wall_ns(self) -> int:
@@ -123,7 +123,7 @@ class DryRank:
         self.work.begin()
 
     def take_work(self) -> tuple[OperatorWork, ...]:
-        """Its operators; it has ended."""
+        """The computation has ended: its operators."""
         return self.work.take()
 
     def aside(self) -> AbstractContextManager[None]:
@@ -164,9 +164,9 @@ def prepared(place: SimulatedRank, letters: Letters | None) -> Iterator[DryRank]
     with _told(place.environment()), dry.installed_as(run), holdings.apart():
         gc.freeze()  # existing objects are not scanned
         if not dist.is_initialized():
-            # PyTorch counts a group that could not be made, too, and all ranks name theirs alike
+            # PyTorch also counts groups that could not be created, and all ranks use the same names
             dist.distributed_c10d._world.group_count = 0
-        labels.describe(Description())  # nor is an engine that this process holds
+        labels.describe(Description())  # nor is an engine of this process
         try:
             with sending_nothing(post), nullcontext() if post is None else _as_with_memory():
                 yield run
@@ -185,7 +185,7 @@ def prepared(place: SimulatedRank, letters: Letters | None) -> Iterator[DryRank]
 def _forget_meshes() -> None:
     """DTensor caches results per mesh, whose groups belong to the simulated rank.
 
-    Two meshes are one to it that have the same ranks in the same order.
+    It treats two meshes with the same ranks in the same order as one.
     """
     tensors: Any = sys.modules.get("torch.distributed.tensor")
     if tensors is None:

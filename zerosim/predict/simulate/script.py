@@ -1,7 +1,7 @@
 """A user's program as one rank of a dry run: it joins a group that sends nothing.
 
 PyTorch's queries about processes are answered as if they existed: the launcher sets the rank, and
-code that would start the ranks of a node does the part of this one.
+code that would start the ranks of a node runs only this one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A dry run of a job: each rank does its work in turn, then all events are placed in time."""
+"""A dry run of a job: ranks execute one after another, then all events are placed in time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from zerosim.train.models import context_of
 
 
 def simulate_job(job: Job, machine: str) -> None:
-    """Run each run of a job dry, on all its ranks, with predicted times.
+    """Dry-run each run of a job on all its ranks, with predicted times.
 
     Args:
         machine: the machine whose constants predict the times, as for `load_machine`.
@@ -44,7 +44,7 @@ def simulate_job(job: Job, machine: str) -> None:
 
 
 def require_simulated(job: Job, machine: str) -> None:
-    """Check that a job can be run dry.
+    """Check that a job supports a dry run.
 
     Raises:
         ConfigError: there is no such machine, its nodes are not filled, the ranks cannot compute
@@ -82,7 +82,7 @@ def run_dry(
     machine: Machine,
     each: int = EACH,
 ) -> None:
-    """Run one run dry on all ranks, one after another; its times only give an order.
+    """Dry-run one run on all ranks, one after another; its times only give an order.
 
     Args:
         each: up to this number, every rank has a file; above it, one represents all equal ones.
@@ -108,7 +108,7 @@ def run_dry(
 
 
 def _on_nodes(config: EngineConfig, num_ranks: int, machine: Machine) -> EngineConfig:
-    """A file that represents others has no nodes of theirs: the configuration does."""
+    """A file that represents other ranks lacks their nodes; these are in the configuration."""
     size = config.ranks_per_node or min(num_ranks, machine.ranks_per_node or num_ranks)
     return replace(config, ranks_per_node=size) if size < num_ranks else config
 
@@ -120,7 +120,7 @@ def run_rank(
     where: SimulatedRank,
     letters: Letters | None = None,
 ) -> None:
-    """Run one run dry on one rank; the times in its file only give an order.
+    """Dry-run one run on one rank; the times in its file only give an order.
 
     Args:
         letters: values sent by the others so far; the first rank needs none.

@@ -15,7 +15,7 @@ def in_turn(ranks: Sequence[int], folder: Path, do: Callable[[int, Letters], Non
 
     Args:
         folder: folder of the ranks' files.
-        do: does a rank's part, given the values sent so far.
+        do: runs a rank's part, given the values sent so far.
 
     Raises:
         UnknownValue: they wait for each other.

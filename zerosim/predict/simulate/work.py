@@ -56,7 +56,7 @@ class WorkCounter:
         self._open = Counter()
 
     def take(self) -> tuple[OperatorWork, ...]:
-        """It ended: its operators, in order of their first call."""
+        """The computation has ended: its operators, in order of their first call."""
         counted, self._open = self._open or Counter(), None
         return tuple(
             OperatorWork(name, calls, flops, touched)

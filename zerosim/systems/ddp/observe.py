@@ -79,7 +79,7 @@ class _KnownModule:
     Attributes:
         buckets: None if currently unknown.
         version: number of queries of the buckets.
-        is_prepared: its last forward prepared a reduction, which no backward has made yet.
+        is_prepared: its last forward prepared a reduction, which no backward has done yet.
         reduces: whether gradients are reduced in the last settled micro-step.
         num_syncs: number of that micro-step's forwards that began with a broadcast of the buffers.
         without_gradient: names of the parameters without a gradient in its backward, for which the
@@ -124,9 +124,9 @@ class ReplicatedModules(Observer):
         self.rules = (
             Rule(_FILE, f"{_CLASS}._sync_buffers", Purpose.BROADCAST_BUFFERS),
             Rule(_FILE, f"{_CLASS}._sync_module_buffers", Purpose.BROADCAST_BUFFERS),
-            # buckets are made anew in the second forward, and all ranks agree on them
+            # buckets are rebuilt in the second forward, and all ranks agree on them
             Rule(_FILE, f"{_CLASS}._pre_forward", Purpose.METADATA, is_weak=True),
-            # message from ranks without data to those with data
+            # a message from ranks without data to those with data
             Rule("/torch/distributed/algorithms/join.py", "", Purpose.METADATA, is_weak=True),
             Rule(_FILE, f"{_CLASS}._check_global_requires_backward_grad_sync", Purpose.METADATA),
             Rule(_FILE, f"{_CLASS}._match_all_reduce_for_bwd_pass", Purpose.REDUCE_GRADIENTS),
@@ -368,9 +368,9 @@ def _gradients(known: _KnownModule) -> dict[str, Written]:
 
 
 def _waited_for(module: Any, known: _KnownModule) -> tuple[str, ...]:
-    """The parameters that a backward gave no gradient, though the reducer waited for it.
+    """The parameters without a gradient in a backward, though the reducer waited for it.
 
-    None if all buckets were reduced, or if each gradient is taken by an optimizer at once.
+    Empty if all buckets were reduced, or if an optimizer consumes each gradient at once.
     """
     if known.buckets is None:
         is_done = bool(module.find_unused_parameters or module.static_graph)
@@ -382,7 +382,7 @@ def _waited_for(module: Any, known: _KnownModule) -> tuple[str, ...]:
 
 
 def _buckets_of(module: Any) -> list[Bucket] | None:
-    """None if there is no room to query them."""
+    """The reducer's buckets; None if there is no memory to query them."""
     names = named_parameters(module.module)
     try:
         buckets = module.reducer._get_zeros_like_grad_buckets()

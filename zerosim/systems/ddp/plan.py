@@ -116,7 +116,7 @@ def _reduced_last(micro_steps: Held) -> Held:
 
 
 def _buffers(strategy: Strategy, num_syncs: int) -> list[Movement]:
-    """DDP broadcasts buffers before a forward unless the one before it leaves gradients be."""
+    """DDP broadcasts buffers before a forward, unless the previous one prepared no reduction."""
     return [
         Movement(
             phase=Phase.FORWARD,
@@ -214,9 +214,9 @@ def _reduce(
 
 
 def _never_full(strategy: Strategy) -> int | None:
-    """The first bucket that a parameter without a gradient keeps from being reduced.
+    """The first bucket whose reduction a parameter without a gradient prevents.
 
-    Buckets are reduced in their order, so none after it is, either.
+    Buckets are reduced in order, so no later one is reduced either.
     """
     absent = set(texts(strategy, "without_gradient"))
     named = enumerate(name_lists(strategy, "bucket_parameters"))

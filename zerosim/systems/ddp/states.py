@@ -14,7 +14,7 @@ BESIDE = (frozenset[str](),)
 def keeps(asked: AskedStates) -> KeptParts | None:
     """The memory of a rank."""
     strategy = asked.own[NAME]
-    # older traces do not tell which parameters have a gradient
+    # older traces do not record which parameters have a gradient
     told = ToldStates(strategy)
     tells = "no_gradient" in strategy.options or not flag(strategy, "finds_unused", default=False)
     return KeptParts(

@@ -1,7 +1,7 @@
 """DeepSpeed: `deepspeed.initialize`, its ZeRO stages; `explanation` predicts it before a run.
 
-Options of its `Strategy`: `stage` and the keys of its configuration that affect its traffic, by
-their own names. Bundles are its buckets or modules, as far as it exposes them.
+Options of its `Strategy`: `stage`, and the keys of its configuration that affect its traffic, under
+their own names. Bundles are its buckets or modules, where it exposes them.
 """
 
 from zerosim.systems.registry import Axis, System

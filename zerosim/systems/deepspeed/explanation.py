@@ -37,7 +37,7 @@ from zerosim.train.deepspeed.config.table_zero import SECTION as ZERO
 
 _SAID = Words.beside(__file__)
 _SETTLED = 2
-"""An iteration from which on stage 3 is periodic."""
+"""The iteration from which on stage 3 repeats itself."""
 _AS_THE_LAW: Mapping[str, object] = {
     f"{ZERO}.use_multi_rank_bucket_allreduce": False,
     f"{ZERO}.reduce_scatter": True,
@@ -161,7 +161,7 @@ class Explanation:
         return _SAID("size", parameters=format_exact(self.plan.num_parameters))
 
     def _in_symbols(self, of: Callable[[Plan], Fraction]) -> str:
-        """`2g + 1 = 9 Psi`: a step is distinguished from one with one micro-step more."""
+        """`2g + 1 = 9 Psi`: the term in g is the difference that one more micro-step makes."""
         here, g = of(self.plan), self.num_micro_steps
         each = of(self._plan_of(self.given, g + 1)) - here
         rest = here - each * g

@@ -79,7 +79,7 @@ class ExternalParameter:
 
 @dataclass(frozen=True, slots=True)
 class _ComputingModule:
-    """A module that computes: in forward, in backward, or in forward again.
+    """A module that computes: in forward, in backward, or in a recomputed forward.
 
     Attributes:
         names: its arguments that are parameters, which no other module releases meanwhile.
@@ -214,7 +214,7 @@ class Fetcher:
         return [name for name in self._of(module) if name not in external]
 
     def _meet(self, met: deque[ExternalParameter], reader: str = "") -> list[Fetch]:
-        """Gather each external parameter that is met, as long as this module is the one to read."""
+        """Gather the next external parameters that this module reads."""
         fetches = []
         while met and (not reader or met[0].reader == reader):
             one = met.popleft()

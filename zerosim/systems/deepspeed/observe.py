@@ -112,7 +112,7 @@ class DeepSpeed(Observer):
         self.rules = self._rules()
 
     def meet(self, thing: Any) -> None:
-        """Find out whether a model is an engine."""
+        """Determine whether a model is an engine."""
         kind = getattr(sys.modules.get(_MODULE), "DeepSpeedEngine", None)
         if kind is None or not isinstance(thing, kind):
             return
@@ -274,7 +274,7 @@ class DeepSpeed(Observer):
         return self._bucket(id(parameters[0])) if parameters else ""
 
     def _bucket(self, first: int) -> str:
-        """Buckets are made anew in each backward, of the same parameters: numbered as first met."""
+        """Buckets are rebuilt in each backward from the same parameters; numbered as first seen."""
         return self._buckets.setdefault(first, f"bucket {len(self._buckets)}")
 
 

@@ -31,7 +31,7 @@ def parameter_groups(engine: Any) -> Iterator[Bundle]:
 
 
 def own_gradients(optimizer: Any, *, wholly: bool) -> Iterator[tuple[Role, str, torch.Tensor]]:
-    """The gradients that an optimizer keeps: its buckets and, if `wholly`, a rank's own.
+    """The gradients that an optimizer keeps: its buckets and, if `wholly`, a rank's own part.
 
     Stages 1 and 2 allocate them in each backward; stage 3 keeps its buckets, and one flat buffer
     for all parts.

@@ -81,7 +81,7 @@ class Recomputes:
     @fail_safe
     def module_begins(self, module: nn.Module) -> bool:
         """A module is called; its entry is about to be recorded."""
-        # within a leaf module DeepSpeed looks at no module
+        # DeepSpeed observes no module within a leaf module
         is_recorded = module in self._names and "ds_id" in vars(module)
         if is_recorded and torch._C._current_graph_task_id() != -1:
             place = len(self._order())

@@ -378,7 +378,7 @@ def _fetcher(
         },
         frozen=frozenset(one.name for one in parameters if not one.trainable),
         has_secondary=has_secondary,
-        # made when parameters are divided, before the first step
+        # created when parameters are partitioned, before the first step
         secondary={one.name for one in parameters} if has_secondary else set(),
         limits=FetchLimits(
             prefetch=number(strategy, "prefetch_bucket_size"),

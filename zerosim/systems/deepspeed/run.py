@@ -20,7 +20,7 @@ def _stage(number: int, run: RunConfig, batches: Batches) -> Step:
         "gradient_clipping": 0.0,
         "optimizer": {
             "type": "AdamW",
-            # PyTorch's own, as its others are compiled first
+            # PyTorch's own optimizer: DeepSpeed's would be compiled first
             "params": {"lr": LEARNING_RATE, "weight_decay": 0.0, "torch_adam": True},
         },
         "zero_optimization": {"stage": number},
@@ -48,6 +48,6 @@ def _deepspeed() -> Any:
     os.environ.setdefault("DS_ACCELERATOR", "cpu")
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
-    # it would be compiled at the first collective, which takes a minute and a half
+    # DeepSpeed would compile it at the first collective, which takes a minute and a half
     importlib.import_module("deepspeed.ops").__compatible_ops__["deepspeed_shm_comm"] = False
     return importlib.import_module("deepspeed")

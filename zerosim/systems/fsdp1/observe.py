@@ -55,8 +55,8 @@ class _FlatModel:
     given: GivenGradients = field(default_factory=GivenGradients)
 
     def see_gradients(self, optimizers: Optimizers) -> None:
-        """See which flat parameters have a gradient, and which states these or the original ones
-        in them.
+        """Record which flat parameters have a gradient, and the states of these or of the original
+        ones in them.
         """
         flats = [
             (place, module._handle.flat_param)
@@ -176,7 +176,7 @@ class FullyShardedModules(Observer):
             return
         flat = handle.flat_param
         kept = getattr(flat, "_local_shard", flat)
-        for name in _WHOLE:  # the first forward makes them
+        for name in _WHOLE:  # the first forward creates them
             yield Shard(kept, getattr(flat, name, None), is_parameter=False)
 
     def kept(self, *, wholly: bool) -> Iterator[Content]:
@@ -284,13 +284,13 @@ def _place_name(bundles: Sequence[Bundle], place: tuple[int, int]) -> str:
 
 
 def _gradient_of(flat: Any) -> torch.Tensor | None:
-    """That of a flat parameter; of original ones, that of any."""
+    """The gradient of a flat parameter; with original ones, that of any of them."""
     found = (one.grad for one in (flat, *(flat._params or ())))
     return next((one for one in found if one is not None), None)
 
 
 def _switches(module: Any) -> dict[str, object]:
-    """As FSDP1 decides them: the root keeps its parameters from forward to backward."""
+    """The switches that FSDP1 sets: the root keeps its parameters from forward to backward."""
     strategy = module._handle._sharding_strategy.name
     reshards = strategy in _RESHARDS_AFTER_FORWARD
     is_sharded = module._handle.uses_sharded_strategy
@@ -308,13 +308,13 @@ def _parameters(prefix: str, handle: Any) -> Iterator[Parameter]:
         yield Parameter(
             name=clean(f"{prefix}.{fqn}" if prefix else fqn),
             shape=tuple(shape),
-            dtype=dtype_name(handle._orig_param_dtype),  # while it is whole it has another
+            dtype=dtype_name(handle._orig_param_dtype),  # an unsharded one has another dtype
             trainable=bool(original.requires_grad),
         )
 
 
 def _padded(handle: Any, num_ranks: int) -> int:
-    """The elements of the flat parameter as it is gathered, or all-reduced if it is not divided."""
+    """The elements of the gathered flat parameter, or of the all-reduced one if it is unsharded."""
     whole: int = handle.flat_param._unpadded_unsharded_size.numel()
     return -(-whole // num_ranks) * num_ranks
 

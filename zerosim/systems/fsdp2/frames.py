@@ -25,7 +25,7 @@ BESIDE = (frozenset[str](), frozenset({TENSOR_PARALLEL}))
 def read(made: Cutting) -> ProgramUnits:
     """Each rank keeps the same rows of every parameter; bundles are gathered together.
 
-    With tensor parallelism, rows of its shard.
+    With tensor parallelism, these are rows of its tensor-parallel shard.
     """
     strategy = made.systems[NAME]
     if strategy.options.get("undivided") or strategy.options.get("undivided_frozen"):
@@ -52,7 +52,7 @@ def read(made: Cutting) -> ProgramUnits:
 
 
 def _padded(parameter: Parameter, dim: int, num_rows: int) -> int:
-    """Elements that all ranks keep: rows of the same number each, the last ones of zeros."""
+    """Elements on all ranks: each has the same number of rows, the last ones padded with zeros."""
     length = parameter.shape[dim] if parameter.shape else 1
     rows = -(-length // num_rows)
     return num_rows * rows * (parameter.elements // length) if length else 0

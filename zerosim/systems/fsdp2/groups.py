@@ -109,7 +109,7 @@ def bundle_of(
 ) -> Bundle:
     """A group as a bundle of a strategy."""
     first = group.fsdp_params[0]
-    # from PyTorch 2.15 on, each parameter has one of its own
+    # from PyTorch 2.15 on, each parameter has its own
     policy = getattr(group, "mp_policy", None) or first.mp_policy
     orig = first.sharded_param.dtype
     parameter_dtype = policy.param_dtype or orig

@@ -147,7 +147,7 @@ class FullyShard(Observer):
             groups = [one for one in model.alive() if one.reduce_grads and one.all_reduce_grads]
             trained = [(g, one) for g in groups for one in g.fsdp_params if is_trainable(one)]
             none = [(g, one) for g, one in trained if self._before.get(one) == written_as(one)]
-            if gone_back(thing) and len(none) < len(trained):  # else an optimizer took each at once
+            if gone_back(thing) and len(none) < len(trained):  # else an optimizer consumed each
                 for group in groups:
                     self._use.without[group] = [one for of, one in none if of is group]
         self._before = {}
@@ -167,7 +167,7 @@ class FullyShard(Observer):
         return _MODULE in sys.modules and find_frame("unshard", _ASKED) is not None
 
     def forward_is_prepared(self) -> None:
-        """The program calls it, for the forward of this micro-step."""
+        """The program calls `unshard()` for the forward of this micro-step."""
         self.is_prepared = True
 
     def shards(self, module: nn.Module) -> Iterator[Shard]:
@@ -279,7 +279,7 @@ class _GroupedModel:
         return [group for reference in self.groups if (group := reference()) is not None]
 
     def see_gradients(self, optimizers: Optimizers) -> None:
-        """See which parameters have a gradient, and which states."""
+        """Record which parameters have a gradient, and which states."""
         trained = [
             ((place, number), one.sharded_param)
             for place, group in enumerate(self.alive())

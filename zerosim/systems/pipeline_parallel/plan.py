@@ -170,8 +170,8 @@ def _messages(
 
 
 def _bubble(strategy: Strategy, rank_of: Sequence[int], num_microbatches: int) -> Bubble | None:
-    """None for a schedule that splits backward in two, or with different numbers of stages per
-    rank.
+    """The bubble; None for a schedule that splits backward in two, or if ranks have different
+    numbers of stages.
     """
     schedule = text(strategy, "schedule")
     if not any(name in schedule for name in _KNOWN_BUBBLE) or "ZeroBubble" in schedule:

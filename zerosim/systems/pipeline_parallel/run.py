@@ -18,12 +18,12 @@ from zerosim.train.models import GPT, Batches, next_byte_loss
 
 
 def gpipe(run: RunConfig, batches: Batches) -> Step:
-    """All forwards, then all backwards."""
+    """GPipe: all forwards, then all backwards."""
     return _pipeline(run, batches, ScheduleGPipe)
 
 
 def one_f_one_b(run: RunConfig, batches: Batches) -> Step:
-    """Each backward as soon as it can start, so that fewer activations are live."""
+    """1F1B: each backward as soon as it can start, so that fewer activations are live."""
     return _pipeline(run, batches, Schedule1F1B)
 
 
@@ -53,7 +53,7 @@ def _pipeline(run: RunConfig, batches: Batches, schedule_of: type[PipelineSchedu
 def num_microbatches(run: RunConfig) -> int:
     """The number of micro-batches: two per stage if a rank's batch can be halved, else one.
 
-    With as many micro-batches as stages the first stage holds all of them in either schedule.
+    With as many micro-batches as stages, the first stage keeps all of them in either schedule.
     """
     return run.ranks * (1 if run.batch % 2 else 2)
 

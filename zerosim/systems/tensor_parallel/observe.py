@@ -300,7 +300,7 @@ def _named_parameters(divided: _DividedModule, module: nn.Module) -> tuple[Param
 
 
 def _parameters(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """A module's own; DDP keeps those that are divided as plain attributes while it computes."""
+    """A module's own parameters; DDP keeps sharded ones as plain attributes while it computes."""
     for name, value in {**vars(module), **module._parameters}.items():
         if isinstance(value, nn.Parameter) or is_divided(value):
             yield name, value

@@ -28,21 +28,20 @@ SOURCE = (
     "Shoeybi et al., arXiv 1909.08053, section 3; Korthikanti et al., arXiv 2205.05198, section 4.2"
 )
 _READS = {"Adam": 3, "AdamW": 3, "RMSprop": 3, "Adagrad": 3}
-"""Number of operations of an optimizer step that read a gradient; one for others, and fused
-ones.
+"""Number of operations of an optimizer step that read a gradient; 1 for other and fused optimizers.
 """
 REPLICATE, PARTIAL = "replicate", "partial"
 _SUMS_INPUTS = ("column", "prepare input")
-"""Gradients of these modules' inputs are sums over the ranks that are still to be made."""
+"""Styles whose inputs have gradients that are still partial sums."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """Activations at a border of a module, and the change of their layout there.
+    """Activations at a module's input or output, and the change of their layout there.
 
     Attributes:
-        sums: whether their gradients are sums over the ranks that are still to be made.
-        is_tensor: a plain tensor, not one that knows how it is divided.
+        sums: whether their gradients are still partial sums.
+        is_tensor: a plain tensor instead of a DTensor.
     """
 
     before: str
@@ -55,7 +54,7 @@ class _Change:
 
     @property
     def is_exchange(self) -> bool:
-        """Whether each rank has a shard before and after, along other dimensions."""
+        """Whether each rank has a shard before and after, along different dimensions."""
         return self.before != self.after and {self.before, self.after}.isdisjoint(
             (REPLICATE, PARTIAL)
         )
@@ -216,14 +215,14 @@ def _elements(shape: tuple[int, ...]) -> int:
 
 
 def _calls(strategy: Strategy, bundle: Bundle) -> Iterator[Movement]:
-    """The calls of a module's forwards and backward in one micro-step, but for `_exchanges`."""
+    """The calls of a module's forwards and backward in one micro-step, without `_exchanges`."""
     for change in _changes(bundle):
         for phase, op in _ops(change):
             yield _call(strategy, bundle, change, phase, op)
 
 
 def _exchanges(strategy: Strategy, bundle: Bundle) -> Iterator[Movement]:
-    """Those that change the sharded dimension of activations, which no layer needs.
+    """The calls that change the sharded dimension of activations, which no layer needs.
 
     An all-to-all; on a CPU DTensor gathers all shards, and keeps its own part
     (`torch.distributed.tensor._collective_utils.shard_dim_alltoall`).

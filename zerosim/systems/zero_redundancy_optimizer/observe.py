@@ -33,7 +33,7 @@ class RedundancyOptimizer(Observer):
         self._names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 
     def meet(self, thing: Any) -> None:
-        """Find out whether an optimizer is one."""
+        """Determine whether an optimizer is a `ZeroRedundancyOptimizer`."""
         kind = getattr(sys.modules.get(_MODULE), _CLASS, None)
         if kind is not None and isinstance(thing, kind) and thing not in self._names:
             self._names[thing] = unique(self._taken, thing._optim_constructor.__name__)

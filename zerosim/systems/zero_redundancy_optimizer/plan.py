@@ -86,7 +86,7 @@ def plan(asked: StrategyStep) -> Plan:
 
 
 def _broadcasts(strategy: Strategy, bundle: Bundle, place: int) -> list[Movement]:
-    """One for each parameter that a rank updates, or one for all of its bucket."""
+    """One broadcast per parameter that a rank updates, or one for its whole bucket."""
     owner = number(bundle, "owner", strategy.ranks[place % len(strategy.ranks)])
     moved = [(one.name, one.elements, one.dtype) for one in bundle.parameters]
     if flag(strategy, "bucket_view", default=False):

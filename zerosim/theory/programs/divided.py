@@ -54,7 +54,7 @@ class Divided:
         return replace(self, states=states, states_among=among, kept_states=kept)
 
     def of_role(self, role: Role, *, has_master: bool) -> Kept:
-        """Its part for one role."""
+        """This bundle's part for one role."""
         is_state = role in OPTIMIZER_STATES
         among, kept = self.among, self.kept
         if role is not Role.PARAMETERS:
@@ -86,7 +86,7 @@ class ToldStates:
     def __init__(
         self, strategy: Strategy, everywhere: Mapping[int, Sequence[Strategy]] | None = None
     ) -> None:
-        """Read it.
+        """Read the states of a strategy.
 
         Args:
             everywhere: the strategies of all ranks, if a rank may lack the states of a parameter

@@ -33,7 +33,7 @@ class _Passes:
     """The passes of a model in a step.
 
     Attributes:
-        returns: how many forwards its backwards go back through, each gathering anew.
+        returns: number of forwards that its backwards pass through, each with its own gathers.
     """
 
     forwards: int
@@ -145,7 +145,7 @@ def plan_fully_sharded(asked: StrategyStep, sharding: Sharding) -> Plan:
     if order:
         _in_pipeline(step, strategy, order)
     for held in () if order else taking_part:
-        if not passes(held)[0]:  # its forward was in an earlier iteration
+        if not passes(held)[0]:  # the forward was in an earlier iteration
             whole = {one.name for one in held.bundles if flag(one, "starts_whole", default=False)}
             gathered |= whole
         for place in range(passes(held)[0]):
@@ -409,7 +409,7 @@ def _root(bundle: Bundle) -> str:
 
 
 def _is_root(module: str) -> bool:
-    """Also for a model with its name in front, which is not the program's first."""
+    """Whether a module is its model's root, whose name precedes it except for the first model."""
     return module == "root" or module.endswith(": root")
 
 
@@ -500,7 +500,7 @@ def _reduce(step: _FsdpStep, module: _Module, *, reduces: bool, all_reduces: boo
 
 
 def name_of_shards(strategy: Strategy) -> str:
-    """A system that shards all parameters, and how, in words."""
+    """The name of a system that shards all parameters, with its groups, in words."""
     is_hybrid = any(
         len(numbers(bundle, "replicate_ranks")) > 1 and len(numbers(bundle, "shard_ranks")) > 1
         for bundle in strategy.bundles

@@ -52,7 +52,7 @@ class _Known:
 
 
 _ALIKE = Fraction(1, 4)
-"""A program that differs from a law by a larger part of it is not like it."""
+"""A program that differs from a law by more than this fraction does not resemble it."""
 _REDUCTIONS = (Op.ALL_REDUCE, Op.REDUCE_SCATTER, Op.REDUCE)
 _WIDTHS = (2, 4, 8)
 """Bytes of the elements of communicated parameters and gradients; other sizes are other data."""
@@ -180,7 +180,7 @@ def _in_own(call: Movement, own_bytes: int) -> Fraction:
 
 
 def _of_dtypes(seen: Sequence[Movement], own_bytes: int) -> tuple[Deviation, ...]:
-    """That gradients, or parameters, travel in more or fewer bytes than parameters have."""
+    """Causes: gradients or parameters are sent in another width than parameters have."""
     sizes: dict[tuple[bool, int], Fraction] = defaultdict(Fraction)
     for call in seen:
         added = call.ring_share() - _in_own(call, own_bytes)

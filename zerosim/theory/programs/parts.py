@@ -21,7 +21,7 @@ def local_parameters(
     """The local parts of parameters on a rank under tensor parallelism.
 
     Args:
-        strategies: those of tensor parallel that hold on the rank.
+        strategies: those of tensor parallel in force on the rank.
     """
     divided: dict[tuple[str, tuple[int, ...]], tuple[Bundle, int]] = {}
     for strategy in strategies:

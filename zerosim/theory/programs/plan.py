@@ -177,7 +177,7 @@ class Plan:
         bubble: for a pipeline with a schedule of known bubble.
         left_to: what determines the traffic that cannot be planned, by purpose: a communication
             hook.
-        asked_for: the program's own requests besides the plan, in words, by unit.
+        asked_for: requests of the program itself that the plan does not contain, in words, by unit.
         is_likeness: the law is the nearest one to the recorded calls, and was not planned.
         is_far: even the nearest one differs from the recorded calls by a larger part of it.
         num_parameters: Psi; 0 for a law with another unit.
@@ -270,7 +270,7 @@ def _join(cause: Cause, parts: Sequence[Deviation]) -> Deviation:
 
 
 def _of_algorithm(plan: Plan, rank: int, algorithm: Algorithm) -> list[Deviation]:
-    """From the ring shares to the algorithm's actual traffic of a rank."""
+    """The causes from the ring shares to the algorithm's actual traffic of a rank."""
     doubled, rounding, unequal = Fraction(0), Fraction(0), Fraction(0)
     for call in plan.calls:
         sent = call.cost(rank, algorithm).sent_bytes

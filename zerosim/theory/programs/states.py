@@ -31,7 +31,7 @@ from zerosim.theory.wording import said
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedStates:
-    """A rank and its strategies, for the query of its states.
+    """A rank and its strategies: the input from which its states are computed.
 
     Attributes:
         own: its strategies in force for one model, by system.
@@ -148,7 +148,7 @@ def _beside(strategies: Sequence[Strategy]) -> list[KeptParts]:
 
 
 def _seen(seen: Mapping[str, object]) -> Divided:
-    """Parameters that are alike in what was seen of them when an update began."""
+    """The part of parameters with equal gradients and states at the start of an update."""
     dtype, elements = str(seen["dtype"]), int(str(seen["elements"]))
     states = seen["states"]
     one = Parameter(name="", shape=(elements,), dtype=dtype, trainable=bool(seen["trainable"]))
@@ -187,7 +187,7 @@ def _words(parts: Sequence[Divided]) -> dict[Cause, str]:
 
 
 def _kept_by(asked: AskedStates) -> KeptParts | None:
-    """From the system that handles itself beside the others; None if none does."""
+    """The memory according to the system that combines itself with others; None without one."""
     part = reader_of(asked.own, "states")
     keeps: Callable[[AskedStates], KeptParts | None] | None = None if part is None else part.keeps
     if keeps is None:

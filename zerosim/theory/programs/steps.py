@@ -65,7 +65,7 @@ class StrategyStep:
     Attributes:
         steps: the strategy in each micro-step, with the local parts of parameters left by systems
             that shard single parameters.
-        others: the same strategy as recorded by its other ranks, by rank.
+        others: the same strategy as recorded by the group's other ranks, by rank.
         rows: all rows of it on the rank, or those in force in this iteration: a system may depend
             on its earlier steps.
         pipeline: the pipeline that the rank is in.

@@ -1,7 +1,7 @@
 """Execution of collectives and copies: at once, or in order of issue on a background thread.
 
 One thread for all collectives of a process keeps their order, which is thus the same on all ranks.
-It gives the sockets to one collective at a time, so that the kernel's counters can be separated.
+Only one collective uses the sockets at a time, so that the kernel's counters can be separated.
 On CUDA the thread launches on its own stream; streams wait for each other, the host does not.
 """
 
@@ -75,7 +75,7 @@ class InlineExecutor:
 
 
 class DryExecutor:
-    """Runs on the calling thread, at once, the work of a background thread: for a dry run.
+    """Runs the work of a background thread at once on the calling thread: for a dry run.
 
     Fake tensors belong to the thread that created them. A waiter reports its wait once: whether it
     had to wait depends on the times, which are predicted later.

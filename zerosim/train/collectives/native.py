@@ -25,7 +25,7 @@ _reduce_scatter: Callable[..., Any] = getattr(
     dist, "reduce_scatter_single", dist.reduce_scatter_tensor
 )
 _LONGEST_S = 1.0
-"""Time after a call's end for which a backend may hold its tensors."""
+"""Time after a call's end for which a backend may keep references to its tensors."""
 
 
 class Native:
@@ -110,7 +110,7 @@ def _copy_back(buffer: torch.Tensor, whole: torch.Tensor) -> None:
 
 
 def _lend(call: Callable[..., Any], *tensors: torch.Tensor, **given: Any) -> None:
-    """Call with tensors that belong to the caller alone again when this returns.
+    """Call an operation; when this returns, only the caller references the tensors.
 
     Gloo's thread reports the end of a call and releases its tensors a moment later. Memory that the
     engine frees in between would stay live for that moment, not reproducibly.

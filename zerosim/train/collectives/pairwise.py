@@ -18,7 +18,7 @@ from zerosim.train.collectives.protocol import Carried, Handle, require_matrix
 
 
 class Pairwise:
-    """Messages between each two ranks of a group."""
+    """Messages between every two ranks of a group."""
 
     def __init__(self, group: RankGroup, executor: Executor) -> None:
         """Create the collectives of a group."""
@@ -84,5 +84,5 @@ class Pairwise:
         ]
         with labels.hop(number, to, self.group.rank) as hop:
             works = dist.batch_isend_irecv(operations)
-        # NCCL answers a batch with one work for all of it
+        # NCCL returns one work for a whole batch
         return hop, works[0], works[-1]

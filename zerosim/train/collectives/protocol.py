@@ -41,7 +41,7 @@ class Handle(Protocol):
         """Return when this thread may use its result.
 
         Raises:
-            CollectiveError: it did not complete: a peer is gone or silent.
+            CollectiveError: it did not complete: a peer has ended or does not respond.
         """
         ...
 
@@ -59,7 +59,7 @@ class Collectives(Protocol):
         ...
 
     def all_reduce(self, buffer: torch.Tensor) -> Handle:
-        """Sum over all ranks, on all ranks.
+        """Sum over all ranks; every rank gets the sum.
 
         Args:
             buffer: (N, columns), or a vector of any length.
@@ -67,7 +67,7 @@ class Collectives(Protocol):
         ...
 
     def reduce_scatter(self, buffer: torch.Tensor) -> Handle:
-        """Sum over all ranks; rank r gets row r. The other rows hold partial sums afterwards.
+        """Sum over all ranks; rank r gets row r. The other rows contain partial sums afterwards.
 
         Args:
             buffer: (N, columns).
@@ -75,7 +75,7 @@ class Collectives(Protocol):
         ...
 
     def all_gather(self, buffer: torch.Tensor) -> Handle:
-        """Every rank's own row, on all ranks.
+        """Gather every rank's own row on all ranks.
 
         Args:
             buffer: (N, columns); row r is filled on rank r.
@@ -83,7 +83,7 @@ class Collectives(Protocol):
         ...
 
     def broadcast(self, buffer: torch.Tensor, root: int) -> Handle:
-        """The buffer of the rank at position `root`, on all ranks.
+        """Broadcast the buffer of the rank at position `root` to all ranks.
 
         Args:
             buffer: contiguous, any shape.
@@ -91,7 +91,7 @@ class Collectives(Protocol):
         ...
 
     def reduce(self, buffer: torch.Tensor, root: int) -> Handle:
-        """Sum over all ranks, on the rank at position `root`; others hold partial sums afterwards.
+        """Sum over all ranks on the rank at position `root`; others have partial sums afterwards.
 
         Args:
             buffer: contiguous, any shape.

@@ -127,7 +127,7 @@ class Error:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Some blocks of equal length of some rows.
+    """Blocks of equal length in some rows.
 
     Attributes:
         elements: its columns in the row.
@@ -269,7 +269,7 @@ class Quantizer:
         return self._scratch[: rows * blocks * length].view(rows, blocks, length)
 
     def _pieces(self, num_rows: int, packing: Packing) -> Iterator[_Piece]:
-        """Cut rows to the size of the scratch memory: whole blocks first, then the short ones."""
+        """Split rows to the size of the scratch memory: whole blocks first, then the short ones."""
         whole = packing.columns // packing.block
         rest = packing.columns % packing.block
         for first, last, length in ((0, whole, packing.block), (whole, whole + bool(rest), rest)):

@@ -209,7 +209,7 @@ class Ring:
             step.finish_label(Op.SEND)
 
     def _chain(self, buffer: torch.Tensor, first: int, scratch: _Scratch | None) -> None:
-        """Pass a buffer from rank to rank, once around but for the last step.
+        """Pass a buffer from rank to rank, around the ring except for the last step.
 
         Args:
             first: index of the first rank of the chain.
@@ -250,7 +250,7 @@ class _Scratch:
         self._taken = 0
 
     def fit(self, longest: torch.Tensor) -> None:
-        """Have buffers that hold a chunk of this size."""
+        """Make sure that the buffers fit a chunk of this size."""
         if not self._buffers or self._buffers[0].numel() < longest.numel():
             self._replaced = self._buffers
             self._buffers = [torch.empty_like(longest) for _ in range(_IN_FLIGHT)]
@@ -301,7 +301,7 @@ class _ChunkHop:
             )
         with labels.hop(first_hop + self.hop, out_row, in_row) as self.posted:
             works = dist.batch_isend_irecv(operations)
-        # NCCL answers a batch with one work for all of it
+        # NCCL returns one work for a whole batch
         self.received = works[-1] if self.incoming is not None else None
         return works[0] if outgoing is not None else None
 

@@ -1,4 +1,4 @@
-"""The message of a device without room, in one line."""
+"""The one-line message of an out-of-memory error."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class _Returns(Enum):
     """The outputs of an operator."""
 
     NEW = auto()
-    """Perhaps storages that none of its inputs has."""
+    """Possibly storages that none of its inputs has."""
     FRESH = auto()
     """An operator input that no operator created: a constant of the program."""
     RESIZED = auto()
@@ -152,10 +152,10 @@ class _Mode(TorchDispatchMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         if type(torch._C._get_dispatch_mode(_FAKE)) is FakeTensorMode:  # noqa: SLF001
-            # a DTensor asks for shapes, with tensors without memory; a dry run has another mode
+            # a DTensor queries shapes with tensors without memory; a dry run has its own mode
             return func(*args, **(kwargs or {}))
         if types and any(kind not in PLAIN for kind in types):
-            return NotImplemented  # a DTensor and the like: the operators that it calls are seen
+            return NotImplemented  # a DTensor or similar: its operators are intercepted
         kwargs = kwargs or {}
         output = func(*args, **kwargs)
         self._memory.returned(func, output, (*args, *kwargs.values()))

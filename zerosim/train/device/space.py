@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 
 ALIGNMENT_BYTES = 512
-"""Places begin at multiples of it, as those of CUDA's caching allocator do."""
+"""Ranges begin at multiples of it, as those of CUDA's caching allocator do."""
 
 
 class AddressSpace:

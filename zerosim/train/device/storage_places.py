@@ -1,6 +1,6 @@
 """The addresses of storages in a device's memory, and maps of them.
 
-A storage's range is freed with the storage, whatever its last owner was: autograd, a thread, a
+A storage's range is freed with the storage, whatever held the last reference: autograd, a thread, a
 list. The role of a range is looked up when a map is drawn.
 """
 
@@ -136,7 +136,7 @@ class StoragePlaces:
             place.num_bytes = 0
 
     def _settle(self) -> None:
-        """Take back the places of storages that are gone."""
+        """Reclaim the ranges of freed storages."""
         while self._gone:
             place = self._gone.popleft()
             self._vacate(place)

@@ -21,7 +21,7 @@ from zerosim.train.engine.flat import FlatUnit
 def plan_buckets(
     units: Sequence[FlatUnit], num_ranks: int, bucket_elements: int | None
 ) -> list[BucketLayout]:
-    """Cut and merge units, last first, into buckets of at most `bucket_elements`.
+    """Split and merge units, last first, into buckets of at most `bucket_elements`.
 
     Args:
         bucket_elements: elements of all rows together; None for one bucket per unit.
@@ -62,7 +62,7 @@ def _bucket_name(index: int, piece: Sequence[Segment], columns: dict[str, int]) 
 
 
 NUM_BUFFERS = 2
-"""One is in flight while the next is filled."""
+"""One buffer is in flight while the next is filled."""
 
 
 class ConstantBuffers:

@@ -1,4 +1,4 @@
-"""Activation checkpointing: a block keeps its input only, and backward computes the rest again.
+"""Activation checkpointing: a block keeps only its input, and backward recomputes the rest.
 
 In forward, a block's operators save nothing: autograd gets placeholders instead of tensors. When
 backward needs the first of them, the block is recomputed, and the tensors that its operators save
@@ -127,12 +127,12 @@ class _BlockForward:
         self._random: list[torch.Tensor] | None = None
 
     def compute(self, args: Any, kwargs: Any) -> Any:
-        """The block's forward; its operators save places."""
+        """The block's forward; its operators save placeholders."""
         before = self._random_states()
         with torch.autograd.graph.saved_tensors_hooks(self._note, self._give):
             output = self._forward(*args, **kwargs)
         if not all(map(torch.equal, before, self._random_states())):
-            self._random = before  # it drew random numbers: let it draw the same again
+            self._random = before  # restore the random state, to draw the same numbers
         return output
 
     def _note(self, _: torch.Tensor) -> _Saved:

@@ -20,7 +20,7 @@ from zerosim.train.device import AddressSpace, on_host, reserved, rounded
 
 
 class _ArenaPiece(weakref.ref[torch.UntypedStorage]):
-    """A storage that lies in a slab."""
+    """A storage inside a slab."""
 
     __slots__ = ("offset", "slab")
 
@@ -29,7 +29,7 @@ class _ArenaPiece(weakref.ref[torch.UntypedStorage]):
 
 
 class _Slab:
-    """Memory allocated at once, with its allocation state."""
+    """Memory that is allocated at once, and its ranges in use."""
 
     def __init__(self, num_bytes: int, device: torch.device, role: Role) -> None:
         memory = torch.empty(num_bytes, dtype=torch.uint8, device=device)
@@ -40,7 +40,7 @@ class _Slab:
     def tensor_at(self, offset: int, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
         """A tensor in this memory, with a storage of its own."""
         if isinstance(self._memory, FakeTensor):
-            with on_host():  # it takes no room besides the slab
+            with on_host():  # it needs no memory besides the slab
                 return torch.empty(shape, dtype=dtype, device=self._memory.device)
         num_bytes = prod(shape) * dtype.itemsize
         storage = self._memory.untyped_storage()[offset : offset + num_bytes]
@@ -104,7 +104,7 @@ class Arena:
         return tensor
 
     def _settle(self) -> None:
-        """Take back the places of pieces that are gone."""
+        """Reclaim the ranges of freed pieces."""
         while self._gone:
             piece = self._gone.popleft()
             piece.slab.space.give(piece.offset)

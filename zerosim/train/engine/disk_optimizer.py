@@ -55,7 +55,7 @@ class DiskOptimizer(UnitOptimizer):
         self._columns = row.numel()
         self._buffer: Buffer | None = None
         self._coming: tuple[Buffer, Handle] | None = None
-        # with fewer, one read early would block the writing of parameters
+        # with fewer, a prefetched buffer would block the writing of parameters
         self._prefetches = config.disk_buffers > len(OPTIMIZER_STATES)
         super().__init__(unit, [row], config, groups, [cuts], shared=None)
         for role in OPTIMIZER_STATES:

@@ -296,7 +296,7 @@ def initialize(
         config: stage, dtype and the rest; data parallel in bf16 by default.
         group: the ranks that train together; all of them by default, or this process alone if
             `torch.distributed` is not initialized. For a model sharded by `parallelize_module`, the
-            ranks that hold the same shards; parameters that are not sharded must be equal on all
+            ranks that have the same shards; parameters that are not sharded must be equal on all
             ranks.
         resume: continue from the last state in the configuration's `nvme_path` that all ranks have;
             `Engine.iteration` is the number of its steps.

@@ -96,7 +96,7 @@ class FlatUnit:
         self.state = UnitState.GATHERING
 
     def show_parameters(self) -> None:
-        """Everything has arrived, so the parameters can be used."""
+        """All shards have arrived, so the parameters can be used."""
         assert self.state is UnitState.GATHERING, f"{self.name} is {self.state}"
         self._show_parameters()
         self.state = UnitState.UNSHARDED
@@ -202,7 +202,7 @@ class FlatUnit:
 
 
 def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """For a contiguous tensor."""
+    """The strides of a contiguous tensor."""
     found, step = [], 1
     for size in reversed(shape):
         found.append(step)

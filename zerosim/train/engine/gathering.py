@@ -31,7 +31,7 @@ class Gathering:
 
 
 class RowGathering(Gathering):
-    """Each rank's own row, from its store; all other rows by an all-gather."""
+    """Reads each rank's own row from its store, and all-gathers the other rows."""
 
     def __init__(self, context: Context, store: ParameterStore) -> None:
         """Gather the rows in this store."""

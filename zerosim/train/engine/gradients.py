@@ -27,12 +27,12 @@ from zerosim.train.engine.zeropp import QuantizedReduction
 
 
 def _each(collective: Callable[[torch.Tensor], Handle]) -> Reduce:
-    """The same for every bucket."""
+    """One collective for every bucket."""
     return lambda matrix, _: collective(matrix)
 
 
 def _to_owner(context: Context) -> Reduce:
-    """Sums on the rank that owns the bucket's unit: with owners a bucket is one unit, whole."""
+    """A reduction to the owner of the bucket's unit: with owners a bucket is one whole unit."""
     owners = {flat.name: context.owner(flat) for flat in context.units}
 
     def reduce(matrix: torch.Tensor, bucket: BucketLayout) -> Handle:

@@ -6,7 +6,7 @@
     gradient of a parameter       post-accumulate hook
     gradients of its inputs       tensor hooks, for modules with frozen parameters
 
-Nothing of the model is replaced.
+No part of the model is replaced.
 """
 
 from __future__ import annotations

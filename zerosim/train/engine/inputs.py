@@ -73,7 +73,7 @@ class InputKeeper:
         self._last: weakref.ref[_Part] | None = None
 
     def keep(self, unit: str, value: Any) -> _AsItIs | _InPlace | _Part:
-        """Take one of the arguments of a block, before it computes.
+        """Keep one of the arguments of a block, before it computes.
 
         Returns:
             The checkpoint; `restore` returns the original, once, a tensor as a new leaf.
@@ -117,7 +117,7 @@ class InputKeeper:
 
 
 class _AsItIs:
-    """No tensor."""
+    """An argument that is not a tensor."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
@@ -156,7 +156,7 @@ class _Part:
         keeper: InputKeeper,
         before: weakref.ref[_Part] | None,
     ) -> None:
-        """Take the part; with one rank, it is the input itself.
+        """Keep this rank's part; with one rank, it is the input itself.
 
         Args:
             before: of the block that computed before this one.
@@ -187,7 +187,7 @@ class _Part:
                 self._leaving = keeper.copies.copy(self._host, own, way)
 
     def leave(self) -> None:
-        """The part is on the host: the device's copy of it may go."""
+        """The part is on the host: the device's copy of it may be freed."""
         if self._leaving is not None:
             self._leaving.wait()
             self._leaving = self._own = None

@@ -19,7 +19,7 @@ def is_dtensor(tensor: torch.Tensor) -> TypeGuard[Any]:
 
 
 def local_part(tensor: torch.Tensor) -> torch.Tensor:
-    """The part that this rank holds, without a copy."""
+    """This rank's local shard, without a copy."""
     part: torch.Tensor = tensor._local_tensor if is_dtensor(tensor) else tensor  # noqa: SLF001
     return part
 
@@ -29,7 +29,7 @@ def set_local_part(parameter: nn.Parameter, values: torch.Tensor) -> None:
     if not is_dtensor(parameter):
         parameter.data = values
         return
-    # a DTensor is a shell around its part: assigning `data` would change the shell alone
+    # a DTensor wraps its shard: assigning `data` would change only the wrapper
     shell: Any = parameter
     if parameter.dtype != values.dtype:
         changed = nn.Parameter(parameter.detach().to(values.dtype), parameter.requires_grad)
@@ -43,7 +43,7 @@ def local_gradient(parameter: nn.Parameter) -> torch.Tensor | None:
     if gradient is None or not is_dtensor(gradient):
         return gradient
     shell: Any = parameter
-    # nothing is sent if it is divided as the parameter is, as after parallelize_module
+    # nothing is sent if it is sharded like the parameter, as after parallelize_module
     alike: torch.Tensor = shell.grad.redistribute(placements=shell.placements)
     return local_part(alike)
 

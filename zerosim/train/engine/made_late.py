@@ -62,7 +62,7 @@ def as_made(
         for tensor in own:
             _give_memory(tensor, device)
         if own:
-            draw: Any = module  # that it has this, `require_makeable` has seen
+            draw: Any = module  # `require_makeable` has checked that it exists
             draw.reset_parameters()
         for flat in [flat for flat in waiting if own and _is_made(flat)]:
             waiting.remove(flat)

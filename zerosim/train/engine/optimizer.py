@@ -1,4 +1,4 @@
-"""Adam on the rows that a rank holds, in fp32, whatever dtype the model computes in.
+"""Adam on a rank's rows, in fp32, whatever dtype the model computes in.
 
 The arithmetic is PyTorch's own fused AdamW, or Adam. Stage 0 updates N rows of a unit one by one,
 where stages 1 to 3 update one: the same kernel on the same sizes, hence the same bits. With

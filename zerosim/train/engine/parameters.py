@@ -71,7 +71,7 @@ class Parameters:
         """The backward pass has ended."""
 
     def after_update(self, flat: FlatUnit) -> None:
-        """The updated rows of the unit are on their way to the store."""
+        """The updated rows of the unit are being copied to the store."""
 
     def gathered(self) -> None:
         """Wait until the rows updated by other ranks have arrived."""
@@ -150,7 +150,7 @@ class ShardedParameters(Parameters):
             self._reshard(flat)
 
     def finish_forward(self) -> None:
-        """Drop prefetched units that were not used: the model took another path."""
+        """Free prefetched units that were not used: the model took another path."""
         self._order_known = True
         self._reshard_all()
 

@@ -108,7 +108,7 @@ def take_over(
     """
     collectives = context.collectives
     for flat in context.units:
-        for slot in flat.unit.slots:  # as the model made them
+        for slot in flat.unit.slots:  # as the model initialized them
             if not slot.parameter.is_meta:
                 hold(local_part(slot.parameter), Role.PARAMETERS, flat.name)
     labels.enter(-1, Phase.SETUP)

@@ -78,7 +78,7 @@ def require_sound(config: EngineConfig, tensor: RankGroup, data: RankGroup) -> N
 
     Raises:
         ConfigError: it does not: each rank has only a part of the gradient's norm and of its
-            overflows, and the states may be divided only among ranks that hold the same shards.
+            overflows, and the states may be divided only among ranks that have the same shards.
     """
     if tensor.size == 1:
         return

@@ -58,13 +58,13 @@ class HostStore(TierStore):
         self.kept: dict[str, torch.Tensor] = {}
 
     def put(self, flat: FlatUnit, source: torch.Tensor, after: Sequence[Handle] = ()) -> Handle:
-        """Copy it to the host."""
+        """Copy the vector to the host."""
         target = self.place(flat, source.numel())
         with flat.labelled(Purpose.STORE_PARAMETERS):
             return self._copies.copy(target, source, TO_HOST, after)
 
     def get(self, flat: FlatUnit, target: torch.Tensor) -> Handle:
-        """Copy it from the host."""
+        """Copy the vector from the host."""
         with flat.labelled(Purpose.FETCH_PARAMETERS):
             return self._copies.copy(target, self.kept[flat.name], TO_DEVICE)
 
@@ -88,7 +88,7 @@ class DiskStore(TierStore):
         assert context.disk is not None, "nothing is configured to be on a disk"
         self._disk = context.disk
         self._copies = context.copies
-        # one is reserved for a vector that was not announced, one for writes
+        # one buffer is reserved for an unannounced vector, one for writes
         self._most_coming = context.config.disk_buffers - 2
         self._coming: dict[str, tuple[Buffer, Handle]] = {}
         self._places: dict[str, Buffer] = {}
@@ -116,7 +116,7 @@ class DiskStore(TierStore):
         hold_file(_name(flat), Role.PARAMETERS, flat.name, self._sizes[flat.name])
 
     def prefetch(self, units: Sequence[FlatUnit]) -> None:
-        """Prefetch them, as far as there are buffers; forget unused announcements."""
+        """Prefetch vectors while there are free buffers; forget unused announcements."""
         wanted = {flat.name for flat in units}
         for name in [name for name in self._coming if name not in wanted]:
             self._forget(name)

@@ -148,7 +148,7 @@ class Updater:
         return any(self._gather(flag, Purpose.OVERFLOW_FLAG, torch.float32))
 
     def _factor(self) -> float:
-        """The factor of gradients: averages, unscales, clips."""
+        """The factor of the gradients, which averages, unscales and clips."""
         config = self._context.config
         factor = 1.0 / (self._context.num_ranks * config.accumulate * self.scaler.scale)
         if config.clip is not None:
@@ -192,7 +192,7 @@ class Updater:
     def _summed_gradient_norm(self) -> float:
         """Norm of the summed gradient: the same additions in the same order in every stage.
 
-        Owners add up the rows of their own units first: the last bits of fp64 may differ by that.
+        Owners first add up the rows of their own units, so the last bits of fp64 may differ.
         """
         rows = [self._stage.gradients.rows(flat) for flat in self._trained]
         if self._context.config.stage == 0:

@@ -42,8 +42,8 @@ GRADIENT_ERROR = "gradient quantization error"
 class _InTurn:
     """The handle of consecutive collectives, and of the work that follows them.
 
-    Work before a collective ends before it. It is omitted here: a stall until then is recorded as a
-    wait for the collective.
+    Earlier work ends before its collective, so it is omitted here: a stall until then is recorded
+    as a wait for the collective.
     """
 
     def __init__(self, handles: Sequence[Handle]) -> None:

@@ -27,7 +27,7 @@ _RESULT = "result-{rank}"
 _GRACE_S = 10.0
 """How long ranks may continue after one of them failed."""
 _CALLERS = (f"{Path(__file__).parent}{os.sep}", f"{Path(__file__).parents[2]}/pytest_plugin/")
-"""The folders of frames above the function's own in a traceback."""
+"""The folders of the frames above the function's own frame in a traceback."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,7 +44,7 @@ _PASSED_ON = frozenset(
 _FROM_TERMINAL = frozenset({signal.SIGINT, signal.SIGQUIT})
 _LOOK_S = 0.5
 _PATIENCE_S = 60.0
-"""Ranks that are silent in a call for so long hang."""
+"""Ranks that write nothing during a call for this long are considered to hang."""
 _IMPATIENT_S = 3.0
 """Pressing Ctrl-C twice within this time kills the command."""
 
@@ -89,7 +89,7 @@ class Recording:
     token: str = ""
 
     def to_plain(self) -> dict[str, object]:
-        """The text that the processes read."""
+        """The settings as the text that the processes read."""
         return {
             "memory": self.memory,
             "light": None if self.light is None else self.light.to_plain(),
@@ -144,7 +144,7 @@ def _looking(folder: Path) -> Iterator[None]:
 
 
 def hanging(folder: Path, silences: dict[int, Silence], now_s: float) -> str:
-    """The message that a trace's ranks have not responded in a call for long; "" if they have.
+    """A message that ranks have written nothing during a call for long; "" if they have.
 
     Args:
         silences: earlier observations, by number of ranks; updated here.
@@ -211,7 +211,7 @@ def injection(
 @contextlib.contextmanager
 def _signals() -> Iterator[int]:
     """Write signals to a pipe, whichever thread gets them; yields its reading end."""
-    # one that is ignored (nohup) stays ignored, for the command too
+    # an ignored signal (nohup) stays ignored, also for the command
     numbers = [n for n in _PASSED_ON if signal.getsignal(n) is not signal.SIG_IGN]
     reading, writing = os.pipe()
     os.set_blocking(writing, False)

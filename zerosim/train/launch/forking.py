@@ -30,7 +30,7 @@ _TELLING = "ZEROSIM_TELLING"
 """The environment variable with the descriptor for a rank's message about its end."""
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
-"""Both from linux/prctl.h."""
+"""Two constants of linux/prctl.h."""
 
 
 def die_of_interrupts() -> None:
@@ -161,7 +161,7 @@ def main() -> None:
     with Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     try:
-        # an optimizer imports the last one when it is made
+        # optimizers import the last one on creation
         for module in ("zerosim.train.launch.worker", "torch._dynamo"):
             importlib.import_module(module)
     except (ImportError, MemoryError, OSError) as error:
@@ -169,9 +169,9 @@ def main() -> None:
             owner.send(cannot_load(error))
         os._exit(1)
     gc.collect()
-    gc.freeze()  # ranks need not scan the imported modules, nor copy their pages for that
+    gc.freeze()  # else ranks' garbage collectors scan, and thus copy, them
     try:
-        owner.send(None)  # it is ready
+        owner.send(None)  # the server is ready
         serve(owner)
-    except (EOFError, OSError):  # the owner is gone
+    except (EOFError, OSError):  # the owner has ended
         os._exit(0)

@@ -23,7 +23,7 @@ from zerosim.base.errors import EnvironmentFault
 
 _POLL_S = 0.02
 _END_S = 30.0
-"""How long killed processes may take to disappear."""
+"""Timeout for killed processes to disappear."""
 _DEFAULTS = {"OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
 """Default environment of a rank: one thread, and no message about its end besides ours."""
 _FIRST = "import json, sys; sys.path[:] = json.loads(sys.argv[1])"
@@ -172,7 +172,7 @@ class ForkServer:
     def _tell(self, request: Start | None) -> None:
         try:
             self._server.send(request)
-        except OSError:  # it is gone: `exit_codes` will report that
+        except OSError:  # the server has ended: `exit_codes` will report that
             self._process.wait()
 
 

@@ -83,7 +83,7 @@ def _run(job: Job, server: ForkServer, rendezvous: dict[str, str]) -> dict[int, 
 def _interruptible() -> Iterator[None]:
     """Let termination signals act like Ctrl-C: the ranks are ended first.
 
-    One that is ignored, as by nohup, stays ignored.
+    An ignored signal, as under nohup, stays ignored.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -25,7 +25,7 @@ _DATA, _TENSOR = "data", "tensor"
 
 
 def data_group(run: RunConfig) -> RankGroup:
-    """The ranks among which the engine divides its states: those that hold the same shards.
+    """The ranks among which the engine divides its states: those with the same shards.
 
     The first call, on every rank, creates the groups; it must come before a trace begins.
     """

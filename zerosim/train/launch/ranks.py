@@ -1,8 +1,8 @@
 """The ranks of one run: they are started, monitored and ended together.
 
-When a rank fails, the others are given a few seconds to notice and to record their positions; the
-rest is killed: a trace has all rows written so far, so there is nothing to wait for. PyTorch's
-elastic agent is not used, because its rendezvous unpickles state from a store that listens on every
+When a rank fails, the others get a few seconds to notice and to record their positions; then they
+are killed: a trace has all rows written so far, so there is nothing to wait for. PyTorch's elastic
+agent is not used, because its rendezvous unpickles state from a store that listens on every
 address; a single host needs neither.
 """
 

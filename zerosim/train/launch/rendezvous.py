@@ -68,7 +68,7 @@ def open_rendezvous(port: int | None = None) -> Iterator[dict[str, str]]:
             f"expected a free one; leave --port out to use none"
         ) from None
     taken = door.getsockname()[1]
-    # it is given the socket, as by itself it would listen on every address
+    # the store gets the socket, because by itself it would listen on every address
     store = TCPStore(
         LOOPBACK, taken, is_master=True, wait_for_workers=False, master_listen_fd=door.detach()
     )
@@ -134,5 +134,5 @@ def join(backend: str | None, timeout_s: float) -> JoinedRanks:
 
 
 def _is_late(error: RuntimeError) -> bool:
-    """Whether a store timed out waiting for others: one in memory only says so in its message."""
+    """Whether a store timed out; an in-memory store shows this only in its message."""
     return isinstance(error, dist.DistError) or "timeout" in str(error).lower()

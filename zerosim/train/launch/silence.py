@@ -1,4 +1,4 @@
-"""Ranks without a new row during a call, which will never continue.
+"""Ranks that write no row during a call for long: they will never continue.
 
 A backend aborts a collective after its timeout, or never: NCCL's own watchdog may hang. The
 launcher therefore checks the last row of each rank: a hanging rank records that, and its call
@@ -15,7 +15,7 @@ from pathlib import Path
 from zerosim.schema.rows import last_row, rank_file_name
 
 _TAIL_BYTES = 1 << 18
-"""A file ends in up to 64 KiB reserved for further rows, and a row is shorter."""
+"""Bytes to read at the end: a file reserves up to 64 KiB for further rows; a row is shorter."""
 _STANDS = b'{"row":"standstill"'
 
 

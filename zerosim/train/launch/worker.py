@@ -152,7 +152,7 @@ def _say_what_is_open() -> None:
 
 
 def _share_a_device() -> None:
-    """Let several ranks use one GPU: as if each were a host, so their bytes cross sockets."""
+    """Let several ranks share a GPU: NCCL treats each as a host, so their bytes cross sockets."""
     os.environ["NCCL_HOSTID"] = f"zerosim-{os.environ['RANK']}"
     os.environ.setdefault("NCCL_P2P_DISABLE", "1")
     os.environ.setdefault("NCCL_SHM_DISABLE", "1")
@@ -184,7 +184,7 @@ def run_guarded(job: Job, prepare: Callable[[], None] = lambda: None) -> Excepti
     try:
         run_job(job, prepare, begun)
     except Exception as error:  # noqa: BLE001 - a rank leaves with a status, whatever happened
-        if begun:  # before, the folder may be another run's
+        if begun:  # before that, the folder may belong to another run
             _leave_traceback(begun[-1], error)
         return error
     return None

@@ -41,7 +41,7 @@ _USUAL = Shape()
 
 
 def context_of(name: ModelName | ModelFile, shape: Shape = _USUAL) -> int:
-    """Number of bytes guessed in one sequence; a row of a batch holds one byte more."""
+    """Number of bytes predicted in one sequence; a row of a batch has one byte more."""
     return shape.context_length or _config(name).context
 
 

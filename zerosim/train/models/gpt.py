@@ -72,7 +72,7 @@ class Block(nn.Module):
 
 
 class Head(nn.Module):
-    """From vectors to a score for each byte: 2h + 256h parameters."""
+    """The head, from vectors to a score for each byte: 2h + 256h parameters."""
 
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()
@@ -133,9 +133,9 @@ class GPT(nn.Module):
     def _initialise(self) -> None:
         """Initialize every matrix to preserve the scale of its input; biases are 0.
 
-        As in GPT-2, a matrix that adds to its block's input starts smaller and the head at 0.02,
-        so that the first guess is even. Embeddings start at 1, not at GPT-2's 0.02: against
-        0.02, a step of 1e-3 is so large that the loss jumps. Tied, the head decides.
+        As in GPT-2, a matrix that adds to its block's input starts smaller and the head at 0.02, so
+        that the first prediction is uniform. Embeddings start at 1, not at GPT-2's 0.02: relative
+        to 0.02, a step of 1e-3 is so large that the loss jumps. If tied, the head decides.
         """
         embedding_std = 0.02 if self.config.tied else 1.0
         nn.init.normal_(self.embedding.position.weight, std=embedding_std)

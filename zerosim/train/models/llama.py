@@ -59,7 +59,7 @@ class LlamaAttention(nn.Module):
 
 
 def _rotated(x: Tensor, angles: Tensor) -> Tensor:
-    """Turn the pairs of elements of x [B, heads, T, size] by their position's angles."""
+    """Rotate the pairs of elements of x [B, heads, T, size] by their position's angles."""
     cosine, sine = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
     first, second = x.chunk(2, dim=-1)
     return torch.cat((first * cosine - second * sine, second * cosine + first * sine), dim=-1)
@@ -98,7 +98,7 @@ class LlamaBlock(nn.Module):
 
 
 class LlamaHead(nn.Module):
-    """From vectors to a score for each token."""
+    """The head, from vectors to a score for each token."""
 
     def __init__(self, config: LlamaConfig) -> None:
         super().__init__()

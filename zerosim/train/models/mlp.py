@@ -1,6 +1,6 @@
 """A byte n-gram MLP: the smallest built-in model, for quick runs and tests.
 
-It guesses the next byte from the `window` bytes before it (Bengio et al. 2003, "A Neural
+It predicts the next byte from the `window` bytes before it (Bengio et al. 2003, "A Neural
 Probabilistic Language Model"). Its units are `embedding`, the layers of `hidden`, and `head`.
 """
 

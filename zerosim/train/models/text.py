@@ -1,9 +1,8 @@
 """The training text of the built-in models, and its distribution to ranks and steps.
 
-The text is the language reference that every Python carries for `help()` (`pydoc_data.topics`): 466
-KB of real prose and grammar that need no download. It differs a little from one version of Python
-to
-the next, and the losses with it.
+The text is the language reference that every Python includes for `help()` (`pydoc_data.topics`):
+466 KB of real prose and grammar that need no download. It differs a little from one version of
+Python to the next, and the losses with it.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def _border() -> int:
 
 
 def unigram_loss(text: bytes) -> float:
-    """Entropy of the bytes of `text` in nats: the loss of the best guess without any input.
+    """Entropy of the bytes of `text` in nats: the loss of the best prediction without input.
 
     About 3.26 for this text; ln 256 = 5.55 is the loss before training.
     """
@@ -101,7 +100,7 @@ class Batches:
 
 
 def _mix(*numbers: int) -> int:
-    """One seed from several numbers, such that neighbours have nothing in common."""
+    """One seed from several numbers, such that neighbouring numbers give unrelated seeds."""
     digest = hashlib.blake2b(repr(numbers).encode(), digest_size=4).digest()
     return int.from_bytes(digest, "little")
 

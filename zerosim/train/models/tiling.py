@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from zerosim.base.errors import ConfigError
 
 SMALLEST_ELEMENTS = 2**17
-"""A layer with fewer weights is left whole: those of gpt-tiny's MLP are cut, its head is not."""
+"""A layer with fewer weights is not tiled: those of gpt-tiny's MLP are, its head is not."""
 
 
 class TiledLinear(nn.Module):

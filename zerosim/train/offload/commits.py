@@ -21,7 +21,7 @@ from zerosim.train.offload.files import DiskFile
 from zerosim.train.offload.layout import Version
 
 SLOTS = 2
-"""Files per name: that of the last commit, and that being written."""
+"""Files per name: that of the last commit, and the one being written."""
 _LONGEST_NAME = 200
 """Maximum length of a file's name in bytes, of Linux's 255."""
 
@@ -184,7 +184,7 @@ def write_commit(folder: Path, commit: Commit) -> None:
             os.fsync(file)
         finally:
             os.close(file)
-        _sync(folder)  # files that it refers to may be new
+        _sync(folder)  # the commit may refer to new files
         beside.rename(path)
         _sync(folder)
     except OSError as error:

@@ -22,7 +22,7 @@ from zerosim.train.device import on_host
 
 
 def _nothing() -> None:
-    """Nothing is to be done."""
+    """Default of `then`: do nothing."""
 
 
 class Copies:

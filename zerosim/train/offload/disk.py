@@ -287,7 +287,7 @@ class DiskFiles:
         return job
 
     def _allocate(self, name: str, num_bytes: int, spared: Version | None) -> None:
-        """Have the disk set room aside for both files, so that it is full now or never.
+        """Allocate the space of both files, so that a full disk fails now or never.
 
         Args:
             spared: the file of the last commit, which is left untouched.

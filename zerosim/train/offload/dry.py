@@ -44,7 +44,7 @@ class DryDisk:
         self, name: str, source: torch.Tensor, *, on_done: Callable[[], None] | None = None
     ) -> Handle:
         """See `Disk.write`."""
-        del name  # it could be any
+        del name  # any buffer would do
         return self._copy(source, Tier.HOST, Tier.DISK, on_done)
 
     def read(self, name: str, into: torch.Tensor) -> Handle:

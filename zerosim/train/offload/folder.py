@@ -13,7 +13,7 @@ def take(folder: Path) -> int:
     """Create a rank's folder, and lock it for this process.
 
     Returns:
-        A descriptor, which holds the lock until it is closed or the process ends.
+        A descriptor, which keeps the lock until it is closed or the process ends.
 
     Raises:
         EnvironmentFault: it cannot be written, or another process uses it.

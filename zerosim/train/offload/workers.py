@@ -104,7 +104,7 @@ class FileJob:
 
 
 class Workers:
-    """Threads that run jobs in order of issue. After a failure, all later jobs fail, too."""
+    """Threads that run jobs in order of issue. After a failure, all later jobs fail as well."""
 
     def __init__(self, staging: Sequence[torch.Tensor]) -> None:
         """Start a thread for each of these pieces of memory."""
@@ -177,7 +177,7 @@ class Counter:
         self._before: tuple[int, int] | None = None
 
     def begin(self) -> None:
-        """Count from here."""
+        """Start to count."""
         self._before = self._read(own=True)
 
     def end(self) -> CountedBytes:
@@ -188,7 +188,7 @@ class Counter:
         return CountedBytes(after[0] - self._before[0], after[1] - self._before[1])
 
     def _read(self, *, own: bool) -> tuple[int, int] | None:
-        """The figures; with `own` as they are once this reading itself has been counted."""
+        """The counters; with `own`, including the bytes of this reading itself."""
         if self._file is None:
             return None
         try:

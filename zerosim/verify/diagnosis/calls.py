@@ -16,7 +16,7 @@ from zerosim.verify.diagnosis.differing import MESSAGES, are_of_phases, differen
 
 _CONTEXT = 3
 _MOST_MOVED = 64
-"""Maximum number of calls to search ahead of the others, or behind."""
+"""Maximum shift between ranks, in calls, that is searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +109,8 @@ def disagreement(group: GroupCalls) -> Disagreement | None:
 def _parted(lists: Mapping[int, Sequence[Event]], position: int) -> int:
     """The first position from which on ranks are in different phases, up to a mismatch.
 
-    A rank that leaves out a unit's last call of forward makes its first one of backward instead,
-    which is alike.
+    A rank that skips a unit's last call of forward makes its first call of backward instead, which
+    looks the same.
     """
     while position and are_of_phases([calls[position - 1] for calls in lists.values()]):
         position -= 1
@@ -120,7 +120,7 @@ def _parted(lists: Mapping[int, Sequence[Event]], position: int) -> int:
 def _only_keep_up(lists: Mapping[int, Sequence[Event]], position: int) -> bool:
     """Whether ranks that have no more data make the calls of those that have, to the end (`join`).
 
-    They are after their last iteration, and all calls of all ranks fit and are over.
+    They have finished their last iteration, and all calls of all ranks match and have ended.
     """
     rest = [calls[position:] for calls in lists.values()]
     if len({len(calls) for calls in rest}) > 1 or not any(map(_is_after_all, rest)):
@@ -144,7 +144,7 @@ def _judged(
     if len(sides) > 1 and len(sides[0]) == len(sides[1]):
         even = [side for side in sides if len(side) == len(sides[0])]
         usual = [_is_usual(group, side[0], position) for side in even]
-        if usual.count(True) > 1:  # each is the first of its phase: what was the last one before?
+        if usual.count(True) > 1:  # each is the first of its phase: compare the calls before them
             usual = [_is_usual(group, side[0], position, in_phase=False) for side in even]
         right = None
         if usual.count(True) == 1:
@@ -171,7 +171,7 @@ def _judged(
 
 
 def _other_end(group: GroupCalls, rank: int, position: int, end: Event) -> Event:
-    """A rank's call for a message whose other end is known, as it made it before."""
+    """The expected call of a rank for a message with a known other end."""
     before = group.calls[rank][:position]
     like = next((one for one in reversed(before) if is_alike(one, end)), None)
     return replace(
@@ -185,17 +185,17 @@ def _other_end(group: GroupCalls, rank: int, position: int, end: Event) -> Event
 
 
 def _first_in_training(sides: Sequence[list[int]], called: Mapping[int, Event]) -> list[int] | None:
-    """The side that is in an earlier iteration: the others have left calls of it out."""
+    """The side that is in an earlier iteration: the others skipped calls of that iteration."""
     iterations = [called[side[0]].iteration for side in sides]
     first = min(iterations)
     return sides[iterations.index(first)] if iterations.count(first) == 1 else None
 
 
 def _sides(called: Mapping[int, Event], *, by_phase: bool) -> list[list[int]]:
-    """Ranks that did the same together, the most first.
+    """Groups of ranks that made the same call, the largest first.
 
     Args:
-        by_phase: and in the same phase.
+        by_phase: whether the phase must be the same as well.
     """
     sides: list[list[int]] = []
     for rank, event in called.items():
@@ -214,12 +214,12 @@ def _sides(called: Mapping[int, Event], *, by_phase: bool) -> list[list[int]]:
 
 
 def _is_usual(group: GroupCalls, rank: int, position: int, *, in_phase: bool = True) -> bool | None:
-    """Whether a rank made this call as in an earlier iteration; None if there was none like it.
+    """Whether a rank called as in an earlier iteration; None without a similar earlier call.
 
     The earlier call followed the same call of its phase, or was the first in it.
 
     Args:
-        in_phase: else it followed the same call, of whichever phase.
+        in_phase: compare only calls of the same phase; otherwise those of any phase.
     """
     calls = group.calls[rank]
     event = calls[position]
@@ -279,7 +279,7 @@ class Shift:
 
 
 def shift_of(found: Disagreement, culprit: int) -> Shift | None:
-    """The shift of the culprit's calls against the correct ones; None if none explains them."""
+    """The shift of the culprit's calls from the correct ones; None if no shift explains them."""
     known = [] if found.reference is None else found.group.calls[found.reference]
     own = found.group.calls[culprit][found.position :]
     right = _foreseen(known, found.position)
@@ -289,7 +289,7 @@ def shift_of(found: Disagreement, culprit: int) -> Shift | None:
         return Shift(is_swapped=True)
     is_instead = own[0].op is not right[0].op and len(own) <= len(known) - found.position
     if is_instead and own[1:] and _fits(own[1:], right[1:]):
-        return None  # it is one call in place of another
+        return None  # the culprit made one call in place of another
     for moved in range(1, _MOST_MOVED):
         if moved < len(right) and _fits(own, right[moved:]):
             return Shift(left_out=moved)
@@ -301,7 +301,7 @@ def shift_of(found: Disagreement, culprit: int) -> Shift | None:
 
 
 def _begun_again(before: Sequence[Event], own: Sequence[Event]) -> Shift | None:
-    """Calls that are being made a second time, and nothing after them yet; None if they are not."""
+    """Calls that are being repeated, with no further call yet; None if nothing is repeated."""
     for moved in range(len(own), min(_MOST_MOVED, len(before) + 1)):
         first = before[-moved:]
         pairs = zip(own, first, strict=False)
@@ -316,13 +316,13 @@ def _same(one: Event, other: Event) -> bool:
 
 
 def _fits(one: Sequence[Event], other: Sequence[Event]) -> bool:
-    """Whether calls begin equally; a unit's in forward is not that in its backward."""
+    """Whether two lists of calls begin equally; calls of a unit in forward and backward differ."""
     pairs = zip(one[:_CONTEXT], other[:_CONTEXT], strict=False)
     return all(_same(a, b) and a.phase is b.phase for a, b in pairs)
 
 
 def _foreseen(calls: Sequence[Event], position: int) -> list[Event]:
-    """A rank's calls from here on, and those due, as after the same calls before."""
+    """A rank's calls from here on, and those that followed the same calls earlier."""
     made = list(calls[position:])
     if not made:
         return made
@@ -335,5 +335,5 @@ def _foreseen(calls: Sequence[Event], position: int) -> list[Event]:
 
 
 def is_after_steps(event: Event) -> bool:
-    """Whether a call belongs to no optimizer step: after the last one, or in between."""
+    """Whether a call is outside of all optimizer steps: between two, or after the last one."""
     return event.phase in (Phase.OUTSIDE, Phase.SETUP)

@@ -60,7 +60,7 @@ def _deed(
         "by": called_by(found, expected),
         "at": wording.at(own.source),
     }
-    if shift is not None and shift.is_swapped:  # also where sizes alone tell them apart
+    if shift is not None and shift.is_swapped:  # also if they differ only in size
         first = {"by": called_by(found, expected, first=True)}
         return Wrong.ORDER, wording.said("calls.order", **fields | first), expected
     is_moved = shift is not None and (shift.left_out or shift.more)
@@ -97,12 +97,12 @@ def _deed(
 
 
 def _is_another(own: Event, expected: Event) -> bool:
-    """Whether a call is made for something else than the expected one."""
+    """Whether a call has another purpose than the expected one."""
     return own.purpose is not expected.purpose or own.source != expected.source
 
 
 def _stopped_stepping(found: Disagreement, culprit: int) -> bool:
-    """Whether a rank has made no call of a step since, and the others are in a later one."""
+    """Whether all later calls of a rank are outside of steps, while others are in a later step."""
     own = found.group.calls[culprit]
     expected = found.expected
     if expected is None or is_after_steps(expected) or not is_after_steps(own[found.position]):
@@ -156,7 +156,7 @@ def in_other_group(run: ObservedRun, found: Disagreement) -> Finding | None:
             if wanted is None or differences(made, wanted) - {"iteration"}:
                 continue
             if any(is_alike(made, event) for event in group.calls[suspect][: other.position]):
-                continue  # it calls so in that group as a rule
+                continue  # it usually makes this call in that group
             others = wording.ranks(rank for rank in found.called if rank != suspect)
             return Finding(
                 wrong=Wrong.GROUP,

@@ -34,7 +34,7 @@ def diagnose_folder(folder: Path, *, patience_s: float = PATIENCE_S) -> Diagnosi
     """
     trace = load(folder)
     seen = look(trace)
-    if not trace.complete:  # a rank that has ended since then has also written why
+    if not trace.complete:  # a rank that has ended since then has also written the reason
         trace = load(folder)
         late = look(trace)  # of ranks that had no file then
         seen = ProcessStates(late.alive | seen.alive, seen.now_ns or late.now_ns)

@@ -20,7 +20,7 @@ def differences(one: Event, other: Event) -> set[str]:
         found.add("op")
     if one.unit and other.unit and one.unit != other.unit:
         found.add("unit")
-    if one.iteration != other.iteration:  # a rank may leave a micro-step out, for want of data
+    if one.iteration != other.iteration:  # a rank without data may skip a micro-step
         found.add("iteration")
     if one.op is not None and one.op not in _UNSIZED and not (one.operator or other.operator):
         if one.dtype and other.dtype and one.dtype != other.dtype:
@@ -53,7 +53,7 @@ def is_alike(one: Event, other: Event) -> bool:
 
 
 def are_of_phases(calls: Sequence[Event]) -> bool:
-    """Whether calls, which may be alike, are of different phases of an iteration."""
+    """Whether calls, even equal ones, belong to different phases of an iteration."""
     if any(one.op in MESSAGES or one.phase not in STEP_PHASES for one in calls):
         return False
     return len({one.phase for one in calls}) > 1

@@ -17,7 +17,7 @@ from zerosim.verify.diagnosis.findings import Wrong
 from zerosim.verify.diagnosis.ranks import RankState
 
 PATIENCE_S = 3.0
-"""A rank that others wait for less than this does not count as hanging: it may be on its way."""
+"""A rank that others wait for less long than this is not hanging: it may still arrive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def next_of(rank: int, found: Sequence[Disagreement]) -> Disagreement | None:
 
 
 def _turn(rank: int, found: Disagreement) -> tuple[int, bool, int]:
-    """When a message is due on a rank: as when it last made the same call."""
+    """The key by which due messages of a rank are ordered: that of its last equal call."""
     end = next(iter(found.called.values()))
     before = found.group.calls[rank][: found.position]
     like = next((one for one in reversed(before) if is_alike(one, end)), None)
@@ -148,7 +148,7 @@ def waited_ns(run: ObservedRun, found: Disagreement) -> int:
 
 
 def common(found: Disagreement) -> str:
-    """The last call that all ranks made equally."""
+    """The last call that all ranks made in the same way."""
     position = found.position - 1
     calls = [one[position] for one in found.group.calls.values() if 0 <= position < len(one)]
     if len(calls) < len(found.group.calls) or not calls:

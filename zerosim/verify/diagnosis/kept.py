@@ -52,7 +52,7 @@ def _kept_by(rank: RankTrace) -> dict[Moment, int]:
 
 
 def of_states(trace: Trace) -> Iterator[PlacedFinding]:
-    """Replicas that have become different."""
+    """Replicas that have diverged."""
     kept = {rank.rank: _kept_by(rank) for rank in trace.ranks}
     for ranks, roles in _replicated(trace):
         present = [rank for rank in ranks if rank in kept]

@@ -57,7 +57,7 @@ def ways_of(trace: Trace) -> list[GroupCalls]:
 def _way(name: str, ends: tuple[int, int], calls: dict[int, list[Event]]) -> GroupCalls:
     """The calls of both ends; for a pipeline, from the first iteration on that both have.
 
-    Recording may begin in the midst of one.
+    Recording may begin in the middle of an iteration.
     """
     begins = [one[0] for one in calls.values()]
     is_pipeline = all(event.purpose in OF_MICRO_BATCHES for event in begins)
@@ -99,7 +99,7 @@ def with_other_peer(run: ObservedRun, found: Disagreement) -> Finding | None:
 
 
 def passed_by(run: ObservedRun, found: Disagreement) -> Finding | None:
-    """A message that a rank skipped: it waits in a call that came later in earlier iterations.
+    """A message that a rank skipped: it already waits in a call that earlier iterations made later.
 
     The culprit and its peer then wait for each other, and the other ranks wait in the expected
     calls.

@@ -29,7 +29,7 @@ class RankState:
 
     Attributes:
         alive: whether its process runs; None if unknown.
-        tells_end: whether its trace would record its end.
+        tells_end: whether its trace records how it ended.
         until_ns: the last time at which it is known to have run: now, or its last row.
     """
 
@@ -55,7 +55,7 @@ class RankState:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it ended properly."""
+        """Whether it ended normally."""
         return self.trace.complete and self.failure is None
 
     @property
@@ -92,7 +92,7 @@ class RankState:
 
     @cached_property
     def over_ns(self) -> Callable[[Event], int | None]:
-        """Tells when an event ended; for a device's call, when the device completed it."""
+        """The end of an event; for a device's call, the time at which the device completed it."""
         return over_times(self.trace)
 
     @property

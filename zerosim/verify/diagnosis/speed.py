@@ -18,10 +18,10 @@ _LEAST_MS = 20.0
 _LEAST_LINK_MS = 8.0
 _LINK_SLOWER = 4.0
 _MOST = 0.8
-"""In at least this fraction of its iterations."""
+"""A rank must be slow in at least this fraction of its iterations."""
 _LEAST_ITERATIONS = 3
 _CERTAIN = 10
-"""Number of slow iterations from which it is not chance."""
+"""Minimum number of slow iterations; fewer may be chance."""
 _MS = 1e6
 _Part = tuple[int, Phase, str]
 """A computation of an iteration: its micro-step, its phase and its unit."""
@@ -127,7 +127,7 @@ def _is_slow(own: int, others: Sequence[int]) -> bool:
 
 
 def _since(common: Sequence[int], slow: Sequence[int]) -> int | None:
-    """The iteration from which on a rank is slow in nearly all."""
+    """The first iteration from which a rank is slow in nearly all iterations."""
     for first in slow:
         later = [i for i in common if i >= first]
         often = [i for i in slow if i >= first]

@@ -31,7 +31,7 @@ def structural(run: ObservedRun) -> list[Finding]:
 
 
 def _contradictions(run: ObservedRun, found: Sequence[Disagreement]) -> list[Finding]:
-    """Ranks called different things: the first time that they did."""
+    """Ranks made different calls: the first position where they did."""
     first = next(filter(contradicts, found), None)
     if first is None:
         return []
@@ -44,7 +44,7 @@ def _elsewhere(run: ObservedRun, found: Disagreement) -> Finding | None:
 
 
 def _ended(run: ObservedRun, waiting: Sequence[Disagreement]) -> list[Finding]:
-    """Ranks that others need have ended, in order or not."""
+    """Ranks that others wait for have ended, normally or not."""
     if not any(state.failed_by_itself for state in run.states.values()):
         for one in waiting:
             has_ended = any(run.states[r].has_ended for r in one.lacking if r in run.states)
@@ -60,7 +60,7 @@ def _first_lacked(found: Disagreement, roots: Sequence[Disagreement]) -> Disagre
 
 
 def _waited_for(run: ObservedRun, waiting: Sequence[Disagreement]) -> list[Finding]:
-    """Ranks that run and have not arrived."""
+    """Ranks that are running and have not arrived."""
     roots = [one for one in waiting if not is_blocked(run, one, waiting)]
     looked = (missing(run, _first_lacked(one, roots)) for one in roots)
     if (first := next(filter(None, looked), None)) is not None:

@@ -2,7 +2,7 @@
 
 No call is wrong and no rank waits, so no other check finds this fault. The program's strategy lists
 the
-parameters; the system's plan knows the consequence.
+parameters; the system's plan derives the consequence.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from zerosim.verify.diagnosis import wording
 from zerosim.verify.diagnosis.findings import Finding, Place, Wrong
 
 _OPTION = "without_gradient"
-"""In a strategy, the parameters that got none."""
+"""The option of a strategy that lists the parameters without a gradient."""
 
 
 def unready(trace: Trace) -> Iterator[Finding]:

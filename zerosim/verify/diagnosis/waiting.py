@@ -96,9 +96,9 @@ def missing(run: ObservedRun, found: Disagreement) -> Finding | None:
 
 
 def _advice(wrong: Wrong, found: Disagreement, expected: Event) -> str:
-    """Advice: a call outside of the steps, such as a checkpoint, may be behind a condition.
+    """Advice: a call outside of the steps, such as a checkpoint, may depend on a condition.
 
-    It is if ranks that ended without it did as many iterations as those that called it.
+    This is assumed if ranks that ended without it did as many iterations as those that called it.
     """
     if wrong is not Wrong.ENDED_EARLY or not is_after_steps(expected):
         return advice(wrong)
@@ -108,7 +108,7 @@ def _advice(wrong: Wrong, found: Disagreement, expected: Event) -> str:
 
 
 def goes_on(run: ObservedRun, state: RankState) -> bool:
-    """Whether a rank has written rows recently: it is slow, or waits for one that is."""
+    """Whether a rank has written rows recently: it is slow, or waits for a slow rank."""
     return run.until_ns - state.last_ns < run.patience_s * 1e9 and not state.is_cut_off
 
 

@@ -90,13 +90,13 @@ def ranks(numbers: Iterable[int]) -> str:
 
 
 def forms(numbers: Sequence[int]) -> dict[str, str]:
-    """The forms of the verbs for a number of ranks."""
+    """The verb forms that agree with a number of ranks."""
     several = len(numbers) != 1
     return {verb: said.each(f"parts.{verb}")[several] for verb in ("have", "wait")}
 
 
 def counted(what: str, number: int) -> str:
-    """A number of examined things: "1 call", "4 calls"."""
+    """A number of examined items: "1 call", "4 calls"."""
     one, several = said.each(f"looked.{what}", number=f"{number:,}")
     return one if number == 1 else several
 

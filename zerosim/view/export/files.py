@@ -16,7 +16,7 @@ def write(path: Path, content: bytes) -> None:
         EnvironmentFault: it cannot be written; the previous contents are then unchanged.
     """
     try:
-        if path.exists() and not path.is_file():  # a terminal, a pipe: nothing to put in its place
+        if path.exists() and not path.is_file():  # a terminal or a pipe cannot be replaced
             path.write_bytes(content)
         else:
             _replace(path.resolve(), content)

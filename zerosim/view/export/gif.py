@@ -15,7 +15,7 @@ _PLACES = np.array([1 << 16, 1 << 8, 1], dtype=np.int32)
 _NUM_COLOURS = 255
 """One of 256 colours is reserved for unchanged pixels."""
 _SAMPLES = 12
-"""Frames that the palette is made of."""
+"""Number of frames from which the palette is computed."""
 
 
 def animation(frames: Iterable[bytes], frame_ms: int) -> bytes:

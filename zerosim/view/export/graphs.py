@@ -15,7 +15,7 @@ from zerosim.view.export.files import write
 
 
 def annotated(graph: EventGraph) -> nx.DiGraph:
-    """The graph with all attributes; nodes also carry slack_ns and on_path.
+    """The graph with all attributes; nodes also have slack_ns and on_path.
 
     These two are left out if events wait for each other in a cycle.
     """
@@ -36,7 +36,7 @@ def graphml_file(graph: nx.DiGraph) -> bytes:
 
 
 def write_graphml(graph: nx.DiGraph, path: Path) -> None:
-    """Write it.
+    """Write the graph as GraphML.
 
     Raises:
         EnvironmentFault: the file cannot be written.

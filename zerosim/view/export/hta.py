@@ -57,9 +57,9 @@ _DTYPES = {
 _PARTS = {Op.ALL_GATHER: (True, False), Op.REDUCE_SCATTER: (False, True)}
 """Whether the input, and the output, is one rank's part of the payload."""
 _LAUNCH_US = 2.0
-"""HTA rounds begins up and ends down to whole µs, and drops empty events from its path."""
+"""HTA rounds starts up and ends down to whole µs, and drops empty events from its path."""
 _FIRST_LINK = 2**20
-"""HTA keeps these numbers in as few bits as they need, and writes places of events over them."""
+"""HTA stores these numbers in as few bits as they need, then overwrites them with event indices."""
 
 
 def hta_files(graph: EventGraph, folder: Path) -> dict[Path, bytes]:
@@ -131,7 +131,7 @@ class _RankFile:
         return found | {"tid": _PROGRAM, "ts": begin, "dur": max(end - begin, 0.001)} | more
 
     def _steps(self) -> Iterator[Any]:
-        """Each iteration, and an empty one at the end."""
+        """The profiler steps: each iteration, and an empty one at the end."""
         graph = self.graph
         numbers = graph.iteration[self.mine]
         end = 0.0
@@ -192,7 +192,7 @@ class _RankFile:
         return f"nccl:{name} ({backend})"
 
     def _said(self, event: Event) -> dict[str, Any]:
-        """PyTorch's record of a call, as far as it was recorded."""
+        """PyTorch's record of a call, with the fields that were recorded."""
         found: dict[str, Any] = {"Phase": event.phase.value}
         if event.unit:
             found["Unit"] = event.unit

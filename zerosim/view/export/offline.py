@@ -72,7 +72,7 @@ class PageParts:
         self.styles: list[str] = []
         self.documents: list[str] = []
         self.is_styled = False
-        """It has inline styles, or a library writes some, as plotly does."""
+        """Whether the page has inline styles, or a library such as plotly writes some."""
         self.has_frames = False
 
     def put(self, html: str) -> str:
@@ -86,13 +86,13 @@ class PageParts:
         )
 
     def _loaded(self, source: str) -> list[str]:
-        """For the player's modules: a script's own, or those that it imports."""
+        """The player's modules of a script: itself, or those that it imports."""
         if source.startswith(player.ROOT):
             return [player.name_at(source)]
         return _IMPORT.findall(self._get(source))
 
     def _frame(self, address: str) -> str:
-        """A page in a frame, with the permissions of both: its scripts are allowed here, too."""
+        """A page in a frame, with the permissions of both: its scripts are also allowed here."""
         inside = PageParts(self._get)
         page = _whole(inside, self._get(address))
         self.scripts += inside.scripts
@@ -203,7 +203,7 @@ def _policy(
 
 
 def _as_text(document: Any) -> str:
-    """JSON that no name in it can end: all of it is ASCII, and no tag begins."""
+    """JSON that is safe in HTML whatever names it contains: ASCII only, without tags."""
     return encode(document).decode("ascii").replace("<", "\\u003c")
 
 

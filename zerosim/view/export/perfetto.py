@@ -113,7 +113,7 @@ def _tracks(graph: EventGraph, place: int) -> Iterator[tuple[str, list[Slice]]]:
 
 
 def _phases(graph: EventGraph, borders: Sequence[int]) -> Iterator[Slice]:
-    """From each border to the next."""
+    """The phases, from each border to the next."""
     for border, following in pairwise(borders):
         iteration, phase = int(graph.iteration[border]), PHASES[graph.phase[border]].value
         if iteration >= 0:

@@ -207,7 +207,7 @@ def pictures(html: str) -> Iterator[Pictures]:
 
 
 def _paper(drawings: Sequence[bytes], width: int, height: int) -> str:
-    """A page for a printer: each drawing alone, so that names inside of them do not meet."""
+    """A page for a printer; each drawing is a separate image, so that their ids do not collide."""
     shown = "".join(
         f'<img alt="" src="data:image/svg+xml;base64,{base64.b64encode(one).decode()}">'
         for one in drawings

@@ -92,7 +92,7 @@ def part(name: str) -> str:
 
 
 def _said(text: str) -> str:
-    """HTML with its words in it, in the language that is spoken."""
+    """HTML with its words filled in, in the current language."""
     return _SAID.sub(lambda found: escape(_WORDS(f"page.{found[1]}")), text)
 
 

@@ -15,9 +15,9 @@ from zerosim.view.plots.theme import CARD, MUTED, PHASES, WORDS, figure, plain
 Row = dict[str, Any]
 
 _TOP = 1.1
-"""Above the highest curve."""
+"""The axis ends at this multiple of the highest curve."""
 _APART = 0.08
-"""Ends of curves that are closer have one label, in parts of the height."""
+"""Curves whose ends are closer than this fraction of the height share a label."""
 
 
 def laws(table: Table) -> go.Figure:
@@ -27,7 +27,7 @@ def laws(table: Table) -> go.Figure:
         table: of columns `curve`, `kind` ("own", "other" or "run"), `ranks` and `sent_psi`.
     """
     drawn = figure(table.title, WORDS("laws.ranks_n"), "\N{GREEK CAPITAL LETTER PSI}")
-    above = {"x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom"}  # where no curve comes
+    above = {"x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom"}  # no curve reaches there
     drawn.update_layout(legend=above)
     top = _TOP * max(table["sent_psi"], default=1)
     ends = []

@@ -33,7 +33,7 @@ _BESIDE_BARS = 0.75
 _TOP = 1.15
 _HALF_BAR = 0.34
 _CUT_AT, _CUT_RISES, _CUT = (0.9, 0.94), 0.03, 0.012
-"""Of the axis' height: where a bar that is not whole is cut twice, how slanted, how wide."""
+"""The two cuts of a shortened bar, as fractions of the axis' height: position, slant, width."""
 _MOST_ABOVE = 2.5
 """Maximum height of a complete bar, in multiples of the card."""
 
@@ -109,7 +109,7 @@ def plain_peaks(table: Table, card_bytes: int) -> PlainFigure:
 
 
 def _break(drawn: PlainFigure, at: int) -> None:
-    """A bar that goes on above the axis is cut where all see it; how far stands under it."""
+    """Draw the cuts of a bar that exceeds the axis; the label below it has its full height."""
     left, right = at - _HALF_BAR, at + _HALF_BAR
     for low in _CUT_AT:
         drawn.shape(

@@ -16,7 +16,7 @@ from zerosim.view.plots.theme import CARD, MUTED, OUTCOMES, PHASES, WORDS, figur
 _HALF = 0.4
 """Width of a bar, where bars are 1 apart."""
 _LINE_OF_A_NAME = 22
-"""Characters."""
+"""Maximum characters per line of a name."""
 _ROOM = 1.5
 """Space beside the longest bar, for its number."""
 

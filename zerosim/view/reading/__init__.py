@@ -1,4 +1,4 @@
-"""Reading a run: the interface through which every reader of a trace goes.
+"""Reading a run: the interface that every reader of a trace uses.
 
     run = zerosim.load("traces/demo/stage-3")
     run.traffic(by=("phase", "purpose"), rank=0)

@@ -91,7 +91,7 @@ class Comparison:
 
 
 def _names(traces: Sequence[Trace]) -> list[str]:
-    """By stage, if the stages differ, else by folder."""
+    """Names by stage if the stages differ, otherwise by folder."""
     stages = [trace.manifest.config.get("stage") for trace in traces]
     if None not in stages and len(set(stages)) == len(stages):
         return [term(STAGE_NAMES[stage]) for stage in stages if isinstance(stage, int)]

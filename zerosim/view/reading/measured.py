@@ -78,7 +78,7 @@ def side_of(trace: Trace, name: str, complete: Sequence[int]) -> Side:
         metric.value
         for metric in first.metrics
         if metric.name == "loss"
-        and trace.manifest.source is not Source.SIMULATED  # it has no loss
+        and trace.manifest.source is not Source.SIMULATED  # a dry run has no loss
         and (metric.iteration <= last or last == WHOLE)
     ]
     config, stage = trace.manifest.config, trace.manifest.config.get("stage")
@@ -188,7 +188,7 @@ def times_of(graph: EventGraph, complete: Sequence[int]) -> Times | None:
         report(graph, None if iteration == WHOLE else iteration, top=0)
         for iteration in timed[-_TIMED:]
     ]
-    reports = [one for one in reports if one.budgets.ranks]  # else it has no time
+    reports = [one for one in reports if one.budgets.ranks]  # otherwise there is no time
     paths = [one.path for one in reports if one.path is not None]
     if not paths:
         return None

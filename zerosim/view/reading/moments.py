@@ -68,7 +68,7 @@ def moments_of(rank: RankTrace, line: Timeline, iteration: int) -> Sequence[Pass
     for event in in_program_order(rank, iteration):
         if event.kind is Kind.COMPUTE and event.unit:
             at = f"{event.phase} compute {event.unit}"
-            # a look that finds nothing new leaves no sample
+            # no sample is recorded if nothing has changed
             seen = [
                 sample.number
                 for sample in line.samples

@@ -45,7 +45,7 @@ class Prediction:
         changes: the changed conditions.
         before: the report of the event graph for the recorded iteration.
         after: the report for the predicted iteration.
-        straggler: the rank that was made like the others, if any.
+        straggler: the rank whose times were replaced by those of the others, if any.
     """
 
     changes: Changes

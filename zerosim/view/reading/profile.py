@@ -55,7 +55,7 @@ class Profile:
     causes: tuple[str, ...]
 
     def to_plain(self) -> dict[str, Any]:
-        """As values that JSON knows."""
+        """As JSON values."""
         plain: dict[str, Any] = to_json(
             {field.name: getattr(self, field.name) for field in fields(self)}
         )
@@ -66,7 +66,7 @@ def profile(run: Run, name: str, num_parameters: int) -> Profile:
     """Measure one implementation.
 
     Args:
-        num_parameters: Psi, of the whole model: a pipeline's rank only knows its own stage.
+        num_parameters: Psi, of the whole model: a pipeline's rank only records its own stage.
 
     Raises:
         TraceError: no iteration was finished by all ranks.
@@ -113,7 +113,7 @@ def _peak_bytes(run: Run, complete: Sequence[int]) -> int | None:
 
 
 def _loss(trace: Trace) -> float | None:
-    """The last that each rank reported, in the mean."""
+    """The mean of the last values that the ranks reported."""
     last = [
         [metric.value for metric in rank.metrics if metric.name == "loss"][-1:]
         for rank in trace.ranks

@@ -120,7 +120,7 @@ class Side:
         return sum(self.sent_bytes.values())
 
     def to_plain(self) -> dict[str, Any]:
-        """As values that JSON knows; pairs become lists."""
+        """As JSON values; pairs become lists."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         plain["held"] = None if self.held is None else asdict(self.held)
         plain["times"] = None if self.times is None else asdict(self.times)

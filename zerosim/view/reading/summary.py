@@ -45,14 +45,14 @@ def summary(trace: Trace, source: str, headline: Callable[[], str]) -> Summary:
 
 
 def as_text_lines(found: Summary) -> str:
-    """For a terminal."""
+    """The summary as text for a terminal."""
     width = max(len(name) for name, _ in found.lines)
     lines = [f"  {name.ljust(width)}  {words}" for name, words in found.lines]
     return written_out("\n".join([found.title, *lines, found.headline, f"next: {_NEXT}"]))
 
 
 def as_html(found: Summary) -> str:
-    """For a notebook."""
+    """The summary as HTML for a notebook."""
     rows = "".join(
         f'<tr><th style="text-align:left">{html_text(name)}</th>'
         f'<td style="text-align:left">{html_text(words)}</td></tr>'

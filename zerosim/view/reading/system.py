@@ -40,7 +40,7 @@ class SystemRow:
     headline: str
 
     def to_plain(self) -> dict[str, Any]:
-        """As values that JSON knows."""
+        """As JSON values."""
         plain: dict[str, Any] = to_json(asdict(self))
         return plain
 

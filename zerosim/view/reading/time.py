@@ -125,7 +125,7 @@ def _by_cause(report: GraphReport, title: str) -> Table:
 
 
 def _parts(budget: Budget, *, is_known: bool) -> list[int | None]:
-    """For a program without recorded waits only the wall time is known."""
+    """The parts of a budget; without recorded waits, only the wall time is known."""
     return [getattr(budget, name) if is_known or name == "wall_ns" else None for name in _PARTS]
 
 

@@ -201,7 +201,7 @@ class LawCheck:
         return Table(self.headline, columns, rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """As values that JSON knows."""
+        """As JSON values."""
         return {
             "headline": self.headline,
             "holds": self.holds,

@@ -87,7 +87,7 @@ def align(documents: Sequence[Document]) -> Alignment:
         documents: as `replay_document` makes them.
 
     Raises:
-        ConfigError: they are too few or too many, or hold no rank in common.
+        ConfigError: they are too few or too many, or have no rank in common.
     """
     if not FEWEST <= len(documents) <= MOST:
         raise _refusal("count", count=len(documents), fewest=FEWEST, most=MOST)

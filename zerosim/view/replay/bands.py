@@ -54,7 +54,7 @@ def bands_of(config: EngineConfig) -> dict[Band, int]:
     """Bytes per parameter by state and tier: persistent, and in transit."""
     size = config.dtype.element_bytes
     found = {Band(one.role, one.tier): one.bytes for one in bytes_a_parameter(config)}
-    # on the device everything is computed with, wherever it is kept
+    # everything is on the device while it is used, wherever it is kept
     found[Band(Role.PARAMETERS)] = found[Band(Role.GRADIENTS)] = size
     if config.has_secondary:
         found[Band(Role.SECONDARY)] = size

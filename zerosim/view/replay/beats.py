@@ -22,7 +22,7 @@ from zerosim.view.replay.turns import kept_meanwhile, said_of_turns, title_of_tu
 LONGEST_LABEL = 4
 _SHORTENED = 3
 _MOST_NAMES = 3
-"""Above this number of units, one and the number of the others are named."""
+"""With more units than this, a text names one, and the number of the others."""
 
 
 def beats_of(subject: Subject, frames: Frames | None) -> tuple[Beat, ...]:
@@ -39,7 +39,7 @@ def beats_of(subject: Subject, frames: Frames | None) -> tuple[Beat, ...]:
 
 
 def _by_round(beat: Beat, steps: Sequence[Step]) -> Iterator[Beat]:
-    """A beat for each round of messages, as a class calls each by its number."""
+    """One beat per round of messages, because a class refers to rounds by number."""
     begin = beat.first
     rounds = [at for at in range(beat.first, beat.last + 1) if steps[at].hop is not None]
     for at in rounds[:-1]:

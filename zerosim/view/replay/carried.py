@@ -120,7 +120,7 @@ class CarriedMessages:
         messages = {one.id for one in own}
 
         def moved(number: int) -> int:
-            """Ids from the first message on, as the collective has taken its own."""
+            """Ids from the first message on move up by one, because the collective took one."""
             return number + (number >= first)
 
         def of(number: int | None) -> int | None:
@@ -160,7 +160,7 @@ class CarriedMessages:
             name=UNIT, elements=self._elements, padded_elements=self._elements, trainable=True
         )
         every = frozenset(range(judged.num_pieces))
-        parts = {  # gathered pieces are the program's result: nothing frees them
+        parts = {  # gathered pieces are the program's result, and are never freed
             (rank.rank, UNIT): ShardDuties(
                 computes=every, keeps=frozenset({rank.rank}), updates=frozenset({rank.rank})
             )

@@ -100,7 +100,7 @@ class _DocumentMaker:
         self.report, self.why_none = self._judge()
 
     def _say_what_is_illegal(self, made: Sequence[dict[str, Any]]) -> None:
-        """At the step that a judge found to be illegal, why it is."""
+        """The reason, at the step that a judge found to be illegal."""
         judged = self.subject.judged
         if judged is None or not judged.sentence:
             return
@@ -110,7 +110,7 @@ class _DocumentMaker:
             made[place]["why"] = self.texts.number(why)
 
     def document(self) -> dict[str, Any]:
-        """The whole of it."""
+        """The whole document."""
         subject = self.subject
         frames = subject.frames()
         shown = beats_of(subject, frames)
@@ -262,7 +262,7 @@ class _DocumentMaker:
         try:
             return verify(self.trace, self.iteration), ""
         except (TraceError, ConfigError) as error:
-            # the path of the trace on this machine must not be in a page that is passed on
+            # a page that is passed on must not contain the path of the trace on this machine
             folder = str(self.trace.folder)
             return None, str(error).removeprefix(f"{folder}: ").replace(folder, "DIR")
 

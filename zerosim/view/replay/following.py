@@ -110,7 +110,7 @@ class Following:
         """The first call for a moment's unit in its phase that began before a step, or ends after.
 
         Args:
-            before: calls that had begun; else those in progress at `from_step`.
+            before: only calls that had begun; otherwise those in progress at `from_step`.
         """
         steps = self._document["steps"]
         for call, units in self._calls:

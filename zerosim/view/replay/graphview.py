@@ -37,7 +37,7 @@ from zerosim.view.replay.whereabouts import Whereabouts
 
 SCHEMA = 1
 MOST_NODES = 120_000
-"""An iteration with more is shown without its messages; the collectives stay."""
+"""An iteration with more nodes is shown without messages; the collectives remain."""
 
 
 MOST_VIOLATIONS = 12
@@ -92,7 +92,7 @@ class _GraphMaker:
         self.number: Ints = np.cumsum(self.kept) - 1
 
     def document(self) -> dict[str, Any]:
-        """The whole of it."""
+        """The whole document."""
         answer, part = self.answer, self.part
         nodes = self._nodes()
         return {

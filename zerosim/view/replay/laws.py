@@ -74,7 +74,7 @@ class PlannedBytes:
         return None
 
     def _said(self, call: Movement, event: Event) -> Said:
-        """In the mean over a ring's ranks, for any implementation."""
+        """The mean over a ring's ranks, for any implementation."""
         sent = call.cost(event.rank, Algorithm.RING).sent_bytes // call.times
         count = len(members(self._workload, call.span, event.rank))
         which = _call_formula(call)
@@ -85,7 +85,7 @@ class PlannedBytes:
         return self._of_rank(event.rank).get((event.phase, event.purpose, event.unit), ())
 
     def _movements(self, rank: int) -> dict[_Key, list[Movement]]:
-        """By an event's own labels."""
+        """The planned call with an event's own labels."""
         found: dict[_Key, list[Movement]] = defaultdict(list)
         for one in planned(self._workload, rank):
             found[one.phase, one.purpose, one.unit].append(one)

@@ -57,6 +57,6 @@ def matrices_of(
 
 
 def _unit_of(module: str, units: Iterable[str]) -> str:
-    """The longest unit that a module is in; "" for none."""
+    """The innermost unit that contains a module; "" for none."""
     inside = (one for one in units if one and (module == one or module.startswith(f"{one}.")))
     return max(inside, key=len, default="")

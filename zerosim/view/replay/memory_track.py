@@ -110,7 +110,7 @@ def memory_of(
     """The memory of an iteration; None if no rank recorded any.
 
     Args:
-        zero_ns: when the iteration began, on the graph's clock.
+        zero_ns: the start of the iteration, on the graph's clock.
         local_times: by rank, its time at each step since then.
     """
     trace = graph.trace

@@ -28,17 +28,17 @@ class What(StrEnum):
     """The event of a moment."""
 
     BEGINS = "begins"
-    """A phase."""
+    """A phase begins."""
     COMPUTES = "computes"
-    """A unit, with all parameters that it needs for it."""
+    """A unit computes, with all parameters that it needs."""
     COMPUTED = "computed"
-    """It is over, on every rank."""
+    """The computation of a unit is over on every rank."""
     REDUCED = "reduced"
-    """The unit's gradient is summed, all of it."""
+    """The unit's whole gradient is reduced."""
     GATHERED = "gathered"
     """The unit's new parameters are on every rank that keeps them."""
     OVER = "over"
-    """The iteration."""
+    """The iteration is over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +146,7 @@ _PHASES = tuple(Phase)
 
 
 def _in_order(program: list[Happening]) -> tuple[Happening, ...]:
-    """By phase, and within it in order of arrival.
+    """The moments by phase, and within a phase in order of arrival.
 
     Events without duration may be in another order in the steps of a replay.
     """
@@ -192,7 +192,7 @@ def moved_units(document: Document) -> tuple[tuple[int, ...], ...]:
 def _arrivals(document: Document) -> list[tuple[What, Mapping[str, Any], str, int]]:
     """Completed communication: its kind, a step of it, its unit, the first step after it.
 
-    Of units that are computed by their name: those that a system cuts smaller no other run has.
+    Only units with computations under their own name: other runs lack a system's smaller ones.
     """
     steps = document["steps"]
     computed = {step["unit"] for step in steps if step["kind"] == Kind.COMPUTE}

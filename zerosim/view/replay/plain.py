@@ -29,7 +29,7 @@ class Texts:
         return self._numbers.setdefault(text, len(self._numbers)) if text else -1
 
     def all(self) -> list[str]:
-        """In the order of their numbers."""
+        """All texts, in the order of their numbers."""
         return list(self._numbers)
 
 

@@ -40,7 +40,7 @@ from zerosim.view.replay.ledger import Ledgers
 from zerosim.view.replay.step_sentences import find
 
 MOST_CELLS = 2_000_000
-"""Beyond, the model-state map is left out."""
+"""Above this number of cells, the model-state map is omitted."""
 
 
 class Subject:
@@ -206,7 +206,7 @@ class Subject:
 
     @cached_property
     def _optimizer_states(self) -> tuple[Role, ...]:
-        """Those that a program's optimizer keeps, as its memory shows."""
+        """The states of a program's optimizer, according to its memory."""
         seen = {
             holding.role
             for rank in self.trace.ranks

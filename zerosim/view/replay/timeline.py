@@ -29,7 +29,7 @@ def bars_of(graph: EventGraph, iteration: int, zero_ns: int, steps: Sequence[Ste
     Lanes are the program, collectives, copies over the bus, copies to and from a disk.
 
     Args:
-        zero_ns: when the iteration began, on the graph's clock.
+        zero_ns: the start of the iteration, on the graph's clock.
     """
     of_event: dict[tuple[int, int], int] = {}
     for position, step in enumerate(steps):
@@ -61,7 +61,7 @@ def bars_of(graph: EventGraph, iteration: int, zero_ns: int, steps: Sequence[Ste
 
 
 def launches_of(trace: Trace, graph: EventGraph, iteration: int, zero_ns: int) -> list[int]:
-    """When the host launched what a device executed; four numbers for each: rank, phase, from, to.
+    """The host's launches of what a device executed, four numbers each: rank, phase, from, to.
 
     Empty without device times. If only the time of issue is known, as in a profile, it is both.
 

@@ -216,7 +216,7 @@ def _falcon(given: GivenConfig) -> Architecture:
 
 
 def _mpt(given: GivenConfig) -> Architecture:
-    """Neither biases nor a table of positions (ALiBi); its norms have weights alone."""
+    """Neither biases nor a position embedding (ALiBi); its norms have only weights."""
     h, heads = given.size("d_model"), given.size("n_heads")
     inner = given.size("expansion_ratio", default=4) * h
     given.must("no_bias", value=True)
@@ -286,7 +286,7 @@ def _olmo2(given: GivenConfig) -> Architecture:
 
 
 def _smollm3(given: GivenConfig) -> Architecture:
-    """One in a few layers has no rotary positions."""
+    """Every few layers, one has no rotary positions."""
     every = given.size("no_rope_layer_interval", default=4)
     layers, listed = layers_of(given), given.many("no_rope_layers")
     without = sum(not one for one in listed) if listed else layers // every
@@ -302,7 +302,7 @@ def _smollm3(given: GivenConfig) -> Architecture:
 
 
 def _without_rotary(found: Architecture, layers: int) -> Architecture:
-    """So many of the layers have no rotary positions, and no windows."""
+    """A number of the layers has neither rotary positions nor windows."""
     (block,) = found.blocks
     kinds = [
         replace(block, layers=block.layers - layers),
@@ -321,13 +321,13 @@ def _glm4(given: GivenConfig) -> Architecture:
 
 
 def _biased_inputs(given: GivenConfig) -> AttentionShape:
-    """Queries, keys and values have biases, and what is mixed none."""
+    """Queries, keys and values have biases, the output projection has none."""
     bias = given.flag("attention_bias", default=True)
     return grouped(given, bias=bias, output_bias=False)
 
 
 def _cohere(given: GivenConfig) -> Architecture:
-    """Attention and MLP read the same norm, which has weights alone (Command-R)."""
+    """Attention and MLP read the same norm, which has only weights (Command-R)."""
     bias = given.flag("attention_bias", default=False)
     return _beside_each_other(
         given, grouped(given, bias=bias), has_qk_norm=given.flag("use_qk_norm", default=False)
@@ -335,7 +335,7 @@ def _cohere(given: GivenConfig) -> Architecture:
 
 
 def _cohere2(given: GivenConfig) -> Architecture:
-    """Command-R7B: one in a few layers reads all tokens, without rotary positions."""
+    """Command-R7B: every few layers, one attends to all tokens, without rotary positions."""
     for name in ("use_parallel_block", "use_gated_activation", "use_embedding_sharing"):
         given.must(name, value=True)
     given.must("use_parallel_embedding", value=False)
@@ -371,7 +371,7 @@ def _layer_norms(
     between: int = 4,
     windows: tuple[tuple[int, int], ...] = (),
 ) -> Architecture:
-    """A Llama with LayerNorm: so many elements in the norms of a block."""
+    """A Llama with LayerNorm, with the given number of elements in the norms of a block."""
     inner = given.size("intermediate_size")
     block = block_of(
         given,

@@ -21,7 +21,7 @@ class GivenConfig:
         self._left: list[str] = []
 
     def text(self, name: str, default: str | None = None) -> str:
-        """The value of a key with a word."""
+        """The value of a key that is a word."""
         return str(self._found(name, default))
 
     def size(self, *names: str, default: int | None = None) -> int:
@@ -95,13 +95,13 @@ class GivenConfig:
 
 
 def _is_idle(name: str) -> bool:
-    """Whether a key changes neither parameters nor time, whatever it says."""
+    """Whether a key affects neither parameters nor time, whatever its value."""
     is_idle = name in _CHANGES_NOTHING or name.startswith(("_", "attn_config"))
     return is_idle or name.endswith(_ENDS_NOTHING)
 
 
 def _is_usual(name: str, value: Any) -> bool:
-    """Whether a list of layers says of each what it is without that list."""
+    """Whether a list of layers has the default value for each layer."""
     return name == "layer_types" and value == ["full_attention"] * len(value or ())
 
 

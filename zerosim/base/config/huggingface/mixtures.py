@@ -25,7 +25,7 @@ def _experts(width: int, inner: int, count: int, active: int, *, bias: bool = Fa
 
 
 def _mixtral(given: GivenConfig) -> Architecture:
-    """GraniteMoE is made alike."""
+    """Mixtral; GraniteMoE has the same structure."""
     bias = given.flag("attention_bias", default=False)
     return _experts_alone(given, grouped(given, bias=bias))
 
@@ -38,7 +38,7 @@ def _experts_alone(
     layer_norm: bool = False,
     of_head: int = 0,
 ) -> Architecture:
-    """Every block has experts and nothing beside them.
+    """Every block has experts, and no other MLP.
 
     Args:
         bias: of experts and router.
@@ -76,7 +76,7 @@ def _olmoe(given: GivenConfig) -> Architecture:
 
 
 def _gpt_oss(given: GivenConfig) -> Architecture:
-    """Each head has a sink: a score that no token has."""
+    """Each head has a sink: a score without a token."""
     found = grouped(given, bias=given.flag("attention_bias", default=True))
     return _experts_alone(given, replace(found, norm_elements=found.heads), bias=True)
 
@@ -99,7 +99,7 @@ def _qwen_moe(given: GivenConfig, attention: AttentionShape, shared: int) -> Arc
     router: tuple[Matrix, ...] = (Matrix(h, count, MatrixCut.WHOLE),)
     if shared:
         router = (*router, *mlp_of(h, shared, gated=True), Matrix(h, 1, MatrixCut.WHOLE))
-    windows_if_used(given)  # marks the keys as read: published models see all tokens
+    windows_if_used(given)  # marks the keys as read: published models attend to all tokens
     layers, step = layers_of(given), given.size("decoder_sparse_step", default=1)
     without = set(given.many("mlp_only_layers"))
     sparse = [
@@ -110,7 +110,7 @@ def _qwen_moe(given: GivenConfig, attention: AttentionShape, shared: int) -> Arc
     )
 
 
-def _of_two_kinds(  # noqa: PLR0917 - what the two kinds are made of
+def _of_two_kinds(  # noqa: PLR0917 - the parts of the two kinds
     given: GivenConfig,
     attention: AttentionShape,
     beside: tuple[Matrix, ...],

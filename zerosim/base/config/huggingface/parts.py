@@ -107,7 +107,7 @@ def mlp_of(width: int, inner: int, *, gated: bool, bias: bool = False) -> tuple[
     )
 
 
-def block_of(  # noqa: PLR0913 - a block has as many properties
+def block_of(  # noqa: PLR0913 - a block has that many properties
     given: GivenConfig,
     attention: AttentionShape,
     mlp: tuple[Matrix, ...],

@@ -14,7 +14,7 @@ from zerosim.train.deepspeed.config.table_family import OPTIMIZER, PARAM, ZERO
 
 _HPZ = f"{ZERO}.zero_hpz_partition_size"
 _FEWEST_BUFFERS = 2
-"""One to compute with, one in flight."""
+"""Minimum number of buffers: one to compute with, one in flight."""
 _STATES = "optimizer.params.fp32_optimizer_states"
 _OLD = {OPTIMIZER: f"{ZERO}.cpu_offload", PARAM: f"{ZERO}.cpu_offload_param"}
 

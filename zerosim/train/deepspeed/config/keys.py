@@ -20,11 +20,11 @@ class Treatment(StrEnum):
     """The treatment of a key of DeepSpeed's."""
 
     HONOURED = "honoured"
-    """As in DeepSpeed; the sentence tells where results differ in bits."""
+    """As in DeepSpeed; the sentence states where results differ in bits."""
     IGNORED = "ignored"
     """A valid value has no effect: the trained model is the same without it."""
     REFUSED = "refused"
-    """It would change the trained model, or ends the run, and zerosim does not support it."""
+    """It would change the trained model, or end the run, and zerosim does not support it."""
 
 
 class KeyKind(StrEnum):
@@ -158,7 +158,7 @@ def _size(value: float) -> float:
 
 
 def _same(value: Any, other: Any) -> bool:
-    """Equal and of one type: 1 is not true, and 0 not false."""
+    """Whether two values are equal and of one type: 1 is not true, and 0 is not false."""
     both_numbers = not isinstance(value, bool) and isinstance(value, int | float)
     same_type = type(value) is type(other) or (both_numbers and type(other) in (int, float))
     return same_type and bool(value == other)

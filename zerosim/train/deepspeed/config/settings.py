@@ -34,7 +34,7 @@ DTYPES = {
     "bf16": DType.BF16,
     "bfloat16": DType.BF16,
 }
-"""By every name that DeepSpeed accepts."""
+"""The dtypes, by every name that DeepSpeed accepts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

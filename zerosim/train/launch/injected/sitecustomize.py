@@ -51,7 +51,7 @@ def _follow(loader: "Any") -> None:
     """Let a loader report joins after it has executed its module."""
     import atexit
 
-    # before those of PyTorch and most of the program's, so that it is called after them
+    # registered before handlers of PyTorch and most of the program's, so it is called after them
     atexit.register(_at_exit)
     execute = loader.exec_module
 
@@ -113,7 +113,7 @@ def _bootstrap() -> "Any":
 
     own = imports.find_spec("zerosim")
     if "zerosim" not in sys.modules and (own is None or own.origin is None):
-        # this package alone, and not its folder, which may have other modules
+        # only this package, not its folder, which may contain other modules
         home = _settings()["package"]
         start = os.path.join(home, "__init__.py")  # noqa: PTH118
         spec = imports.spec_from_file_location("zerosim", start, submodule_search_locations=[home])
@@ -128,7 +128,7 @@ def _bootstrap() -> "Any":
 
 
 def _say(what: str) -> None:
-    """Leave a line for the command, which prints it after the program's end."""
+    """Write a line for the command, which prints it after the program's end."""
     line = " ".join(what.split()) + "\n"
     try:
         folder = _settings()["folder"]

@@ -88,7 +88,7 @@ class RankCells:
         return sum(self._shard(unit) * shards * each[0] for unit in units) if each else 0
 
     def _shard(self, unit: int) -> int:
-        """Elements of one."""
+        """Elements of one shard."""
         return int(self._document["units"][unit]["padded_elements"] // self._document["num_shards"])
 
     def _count(self, rank: int, state: int, unit: int, codes: bytes) -> int:

@@ -83,7 +83,7 @@ class BeatNumbers:
         ]
 
     def _calls(self, beat: dict[str, Any]) -> list[dict[str, Any]]:
-        """The collectives that a beat is about: of others it only has some hops."""
+        """The main collectives of a beat, without those of which it contains only some hops."""
         own = self._steps[beat["first"] : beat["last"] + 1]
         numbers = dict.fromkeys(step["collective"] for step in own if step["collective"] >= 0)
         main = self._collectives[self._steps[beat["main"]]["collective"]]
@@ -112,7 +112,7 @@ class BeatNumbers:
 
     def _size(self, beat: dict[str, Any]) -> str:
         if any(Sign.COMBINE in one["signs"] for one in self._document["beats"]):
-            return ""  # of layers that ranks compute together a trace knows each rank's part
+            return ""  # under tensor parallelism a trace has only each rank's part of a layer
         units = [self._document["units"][unit] for unit in beat["units"]]
         elements = format_exact(sum(unit["elements"] for unit in units))
         names = beat["within"] or listed([unit["name"] for unit in units])

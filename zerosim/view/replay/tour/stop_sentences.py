@@ -118,7 +118,7 @@ class TourWords:
         ranks = language.fill(said["ranks"][run["num_ranks"] != 1], {"number": run["num_ranks"]})
         size = law = ""
         if run["num_parameters"]:
-            # of layers that ranks compute together a trace knows each rank's part
+            # under tensor parallelism a trace has only each rank's part of a layer
             together = any(Sign.COMBINE in beat["signs"] for beat in self._document["beats"])
             size = fill(
                 "run",

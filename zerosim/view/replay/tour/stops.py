@@ -36,11 +36,11 @@ class About(StrEnum):
     FREE = "free"
     """Gathered parameters are freed: the end of that step."""
     WAIT = "wait"
-    """The longest one."""
+    """The longest wait."""
     PEAK = "peak"
     """The peak of memory."""
     SUM = "sum"
-    """Traffic, beside the law."""
+    """The traffic, compared with the law."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class _PossibleStop:
     """A candidate for a stop.
 
     Attributes:
-        rank: the lower, the more a tour wants it.
+        rank: its priority; lower values come first.
     """
 
     rank: int
@@ -74,7 +74,7 @@ class _PossibleStop:
 _FIRST, _SOON, _LATE, _REST = range(4)
 _ORDER = {about: number for number, about in enumerate(About)}
 _LESS = {Sign.AGREE: _LATE, Sign.EXCHANGE: _LATE, Sign.BEGIN: _LATE, Sign.COPY: _SOON}
-"""Signs of beats that a tour may leave out."""
+"""Signs of beats that a tour may omit, with their priorities."""
 
 
 def tour_of(document: Document) -> tuple[Stop, ...]:
