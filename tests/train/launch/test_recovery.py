@@ -17,7 +17,7 @@ import pytest
 
 from tests.cli.command import Answer, command
 from tests.deadlines import RANKS_S
-from zerosim.record import load
+from zerosim.record import load, raw_rows
 from zerosim.schema.rows import last_row, rank_file_name
 from zerosim.schema.shortrows import BEGIN, RECORD, SIZE
 from zerosim.train.launch import forkserver
