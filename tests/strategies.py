@@ -50,7 +50,14 @@ from zerosim.schema.memory import (
     Role,
 )
 from zerosim.schema.rows import MANIFEST_NAME, encode_manifest, encode_row, rank_file_name
-from zerosim.schema.shortrows import begin_row, close_row, memory_row, seal_row
+from zerosim.schema.shortrows import (
+    begin_row,
+    close_row,
+    happened_row,
+    memory_row,
+    seal_row,
+    transfer_row,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -501,6 +508,21 @@ def _as_short(
             plain = Close(id=record.id, start_ns=record.start_ns, end_ns=record.end_ns)
             since = record.start_ns - issued[record.id]
             return close_row(record.id, since, record.end_ns) if record == plain else None
+        if name == "happened" and record.start_ns is not None and record.end_ns is not None:
+            bare = replace(record, sequence=None, start_ns=record.issue_ns)
+            said = (record.template, record.id, -1 if record.parent is None else record.parent)
+            at = (record.iteration, record.micro_step)
+            row = happened_row(*said, at, record.issue_ns, record.end_ns)
+            return row if record == bare else None
+        if name == "transfer" and record.op in {Op.SEND, Op.RECEIVE}:
+            return transfer_row(
+                (record.id, record.parent),
+                record.op,
+                record.peer,
+                (record.elements, record.payload_bytes),
+                (record.start_ns, record.end_ns),
+                (record.hop, record.shard),
+            )
         if name == "memory":
             bare = replace(record, unrecorded_bytes=0, allocated_bytes=None, peak_bytes=None)
             changes = [

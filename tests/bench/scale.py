@@ -45,7 +45,7 @@ def write_run(folder: Path, num_events: int) -> int:
     )
     written = record(plan)
     as_recorded = {rank: list(_with_templates(rows)) for rank, rows in written.rows.items()}
-    write_files(folder, trace_files(replace(written, rows=as_recorded)))
+    write_files(folder, trace_files(replace(written, rows=as_recorded), sealed_after=64))
     return _count(written.rows)
 
 

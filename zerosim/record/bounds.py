@@ -138,17 +138,18 @@ def bounded_types(kind: type) -> dict[str, Any]:
     return types | ({"iteration": _ITERATION} if kind in _HAS_ITERATION else {})
 
 
-def check_record(record: Any, num_ranks: int) -> None:
+def check_record(record: Any, num_ranks: int, kind: type | None = None) -> None:
     """Check the numbers of one row against their bounds.
 
     Args:
         record: an instance of a type of `zerosim.schema.rows.ROW_TYPES`.
         num_ranks: the maximum number of ranks.
+        kind: that type, if it is a row with the fields of one.
 
     Raises:
         ValueError: a number is out of range; the message names it and the expected range.
     """
-    kind = type(record)
+    kind = kind or type(record)
     _require_from_zero(kind, record)
     if kind in _HAS_ITERATION and not -1 <= record.iteration <= MOST_ITERATIONS:
         raise ValueError(

@@ -37,15 +37,17 @@ from zerosim.schema.events import (
     Header,
     InterfaceSample,
     Metric,
+    Occurrence,
     Op,
     Socket,
     Standstill,
     Template,
+    Transfer,
     WireSample,
 )
 from zerosim.schema.memory import AddressMap, Allocations, Holding, MemorySample, Place
 from zerosim.schema.rows import ROW_TYPES
-from zerosim.schema.shortrows import BEGIN, CLOSE, MOMENTS, PHASES
+from zerosim.schema.shortrows import BEGIN, CLOSE, HAPPENED, MOMENTS, PHASES, TRANSFER
 from zerosim.schema.strategies import Strategy
 
 
@@ -212,9 +214,9 @@ class _Rows:
         """Add a block of short rows; their widths bound all numbers but times and sizes."""
         if self.header is None:
             raise ValueError("short rows before the header")
-        for (kind, micro_step, a, b, c, d, time_ns, _), changes in rows_of(block):
-            if time_ns > MOST_OF_A_COUNTER:
-                raise ValueError(f"a time is {time_ns}, expected 0 to {MOST_OF_A_COUNTER}")
+        for (kind, micro_step, a, b, c, d, time_ns, _), more in rows_of(block):
+            if time_ns > _LATEST:
+                raise ValueError(f"a time is {time_ns}, expected 0 to {_LATEST}")
             if kind == BEGIN:
                 event = OccurrenceRow(
                     template=a,
@@ -227,6 +229,38 @@ class _Rows:
                 self.add_open(self.completed(event))
             elif kind == CLOSE:
                 self.add_end_of(a, b, time_ns)
+            elif kind == TRANSFER:
+                ((_, _, elements, low, high, has_ended, end_ns, _),) = more
+                transfer = TransferRow(
+                    id=a,
+                    parent=b,
+                    op=Op.RECEIVE if c % 2 else Op.SEND,
+                    peer=c // 2,
+                    elements=elements,
+                    payload_bytes=high << 32 | low,
+                    start_ns=time_ns,
+                    end_ns=end_ns if has_ended else None,
+                    hop=micro_step - 1 if micro_step else None,
+                    shard=d - 1 if d else None,
+                )
+                is_long = high >= _HIGH_OF_MOST
+                if is_long or b >= a or c // 2 >= self.world or not time_ns <= end_ns <= _LATEST:
+                    check_record(transfer, self.world, Transfer)
+                self.add_transfer(transfer)
+            elif kind == HAPPENED:
+                ((_, _, since_ns, _, _, _, end_ns, _),) = more
+                event = OccurrenceRow(
+                    template=a,
+                    id=b,
+                    parent=d - 1 if d else None,
+                    iteration=c - 1,
+                    micro_step=micro_step,
+                    issue_ns=time_ns,
+                    start_ns=time_ns + since_ns,
+                    end_ns=end_ns,
+                )
+                check_record(event, self.world, Occurrence)
+                self.add_event(self.completed(event))
             else:
                 self.add_memory_sample(
                     MemorySample(
@@ -237,7 +271,7 @@ class _Rows:
                         micro_step=micro_step,
                         phase=PHASES[d & 255],
                         time_ns=time_ns,
-                        changes=tuple([self.holding(*change) for change in changes]),
+                        changes=tuple([self.holding(one[2], one[6]) for one in more]),
                     )
                 )
             self.num_rows += 1
@@ -250,7 +284,7 @@ class _Rows:
                 return
             raise ValueError(f"the close of event {number}, which is not open")
         event.start_ns, event.end_ns = event.issue_ns + since_issue_ns, end_ns
-        if end_ns < event.start_ns:
+        if event.start_ns > end_ns:
             check_times(event.issue_ns, event.start_ns, end_ns)
 
     def holding(self, place: int, num_bytes: int) -> Holding:
@@ -503,6 +537,8 @@ class _Rows:
 
 
 _ENDS = (Op.SEND, Op.RECEIVE)
+_LATEST, _HIGH_OF_MOST = MOST_OF_A_COUNTER, MOST >> 32
+"""Below these a short row needs no further check."""
 _ADDED: dict[str, object] = {
     "sent_bytes": None,
     "received_bytes": None,

@@ -7,27 +7,30 @@ from itertools import islice
 from typing import Any
 
 from zerosim.base.tiers import Tier
+from zerosim.schema.events import Op
 from zerosim.schema.shortrows import (
     BEGIN,
-    CHANGE,
     CLOSE,
+    HAPPENED,
     KINDS,
     MARK,
     MEMORY,
     MOMENTS,
+    MORE,
     PHASES,
     RECORD,
     SEALED_AFTER,
     SIZE,
+    TRANSFER,
 )
 
 Record = tuple[int, int, int, int, int, int, int, int]
 """A record, field by field."""
-Changes = tuple[tuple[int, int], ...]
-"""Numbers of places, with their bytes."""
-
 SHORT = "short"
 """The name of a block of short rows, where a line has that of its row."""
+_IN_TWO = frozenset({HAPPENED, TRANSFER})
+"""Kinds of rows with a second record."""
+_NOTHING: Record = (0, 0, 0, 0, 0, 0, 0, 0)
 _MOST_BYTES = 1 << 22
 """A block has at most this many: each of its rows may have many changes."""
 
@@ -41,7 +44,7 @@ def block_at(content: bytes, at: int) -> bytes:
 
 def count_rows(block: bytes) -> int:
     """How many rows the records of a block are."""
-    return len(block) // SIZE - block[::SIZE].count(CHANGE)
+    return len(block) // SIZE - block[::SIZE].count(MORE)
 
 
 def check_block(block: bytes) -> None:
@@ -61,15 +64,20 @@ def without_torn(block: bytes) -> bytes:
     records = list(RECORD.iter_unpack(block))
     while records and not records[-1][-1]:
         records.pop()
-    last = next((n for n in reversed(range(len(records))) if records[n][0] != CHANGE), 0)
-    is_sample = bool(records) and records[last][0] == MEMORY
-    if is_sample and len(records) - last - 1 < records[last][5] >> 16:
+    last = next((n for n in reversed(range(len(records))) if records[n][0] != MORE), 0)
+    if records and len(records) - last - 1 < _num_more(records[last]):
         del records[last:]
     return block[: len(records) * SIZE]
 
 
-def rows_of(block: bytes) -> Iterator[tuple[Record, Changes]]:
-    """The rows of a block: each record that begins one, and the changes after it.
+def _num_more(record: Record) -> int:
+    """How many records follow the first of a row."""
+    kind = record[0]
+    return record[5] >> 16 if kind == MEMORY else int(kind in _IN_TWO)
+
+
+def rows_of(block: bytes) -> Iterator[tuple[Record, tuple[Record, ...]]]:
+    """The rows of a block: the first record of each, and the others.
 
     Raises:
         ValueError: the records do not form rows.
@@ -77,25 +85,27 @@ def rows_of(block: bytes) -> Iterator[tuple[Record, Changes]]:
     records = RECORD.iter_unpack(block)
     for record in records:
         kind = record[0]
-        if kind == MEMORY:
-            yield record, _changes_of(record, records)
-        elif kind != CHANGE:
+        if kind in _IN_TWO:
+            second = next(records, _NOTHING)
+            if second[0] != MORE:
+                raise ValueError("a short row without its second record")
+            yield record, (second,)
+        elif kind == MEMORY:
+            yield record, _changes(record, records)
+        elif kind != MORE:
             yield record, ()
         else:
-            raise ValueError("a change of memory without its sample")
+            raise ValueError("the second record of a short row without the first")
 
 
-def _changes_of(record: Record, records: Iterator[Record]) -> Changes:
+def _changes(record: Record, records: Iterator[Record]) -> tuple[Record, ...]:
     _, _, _, number, _, what, _, _ = record
     if what & 255 >= len(PHASES) or what >> 8 & 255 >= len(MOMENTS):
         raise ValueError(f"memory sample {number} is at an unknown moment or phase")
-    found = []
-    for kind, _, place, *_, num_bytes, _ in islice(records, what >> 16):
-        if kind == CHANGE:
-            found.append((place, num_bytes))
-    if len(found) < what >> 16:
-        raise ValueError(f"memory sample {number} has {len(found)} of {what >> 16} changes")
-    return tuple(found)
+    found = tuple(islice(records, what >> 16))
+    if len(found) < what >> 16 or any(one[0] != MORE for one in found):
+        raise ValueError(f"memory sample {number} without all of its {what >> 16} changes")
+    return found
 
 
 def plain_rows(
@@ -107,7 +117,7 @@ def plain_rows(
         places: the fields of the rows `place` so far, by number.
         issued: the time of issue of each open event, which is kept up to date.
     """
-    for (kind, micro_step, a, b, c, d, value, _), changes in rows_of(block):
+    for (kind, micro_step, a, b, c, d, value, _), more in rows_of(block):
         at = {"iteration": c - 1, **({"micro_step": micro_step} if micro_step else {})}
         if kind == BEGIN:
             issued[b] = value
@@ -115,6 +125,26 @@ def plain_rows(
             yield {"row": "begin", "template": a, "id": b, **at, **after, "issue_ns": value}
         elif kind == CLOSE:
             yield {"row": "close", "id": a, "start_ns": issued.pop(a, 0) + b, "end_ns": value}
+        elif kind == HAPPENED:
+            ((_, _, since_ns, _, _, _, end_ns, _),) = more
+            within = {"parent": d - 1} if d else {}
+            times = {"issue_ns": value, "start_ns": value + since_ns, "end_ns": end_ns}
+            yield {"row": "happened", "template": a, "id": b, **within, **at, **times}
+        elif kind == TRANSFER:
+            ((_, _, elements, low, high, has_ended, end_ns, _),) = more
+            yield {
+                "row": "transfer",
+                "id": a,
+                "parent": b,
+                "op": Op.RECEIVE if c % 2 else Op.SEND,
+                "peer": c // 2,
+                "elements": elements,
+                "payload_bytes": high << 32 | low,
+                "start_ns": value,
+                **({"end_ns": end_ns} if has_ended else {}),
+                **({"hop": micro_step - 1} if micro_step else {}),
+                **({"shard": d - 1} if d else {}),
+            }
         else:
             yield {
                 "row": "memory",
@@ -127,6 +157,6 @@ def plain_rows(
                 "time_ns": value,
                 "changes": [
                     {"tier": Tier.DEVICE, **places.get(place, {}), "bytes": num_bytes}
-                    for place, num_bytes in changes
+                    for _, _, place, *_, num_bytes, _ in more
                 ],
             }

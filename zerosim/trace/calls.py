@@ -71,7 +71,7 @@ class Calls:
     ) -> None:
         self._checksums = checksums
         self._extent = extent
-        self.messages = PostedMessages(writer.rows.write)
+        self.messages = PostedMessages(writer.rows)
         self.labeler: Labeler | None = None
         self._writer = writer
         self._thread = _CallingThread()

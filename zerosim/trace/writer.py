@@ -23,7 +23,7 @@ from zerosim.schema.events import (
 )
 from zerosim.schema.memory import Moment
 from zerosim.schema.rows import row_writer
-from zerosim.schema.shortrows import begin_row, close_row
+from zerosim.schema.shortrows import begin_row, close_row, happened_row
 from zerosim.trace import dry, labels
 from zerosim.trace.clock import Clock
 from zerosim.trace.device import DeviceTimes
@@ -270,12 +270,13 @@ class EventWriter:
         position = labels_.position or labels.position()
         template = self.template(labels_, position.phase, Kind.WAIT)
         number = self.take_id()
-        self.rows.append(
-            _happened_row(
-                *(template.number, number, collective),
-                *(position.iteration, position.micro_step, since_ns, since_ns, end_ns),
-            )
-        )
+        said, at = (template.number, number, collective), (position.iteration, position.micro_step)
+        row: Row
+        try:
+            row = happened_row(*said, at, since_ns, end_ns)
+        except struct.error:
+            row = _happened_row(*said, *at, since_ns, since_ns, end_ns)
+        self.rows.append(row)
         if self.device is not None:
             self.device.goes_on(number)
 
