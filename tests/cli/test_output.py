@@ -133,7 +133,7 @@ def test_show_raw_prints_rows_up_to_a_damage(folder):
     answer = command("show", folder, "--raw")
     assert answer.code == 2
     assert len(answer.out.splitlines()) == 4
-    assert "rank-0.jsonl, line 5: checksum" in answer.err
+    assert "rank-0.jsonl, row 5: checksum" in answer.err
 
 
 def test_rows_are_printed_as_a_table_is_without_laying_each_cell_out(capsys, monkeypatch):

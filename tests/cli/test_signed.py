@@ -98,7 +98,7 @@ def _with(tmp_path: Path, rank: int, row: str, key: str, value: object) -> Path:
 )
 def test_each_number_has_its_bounds(tmp_path, row, key, value, words):
     folder = _with(tmp_path, 0, row, key, value)
-    assert_one_line(command("verify", folder), "rank-0.jsonl, line ", words)
+    assert_one_line(command("verify", folder), "rank-0.jsonl, row ", words)
 
 
 def with_manifest(tmp_path: Path, change: Row) -> Path:

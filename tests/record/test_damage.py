@@ -440,7 +440,7 @@ HOSTILE = {
 def test_a_row_that_is_no_record(what, strict, tmp_path):
     files = FILES | {"rank-0.jsonl": chained([HEADER, HOSTILE[what]])}
     message = refusal(draw.write_files(tmp_path, files), strict=strict)
-    assert "rank-0.jsonl, line 2: " in message
+    assert "rank-0.jsonl, row 2: " in message
     assert len(message) <= 600
 
 

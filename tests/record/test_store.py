@@ -300,12 +300,12 @@ def test_a_rank_that_the_manifest_does_not_know(tmp_path):
 def test_a_file_under_another_ranks_name(tmp_path):
     draw.write_trace(tmp_path, {0: rows(0, 2), 1: rows(0, 2)})
     message = refusal(tmp_path)
-    assert "rank-1.jsonl, line 1: the header names rank 0, the file rank 1" in message
+    assert "rank-1.jsonl, row 1: the header names rank 0, the file rank 1" in message
 
 
 def test_a_header_of_a_run_of_another_size(tmp_path):
     draw.write_trace(tmp_path, {0: rows(0, 3)}, num_ranks=1)
-    assert "line 1: the header says 3 ranks, the manifest 1" in refusal(tmp_path)
+    assert "row 1: the header says 3 ranks, the manifest 1" in refusal(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -389,20 +389,20 @@ def test_a_row_that_contradicts_an_earlier_one(tmp_path, what):
     # `write_trace` adds an end row, which is itself the contradiction after an end row
     number = len(bad) + 1 if what.startswith("a row 'end'") else len(bad)
     message = refusal(tmp_path)
-    assert f"rank-0.jsonl, line {number}: {what}" in message
+    assert f"rank-0.jsonl, row {number}: {what}" in message
     assert "copy the file again" in message
 
 
 def test_a_row_before_the_header(tmp_path):
     draw.write_trace(tmp_path, {0: rows(0)[1:]})
-    assert "line 1: a row 'group' before the header" in refusal(tmp_path)
+    assert "row 1: a row 'group' before the header" in refusal(tmp_path)
 
 
 def test_bytes_after_the_end_row(tmp_path):
     draw.write_trace(tmp_path, {0: rows(0)})
     with (tmp_path / "rank-0.jsonl").open("ab") as file:
         file.write(b"more")
-    assert "line 7: bytes after the end row" in refusal(tmp_path)
+    assert "row 7: bytes after the end row" in refusal(tmp_path)
 
 
 def test_a_file_that_was_not_yet_cut_where_its_rows_end(tmp_path):
@@ -446,14 +446,14 @@ def test_rows_after_zeros_are_damage(tmp_path, zeros):
     draw.write_trace(tmp_path, {0: rows(0)})
     hole = b"\0" * zeros
     cut(tmp_path, 0, lambda lines: b"".join([*lines[:2], lines[2][:9] + hole, *lines[3:]]))
-    assert "rank-0.jsonl, line 3: " in refusal(tmp_path)
+    assert "rank-0.jsonl, row 3: " in refusal(tmp_path)
 
 
 def test_line_ends_of_another_system(tmp_path):
     draw.write_trace(tmp_path, {0: rows(0)})
     file = tmp_path / "rank-0.jsonl"
     file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
-    assert "line 1: no checksum at its end" in refusal(tmp_path)
+    assert "row 1: no checksum at its end" in refusal(tmp_path)
 
 
 # ------------------------------------------------------------------------------- cut files

@@ -22,6 +22,7 @@ from zerosim.cli.folders import NOTES, RANK_FILES, moment, reserve
 from zerosim.cli.options import CheckReplicas, Debuggable, Faults, faults_of, integer
 from zerosim.schema.attach import new_token
 from zerosim.schema.faults import Fault, FaultKind
+from zerosim.schema.rows import last_row
 from zerosim.train.launch.command import Recording, require_startable, run_traced
 from zerosim.train.launch.loopback import require_loopback
 
@@ -186,7 +187,7 @@ def _look(path: Path) -> _Recorded | None:
             return None
         file.seek(0, os.SEEK_END)
         file.seek(max(0, file.tell() - _LONGEST_LAST_ROW))
-        last = file.read().rstrip(b"\n").rpartition(b"\n")[2]
+        last = last_row(file.read())
     return _Recorded(rank, num_ranks, last.startswith(b'{"row":"end"'))
 
 

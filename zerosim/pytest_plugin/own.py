@@ -17,13 +17,12 @@ import torch.distributed as dist
 from zerosim.base.errors import ConfigError
 from zerosim.pytest_plugin.meeting import AssertMeeting
 from zerosim.pytest_plugin.options import Options
+from zerosim.record.lines import Lines
 from zerosim.schema.events import End
 from zerosim.schema.rows import MANIFEST_NAME, encode_row
 from zerosim.trace import labels
 from zerosim.trace.extent import Extent
 from zerosim.trace.session import Session
-
-_CRC_TAIL = len('00000000"}\n')
 
 
 class OwnTrace:
@@ -128,10 +127,11 @@ os.register_at_fork(after_in_child=_forget)
 
 def close_rows(rows: bytes) -> bytes:
     """The complete rows of a file that is still being written, and the closing row of a trace."""
-    whole = rows[: rows.rfind(b"\n") + 1]
-    last = whole[whole.rfind(b"\n", 0, -1) + 1 :]
-    if last.startswith(b'{"row":"end"'):
+    lines = Lines(Path(), rows)
+    for _ in lines:
+        pass
+    whole = rows[: lines.num_bytes]
+    if lines.is_over:
         return whole
-    crc = int(last[-_CRC_TAIL:-3], 16)
-    end = End(time_ns=time.monotonic_ns(), num_rows=whole.count(b"\n"))
-    return whole + encode_row("end", end, crc)[0]
+    end = End(time_ns=time.monotonic_ns(), num_rows=lines.number)
+    return whole + encode_row("end", end, lines.crc)[0]

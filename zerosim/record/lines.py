@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 from zlib import crc32
@@ -32,14 +33,20 @@ class Lines:
     Attributes:
         number: number of the last row that was read, counted from 1.
         crc: checksum of the rows up to there.
+        num_bytes: of those rows.
         is_cut: whether the file ended within a row.
+        is_over: whether its end row was read.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.number = self.crc = 0
-        self.is_cut = False
-        self._path = path
-        self._is_over = False
+    def __init__(self, path: Path, content: bytes | None = None) -> None:
+        """Read nothing yet.
+
+        Args:
+            content: of the file, if it has been read already.
+        """
+        self.number = self.crc = self.num_bytes = 0
+        self.is_cut = self.is_over = False
+        self._path, self._content = path, content
 
     def __iter__(self) -> Iterator[tuple[str, bytes]]:
         """The name and the line of each row; for short rows `SHORT`, and a block of them.
@@ -48,7 +55,8 @@ class Lines:
             OSError: the file cannot be read.
             ValueError: a row is altered, or out of place.
         """
-        with self._path.open("rb") as file:
+        content = self._content
+        with self._path.open("rb") if content is None else BytesIO(content) as file:
             pieces = _pieces(file)
             block = b""
             for first, piece in pieces:
@@ -60,16 +68,17 @@ class Lines:
                     name, after = self._sealed(piece, crc), crc32(piece, crc)
                 else:
                     name, after = name_of_whole(piece, crc)
-                if name is None or self._is_over:
+                if name is None or self.is_over:
                     yield from self._ended(block, piece + b"".join(rest for _, rest in pieces), crc)
                     return
                 if block:
                     yield from self._block(block)
                     block = b""
                 self.crc = after
+                self.num_bytes += len(piece)
                 if name is not SHORT:
                     self.number += 1
-                    self._is_over = name == "end"
+                    self.is_over = name == "end"
                     yield name, piece
             if block:
                 yield from self._ended(block, b"", crc32(block, self.crc))
@@ -89,6 +98,7 @@ class Lines:
         self.number += 1
         yield SHORT, block
         self.number += count_rows(block) - 1
+        self.num_bytes += len(block)
 
     def _ended(self, block: bytes, rest: bytes, crc: int) -> Iterator[tuple[str, bytes]]:
         """The rows before what is no whole row.
@@ -109,7 +119,7 @@ class Lines:
             self.number += count_rows(block) + 1
             name, _ = check_line(line, crc)
             raise ValueError(f"a row {name!r} after the end row")
-        if self._is_over and (self.is_cut or block):
+        if self.is_over and (self.is_cut or block):
             self.number += 1
             raise ValueError("bytes after the end row")
         if self.is_cut and not newline and not _may_be_cut(rest):
@@ -136,7 +146,7 @@ class Lines:
             why = f"{self._path}: {error}"
         except DAMAGE as error:
             why = (
-                f"{self._path}, line {self.number}: {reason(error)}: expected the rows as they "
+                f"{self._path}, row {self.number}: {reason(error)}: expected the rows as they "
                 f"were written: copy the file again from where it was recorded, or record again"
             )
         else:

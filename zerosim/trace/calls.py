@@ -99,7 +99,7 @@ class Calls:
         current = self._explained(call)
         if (met := _met(call, current)) is not None:
             return met
-        group = call.group.group_name
+        group = call.group_name
         sequence = None if is_message else self._writer.next_sequence(group)
         if current is None:
             return None
@@ -371,7 +371,7 @@ def _stand(
         unit=current.unit,
         purpose=current.purpose,
         op=call.op,
-        group=call.group.group_name,
+        group=call.group_name,
         ranks=ranks if peer is None else (),
         peer=peer,
         sequence=sequence,

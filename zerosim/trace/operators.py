@@ -24,7 +24,7 @@ class OperatorCall(NamedTuple):
     """One call of a c10d operator.
 
     Attributes:
-        group: the process group, as PyTorch's Python object.
+        group, group_name: the process group, as PyTorch's Python object, and its name.
         tensors: the tensors that make up the payload.
         device: the device of the call: a barrier has no payload, but a device.
         peer: rank within the group of a send's target or a receive's source, or of the root of a
@@ -36,6 +36,7 @@ class OperatorCall(NamedTuple):
 
     op: Op
     group: dist.ProcessGroup
+    group_name: str
     tensors: list[torch.Tensor]
     peer: int | None
     device: torch.device
@@ -143,6 +144,7 @@ def read_call(reading: Reading, args: tuple[Any, ...]) -> OperatorCall:
     return OperatorCall(
         operator.op,
         group,
+        group.group_name,
         tensors,
         peer=None if operator.peer is None else args[operator.peer],
         device=placed[0].device if placed else torch.device("cpu"),

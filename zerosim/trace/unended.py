@@ -38,7 +38,8 @@ class Unended:
 
     def let_go(self) -> None:
         """The caller holds the most recent work by now."""
-        self._thread.latest = None
+        if self._works:
+            self._thread.latest = None
 
     def event_of(self, work: Any) -> int | None:
         """The event of a work that a thread is about to wait for; None if it is not one of
@@ -59,7 +60,7 @@ class Unended:
             return False
         if self._works.get(key, (None, -1))[1] == event:
             del self._works[key]
-        self.let_go()
+        self._thread.latest = None
         return True
 
     def take_dropped(self) -> Iterator[int]:

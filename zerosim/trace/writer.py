@@ -303,7 +303,7 @@ class EventWriter:
 
     def describe_group(self, call: OperatorCall) -> tuple[Algorithm, tuple[int, ...]]:
         """Backend and global ranks of a call's group; records new groups."""
-        key = (call.group.group_name, call.device.type)
+        key = (call.group_name, call.device.type)
         kind = (*key, call.op, call.peer, call.elements.bit_length())
         if kind not in self._kinds:
             self._kinds.add(kind)

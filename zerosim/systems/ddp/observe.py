@@ -77,6 +77,7 @@ class _KnownModule:
     """The known state of one module.
 
     Attributes:
+        group: the name of its process group.
         buckets: None if currently unknown.
         version: number of queries of the buckets.
         is_prepared: its last forward prepared a reduction, which no backward has done yet.
@@ -96,6 +97,7 @@ class _KnownModule:
 
     name: str
     label: str
+    group: str
     buckets: list[Bucket] | None
     waited_for: list[tuple[str, weakref.ref[torch.Tensor]]]
     named: list[tuple[str, weakref.ref[torch.Tensor]]]
@@ -146,7 +148,8 @@ class ReplicatedModules(Observer):
                     name = unique(self._taken, clean(path) or type(unwrapped(module)).__name__)
                     label = self._units.label(module)
                     self._known[module] = _KnownModule(
-                        name, label, _buckets_of(module), _reduced(module), _named(module)
+                        *(name, label, module.process_group.group_name),
+                        *(_buckets_of(module), _reduced(module), _named(module)),
                     )
                 self._known[module].roots.add(thing)
 
@@ -158,7 +161,7 @@ class ReplicatedModules(Observer):
                 known.num_syncs,
                 known.without_gradient,
                 known.version,
-                known.given.settings(),
+                known.given.version,
                 self._units.passes(module),
             )
             for module, known in self._known.items()
@@ -269,12 +272,8 @@ class ReplicatedModules(Observer):
         """The bucket of a call; None if it does not come from a reducer."""
         if call.op is not Op.ALL_REDUCE or not self._known:
             return None
-        group = call.group.group_name
-        ours = [
-            (module, known)
-            for module, known in self._known.items()
-            if module.process_group.group_name == group
-        ]
+        group = call.group_name
+        ours = [(module, known) for module, known in self._known.items() if known.group == group]
         for module, known in ours:
             if _is_map_of_used(module, call):
                 return Reduction(Purpose.METADATA, known.label)
@@ -343,6 +342,7 @@ def _see_gradients(known: _KnownModule, optimizers: Optimizers) -> None:
     known.given.see(
         ((name, one.grad) for name, one in trained),
         ((name, optimizers.states(one)) for name, one in trained),
+        optimizers.num_states(),
     )
 
 

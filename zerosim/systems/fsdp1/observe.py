@@ -70,6 +70,7 @@ class _FlatModel:
                 for place, flat in flats
                 for number, one in [(-1, flat), *enumerate(flat._params or ())]
             ),
+            optimizers.num_states(),
         )
 
 
@@ -195,7 +196,7 @@ class FullyShardedModules(Observer):
         return tuple(
             (
                 self._units.passes(thing),
-                model.given.settings(),
+                model.given.version,
                 tuple(self._settings(module) for _, module in modules),
             )
             for thing, model, modules in self._ready()

@@ -202,7 +202,7 @@ class FullyShard(Observer):
             (
                 self._units.passes(thing),
                 self._units.returns(thing),
-                model.given.settings(),
+                model.given.version,
                 tuple(self._settings(group) for group in groups),
             )
             for thing, model, groups in self._ready()
@@ -289,6 +289,7 @@ class _GroupedModel:
         self.given.see(
             ((place, one.grad) for place, one in trained),
             ((place, optimizers.states(one)) for place, one in trained),
+            optimizers.num_states(),
         )
 
 

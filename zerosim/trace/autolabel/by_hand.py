@@ -88,7 +88,7 @@ class ByHand:
             label = "" if root is None else self._units.label(root)
             if root is None or not name.startswith(qualified(label, "")):
                 continue
-            if (reference, call.group.group_name) in self._said:
+            if (reference, call.group_name) in self._said:
                 return
             model = unwrapped(root)
             parameters = parameters_of(model.named_parameters())
@@ -109,7 +109,7 @@ class ByHand:
                 bundles=(Bundle(name="model", parameters=parameters),),
             )
         )
-        self._said.add((reference, call.group.group_name))
+        self._said.add((reference, call.group_name))
 
     def _model_of_this_size(self, call: OperatorCall) -> nn.Module | None:
         """The model of a program that sends all parameters, or all gradients, from a copy.
@@ -138,7 +138,7 @@ class ByHand:
     def _of_model(self, call: OperatorCall, root: nn.Module, current: Labels) -> Labels:
         """Of unknown purpose: a call of this size at this position belongs to the update."""
         reference = weakref.ref(root)
-        is_said = (reference, call.group.group_name) in self._said
+        is_said = (reference, call.group_name) in self._said
         if not is_said and not self._strategies.has_system():
             self._say_of(call, reference, unwrapped(root), self._units.label(root))
         if current.position is None or not self._phases.is_after_step():

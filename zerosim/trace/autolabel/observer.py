@@ -265,7 +265,10 @@ def written(gradient: torch.Tensor | None) -> Written:
     """Identifies whether a backward wrote a gradient: a new tensor, or a new version."""
     if gradient is None:
         return None
-    return id(gradient), getattr(gradient, "_local_tensor", gradient)._version
+    local = gradient
+    if gradient.__class__ is not torch.Tensor:  # most are, and have no shard
+        local = getattr(gradient, "_local_tensor", gradient)
+    return id(gradient), local._version
 
 
 class GivenGradients:
@@ -275,18 +278,22 @@ class GivenGradients:
         without, never: parameters of these two kinds; the caller chooses how to represent a
             parameter.
         states: parameters that an optimizer has updated, by the names of their states.
+        version: counts the changes of these.
     """
 
     def __init__(self) -> None:
         self.without: tuple[Hashable, ...] = ()
         self.never: tuple[Hashable, ...] = ()
         self.states: dict[tuple[str, ...], tuple[Hashable, ...]] = {}
+        self.version = 0
         self._had: set[Hashable] = set()
+        self._seen: object = None
 
     def see(
         self,
         gradients: Iterable[tuple[Hashable, torch.Tensor | None]],
         states: Iterable[tuple[Hashable, tuple[str, ...] | None]],
+        num_states: Hashable,
     ) -> None:
         """A backward is over, or an update begins.
 
@@ -294,18 +301,23 @@ class GivenGradients:
 
         Args:
             states: of each parameter, as `Optimizers.states` names them.
+            num_states: as `Optimizers.num_states`; what was seen last holds while it is the same.
         """
+        found = [(parameter, gradient is not None) for parameter, gradient in gradients]
+        seen = found, num_states
+        if seen == self._seen:
+            return
+        self._seen = seen
+        before = self._contents()
         self.states = by_states(states)
-        found = list(gradients)
-        has = {parameter for parameter, gradient in found if gradient is not None}
-        self._had |= has
-        self.without = tuple(one for one, _ in found if one not in has)
+        self._had.update(parameter for parameter, has in found if has)
+        self.without = tuple(parameter for parameter, has in found if not has)
         if self._had:
             self.never = tuple(one for one, _ in found if one not in self._had)
+        self.version += self._contents() != before
 
-    def settings(self) -> Hashable:
-        """A value that changes whenever they change."""
-        return self.without, self.never, bool(self._had), tuple(self.states.items())
+    def _contents(self) -> tuple[object, ...]:
+        return self.without, self.never, bool(self._had), self.states
 
     def options(self, name_of: Callable[[Any], str] = str) -> dict[str, object]:
         """The options of a strategy that describe them."""

@@ -51,6 +51,14 @@ class Optimizers:
                 self._of[id(one)] = _Stepped(weakref.ref(one), reference)
         return True
 
+    def num_states(self) -> tuple[tuple[int, int], ...]:
+        """For each optimizer, how many parameters have states, and how many states they have."""
+        found = []
+        for optimizer in self._num_parameters:
+            states = [of for of in optimizer.state.values() if isinstance(of, dict)]
+            found.append((len(states), sum(map(len, states))))
+        return tuple(found)
+
     def states(self, parameter: torch.Tensor) -> tuple[str, ...] | None:
         """The names of a parameter's states with a role; None if no optimizer has updated it."""
         known = self._of.get(id(parameter))

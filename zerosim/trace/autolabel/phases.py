@@ -213,8 +213,9 @@ class Phases:
         if micro_batch is None and next(root.parameters(), None) is None:
             return
         # checkpointed modules compute without gradients, and again in backward
-        is_recomputed = find_frame("forward", "/utils/checkpoint.py") is not None
-        is_without = not torch.is_grad_enabled() and not is_recomputed
+        is_without = (
+            not torch.is_grad_enabled() and find_frame("forward", "/utils/checkpoint.py") is None
+        )
         if (is_without and not self._is_beside(root)) or self._observer.is_evaluating():
             self._step_aside(Phase.OUTSIDE)
             self._observer.evaluation_begins(root)
