@@ -60,7 +60,7 @@ lab.ask("freed")
 # block; on a ring, a rank sends all but one of its pieces. The same holds for each unit of the
 # model, so you can count for all parameters at once.
 #
-# Predict the sum, then run the training. The bars show the bytes requested from PyTorch, phase by
+# Predict the sum, then train. The bars show the bytes requested from PyTorch, phase by
 # phase, and the mark shows the paper's law on a ring. Is there a phase in which ZeRO-2 sends
 # something and ZeRO-3 does not?
 

@@ -10,7 +10,7 @@ lab = Lab("lesson28_cluster")
 # # Three axes, one cluster
 #
 # You are given a model with the shape of GPT-3, 256 GPUs in nodes of eight, and a batch. How do you
-# divide the training?
+# divide training among the GPUs?
 #
 # There are three ways to divide it, and you know all of them by now. Tensor parallelism cuts each
 # matrix, pipeline parallelism cuts between the blocks, and data parallelism cuts the batch, with

@@ -1,6 +1,6 @@
 """The runs that lessons look at: recorded once and committed, or recorded anew.
 
-The name of a run is "SETTING/stage-N", or "SETTING/ddp" for another implementation than zerosim's
+The name of a run is "SETTING/stage-N", or "SETTING/ddp" for an implementation other than zerosim's
 engine; `runs.toml` has the options of `zerosim run` or `zerosim profiles` in each setting. The
 committed traces replace recordings if there is no PyTorch, as on a student's tablet.
 """

@@ -102,7 +102,7 @@ def left_behind():
 def fresh_process():
     """Where a process is, and what its engine was, is one thing for all tests that share it.
 
-    An engine of an earlier test that nobody closed speaks for this one no more.
+    An engine that an earlier test left open no longer describes this process.
     """
     if "zerosim.trace.labels" in sys.modules:
         from zerosim.schema.events import Phase

@@ -26,14 +26,14 @@ RUNS = [
     (3, 2, "native"),
     (3, 4, "native"),
 ]
-"""Stage, ranks, and who carries collectives out."""
+"""Stage, ranks, and the implementation of the collectives."""
 TIMEOUT_S = 90
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One run: what its last iteration sent for rank 0, and what of the wire nobody explains; None
-    of a run that failed.
+    """One run: the bytes that rank 0 sent in its last iteration, and the unexplained bytes on the
+    wire; None for a run that failed.
     """
 
     stage: int

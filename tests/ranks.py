@@ -24,11 +24,11 @@ _LOWEST_PORT = 10_000
 
 
 def free_port() -> int:
-    """A TCP port that nobody listens on, and that nobody else is given while this process lives.
+    """A TCP port without a listener, which no other caller gets while this process lives.
 
-    It is none of those that the kernel gives to whoever asks for any and to each connection, which
-    may be taken between now and its use. Who else asks here, in whichever process, is given
-    another: a name of it is held in the kernel's own space of names.
+    It is outside the range from which the kernel assigns ports to connections and to requests for
+    any port, which may be taken between now and its use. Other callers, in any process, get a
+    different port: this one is reserved by a name in the kernel's abstract namespace.
     """
     given = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text()
     below = range(_LOWEST_PORT, int(given.split()[0]))
@@ -37,7 +37,7 @@ def free_port() -> int:
             try:
                 name.bind(f"\0zerosim-tests-port-{port}")
                 probe.bind(("", port))
-            except OSError:  # somebody has it
+            except OSError:  # it is taken
                 continue
             name.detach()  # held until this process ends
             return port

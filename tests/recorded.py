@@ -86,7 +86,7 @@ def _digest(run: RunConfig) -> str:
 
 
 def _once(name: str, make: Callable[[Path], Any]) -> tuple[Path, Any]:
-    """A folder and what it was made with; others who want it wait until it is there."""
+    """A folder and the result of making it; other processes that need it wait until it exists."""
     home = Path(os.environ["ZEROSIM_TESTS_RECORDED"])
     folder, answer = home / name, home / f"{name}.json"
     with (home / f"{name}.lock").open("w") as lock:

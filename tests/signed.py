@@ -1,4 +1,4 @@
-"""Traces that somebody altered and signed again: their checksums say that all is well."""
+"""Traces that were altered and signed again, so that their checksums are valid."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _alter_rows(rows: list[Row], chance: random.Random) -> str:
         what += f", {'again' if doubled else 'moved'} to line {to + 1}"
     else:
         what += ", left out"
-    if rows[-1]["row"] == "end":  # who alters a trace counts its rows
+    if rows[-1]["row"] == "end":  # a careful forger also corrects the number of rows
         rows[-1]["num_rows"] = len(rows) - 1
     return what
 

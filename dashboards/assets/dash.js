@@ -74,7 +74,7 @@ function teach(plotly) {
   plotly.react.knowsWords = true;
 }
 
-/** Figures that are drawn with words of another size are drawn anew. */
+/** Draw again the figures whose words have the wrong size. */
 function fitWords() {
   const size = wordSize();
   for (const graph of drawn.querySelectorAll(".js-plotly-plot")) {

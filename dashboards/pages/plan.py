@@ -1,4 +1,4 @@
-"""Plan: the cost of a training at scale. Everything on the page is predicted.
+"""Plan: the cost of training at scale. Everything on the page is predicted.
 
 Its address is the question (`plan_choices`), which is answered here by the same functions as
 `zerosim plan`; `planned` selects the displayed results, and `components.plan` converts them to Dash

@@ -234,7 +234,7 @@ class Traffic(Base):
         return num_bytes / (self.psi(run) * self.element_bytes(run))
 
     def in_model(self, num_bytes: float, run: str) -> float:
-        """Bytes as a multiple of the model's parameters, fp32 unless a law has another dtype."""
+        """Bytes as a multiple of the model's parameters, fp32 unless a law has its own dtype."""
         each = self.element_bytes(run) or DType.FP32.element_bytes
         return num_bytes / (self.model_psi(run) * each)
 

@@ -79,7 +79,7 @@ PARTS: dict[str, tuple[tuple[Any, tuple[str, ...]], ...]] = {
 
 
 _NO_RECORDER = {"TORCH_FR_BUFFER_SIZE": "0"}
-"""PyTorch's Flight Recorder is on by itself, also of a rank that nobody traces."""
+"""PyTorch's Flight Recorder is on by itself, also in a rank without tracing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
-"""What the gate costs that nobody closes, and how soon one that is closed has stopped all ranks.
+"""The cost of an open gate, and the time from closing it until all ranks have stopped.
 
 The open gate: the same traced steps with the tracer's methods as they are, and as they would be
 without the question whether the gate is closed (it is taken out of their source), in turn. What one
 question takes, times how often a step asks, stands beside it: less than pairs can tell apart. And
-what `--debuggable`, which makes a gate that somebody may close later, and `--check-replicas` cost.
+the cost of `--debuggable`, which makes a gate that a debugger may close, and `--check-replicas`.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ def _traced(name: str, step: Step, num_pairs: int) -> Iterator[Row]:
 
 
 def _overhead(implementation: Implementation, model: ModelName, num_pairs: int) -> Iterator[Row]:
-    """What it costs to trace somebody else's program, beside PyTorch's own two witnesses."""
+    """The cost of tracing another implementation, beside PyTorch's own two recorders."""
     step = _theirs(implementation, model)
     with tempfile.TemporaryDirectory() as folder:
         for name, around in (
@@ -145,7 +145,7 @@ def _watched(name: str, step: Step, num_pairs: int) -> Row:
 
 
 def _theirs(implementation: Implementation, model: ModelName) -> Step:
-    """A step of somebody else, from the first one on."""
+    """A step of another implementation, from the first one on."""
     run = RunConfig(model=model, ranks=dist.get_world_size(), batch=BATCH)
     one = make_step(implementation, run, _batches(model))
     iterations = count()

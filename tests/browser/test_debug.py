@@ -97,7 +97,7 @@ def test_replay_grows_while_the_ranks_stand(browser, opened):
     other.goto(page.url)
     other.get_by_text("Another page controls the run; this one watches.").wait_for()
     expect(other.locator("button[data-what=over]")).to_be_disabled()
-    other.click("#tab-holds")  # who watches may look
+    other.click("#tab-holds")  # a watching page may look
     other.locator("#held-tensors td").get_by_text("head").first.wait_for()
     expect(other.locator("#held-sum")).to_be_disabled()
     page.close()  # the ranks stand as before, and after some seconds another page may steer

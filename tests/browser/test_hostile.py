@@ -1,4 +1,4 @@
-"""Traces that nobody wished for, served for real: a replay or one clear line, never a script."""
+"""Hostile traces on a real server: a replay or one clear line, never a script."""
 
 from __future__ import annotations
 
@@ -555,7 +555,7 @@ def test_a_strange_run_is_shown(watch, strange, tmp_path, name):
         assert refusal == ""
         found = one.document()
         assert NOTES.get(name, "") in " ".join(found["notes"])
-        assert str(folder) not in str(found)  # where it lies is nobody's business
+        assert str(folder) not in str(found)  # its location is not revealed
         assert_plays(one)
         assert_harmless(one)
         alert = one.page.locator("#broken")

@@ -47,8 +47,8 @@ QUERY = """(sql) => {
 def query(page, sql):
     """The rows that Perfetto finds, once it has the trace.
 
-    No promise of the page is waited for: a tab that another page has opened may stand still until
-    it is in front, and Playwright's own deadline holds there as well.
+    No promise of the page is waited for: a tab that another page has opened may be suspended
+    until it is in front, and Playwright's own deadline holds there as well.
     """
     page.bring_to_front()
     found = page.wait_for_function(QUERY, arg=sql, polling=100, timeout=1000 * QUESTION_S)

@@ -32,7 +32,7 @@ OWN = {
     "max_position_embeddings": 2048,
     "id2label": {"0": "x" * 20_000},
 }
-"""A model of somebody's own, with labels that no plan needs."""
+"""A user's own model, with labels that no plan needs."""
 
 
 def visit(one, path: str) -> None:

@@ -1,4 +1,4 @@
-"""On each page of a run that nobody measured every time has the word "predicted" beside it."""
+"""On each page of a simulated run, every time has the word "predicted" beside it."""
 
 from __future__ import annotations
 

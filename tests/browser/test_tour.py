@@ -54,7 +54,7 @@ def test_keys_step_through_the_tour_and_its_links_come_back(watch):
     again = watch(**STILL)
     again.open(f"/replay?trace=stage-3#tour={len(stops) - 1}")
     eventually(lambda: again.state() == one.state())
-    one.press("3")  # who goes elsewhere leaves it
+    one.press("3")  # going elsewhere leaves the tour
     one.has(tour=-1)
     eventually(lambda: one.text("#event").startswith("beat "))
     eventually(lambda: marked(one) == [])

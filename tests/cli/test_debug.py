@@ -179,7 +179,7 @@ def assert_told(code, out, pid):
     [pytest.param(False, id="pipe", marks=pytest.mark.long), pytest.param(True, id="terminal")],
 )
 def test_a_rank_that_is_killed_while_it_is_held_is_told_at_once(tmp_path, typed):
-    """The other one stands at the gate, and nobody gives another command."""
+    """The other rank is stopped at the gate, and no further command is given."""
     chance = random.Random(3)  # noqa: S311 - any seed will do, but always the same
     assert_told(*kill_while_held(tmp_path / "run", chance, typed=typed))
 

@@ -1,4 +1,4 @@
-"""A run has its folder for itself, and nobody else's files are touched."""
+"""A run has its folder for itself, and other files are not touched."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_folder_that_a_run_is_recorded_in_is_refused(tmp_path, monkeypatch, no
 
 
 def test_a_folder_is_kept_until_the_verdict(tmp_path, monkeypatch):
-    """What is judged is what was recorded, so nobody may have written there since."""
+    """The verdict is on the recorded run, so no other run may write there before it."""
     refused = []
 
     def report(folders, *, is_whole, as_json):

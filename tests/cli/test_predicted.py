@@ -1,4 +1,4 @@
-"""Every command that reads runs says of each time that nobody measured that it is predicted."""
+"""Every command that reads runs labels each time without a measurement as predicted."""
 
 from __future__ import annotations
 

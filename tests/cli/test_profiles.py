@@ -1,4 +1,4 @@
-"""`zerosim profiles`: one training by several, in one table; what it says of wrong input."""
+"""`zerosim profiles`: one model, several systems, one table; messages for wrong input."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def put_trace(folder: Path, stage: int = 3, **named: str) -> Path:
 
 
 class Clock:
-    """A clock that stands still until it is put forward."""
+    """A clock that advances only when a test moves it."""
 
     def __init__(self) -> None:
         self.now = 0.0

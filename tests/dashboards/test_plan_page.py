@@ -1,4 +1,4 @@
-"""The Plan page: the numbers of `zerosim plan`, at any address that somebody may write."""
+"""The Plan page: the numbers of `zerosim plan`, at any address that a user may write."""
 
 from __future__ import annotations
 

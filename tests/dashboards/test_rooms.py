@@ -207,7 +207,7 @@ def test_as_many_students_as_a_room_takes(clock):
     assert answer(rooms, opened, 2) is Noted.COUNTED
     assert answer(rooms, opened, 3) is Noted.FULL
     assert answer(rooms, opened, 1, "4") is Noted.COUNTED
-    clock.now += PRESENT_S  # who only looked and is gone leaves a place
+    clock.now += PRESENT_S  # a student that only looked and left frees a place
     assert answer(rooms, opened, 3) is Noted.COUNTED
     assert answer(rooms, opened, 4) is Noted.FULL
     found = rooms.tally(opened.code, opened.key)

@@ -1,4 +1,4 @@
-"""The server on a port: who comes in, and where it says that it is."""
+"""The server on a port: which requests it accepts, and the address that it prints."""
 
 from __future__ import annotations
 

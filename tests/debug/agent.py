@@ -1,4 +1,4 @@
-"""A rank that torchrun's agent started, in a group that waits for nobody longer than it is told.
+"""A rank that torchrun's agent started, in a group whose calls wait no longer than a given time.
 
     torchrun ... agent.py SECONDS FUNCTION FOLDER [OPTIONS]
 

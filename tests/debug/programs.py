@@ -200,7 +200,7 @@ def until(holds: Callable[[], bool], longest_s: float = 600.0) -> None:
 
 
 def framework(folder: str, module: str, name: str, options: dict[str, Any]) -> str:
-    """Train as a program of `tests.systems` does, which knows of nobody."""
+    """Train as a program of `tests.systems` does, which knows nothing of the debugger."""
     torch.manual_seed(0)
     train = getattr(importlib.import_module(f"tests.systems.{module}"), name)
     with zerosim.trace(folder):
@@ -209,7 +209,7 @@ def framework(folder: str, module: str, name: str, options: dict[str, Any]) -> s
 
 
 def deepspeed(folder: str, case: str) -> str:
-    """Train with DeepSpeed as its own tests do, which know of nobody."""
+    """Train with DeepSpeed as its own tests do, which know nothing of the debugger."""
     from tests.train.deepspeed import training
 
     training.prepare()

@@ -1,4 +1,4 @@
-"""Runs that train until somebody attaches: held as an iteration begins, let go, held again."""
+"""Runs that train until a debugger attaches: held as an iteration begins, released, held again."""
 
 from __future__ import annotations
 
@@ -262,5 +262,5 @@ def _said(node, typed, *words):
 
 
 def _listening(node):
-    """Ports at which somebody listens there."""
+    """TCP ports with a listener there."""
     return {line.split()[3] for line in node.says("ss", "-Htln").splitlines()}

@@ -1,4 +1,4 @@
-"""Ranks that are held before their events, go step by step, and end as if nobody had held them."""
+"""Ranks that are held before their events, go step by step, and end as if never held."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from zerosim.view.replay import replay_document
 pytestmark = pytest.mark.ranks
 
 HURRIED_S = 6.0
-"""A group's timeout: so late may a rank of it be on a busy machine while nobody holds it."""
+"""A group's timeout: the longest delay of a rank on a busy machine without a debugger."""
 ZERO_1 = {"stage": 1, "overlap": False}
 ZERO_3 = {"stage": 3, "overlap": True, "chunk_bytes": 1024}
 PROGRAMS = {

@@ -1,7 +1,7 @@
 """Ranks held for ten minutes at each kind of event, with timeouts of half a minute.
 
 Both Gloo's groups and torchrun's agent give up after that. All places are held at the same time:
-who stands needs no processor.
+a stopped rank needs no processor.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def all_held(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Fut
 
 
 def never_held(place: Place, folder: Path) -> list[str]:
-    """What the ranks of a place end with if nobody holds them."""
+    """The results of the ranks of a place without a debugger."""
     function = getattr(programs, place.function)
     return run_ranks(function, place.num_ranks, str(folder / "free"), *place.arguments)
 
@@ -122,7 +122,7 @@ def hold(place: Place, folder: Path, free: list[str]) -> float:
         began = time.monotonic()
         time.sleep(HELD_S)
         ahead = controller.step(Goal.ITERATION, only=place.num_ranks - 1)
-        while ahead.why is Why.REACHED:  # DDP's forward needs nobody
+        while ahead.why is Why.REACHED:  # DDP's forward waits for no other rank
             ahead = controller.step(Goal.ITERATION, only=place.num_ranks - 1)
         assert ahead.why is Why.WAITS
         assert f"rank {place.num_ranks - 1} waits for " in ahead.said

@@ -1,4 +1,4 @@
-"""One page steers, several watch; who has the wrong key sees nothing."""
+"""One page steers, several watch; a page with the wrong key sees nothing."""
 
 from __future__ import annotations
 

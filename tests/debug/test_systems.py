@@ -1,4 +1,4 @@
-"""A whole iteration of what others divide a training with, event by event, and the same bits."""
+"""A whole iteration under each other system, event by event, and the same bits."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ ITERATION = 1
 
 
 RARELY = ("GPipe", "tensor parallel", "ZeroRedundancyOptimizer")
-"""1F1B has all that GPipe has, in another order; calls of a whole group, as the other two make,
+"""1F1B has all that GPipe has, in a different order; calls of a whole group, as the other two make,
 HSDP has as well, and `test_held` DDP."""
 
 

@@ -20,7 +20,7 @@ TRUTHS = {
     "gathered-after": ClaimVerdict.ONLY_IF,
     "two-two-three": ClaimVerdict.ONLY_IF,
 }
-"""What somebody found out by hand, before there was a lesson."""
+"""The results of a check by hand, from before the lesson existed."""
 PROGRAM = find_spec("zerosim.lessons.claims.__main__").origin
 
 

@@ -206,7 +206,7 @@ keep()
 
 @pytest.fixture(scope="module")
 def failing(tmp_path_factory):
-    """The folder of a project whose tests fail, and what a person reads who runs them."""
+    """The folder of a project whose tests fail, and the output of running them."""
     folder, step = tmp_path_factory.mktemp("failing"), examples()["test_step.py"]
     late = f'{LETS_GO_LATE}{step}    zerosim_trace.assert_peak_memory("24Psi")\n'
     write(folder, test_step=step, test_failing=FAILING, test_late=late, conftest=KEEPS)

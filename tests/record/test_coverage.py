@@ -1,4 +1,4 @@
-"""What a trace says that it leaves out, by who made it."""
+"""What a trace says that it leaves out, by the tool that made it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What others rely on, written down: whoever changes it, changes it here as well, on purpose."""
+"""The public interface, written down: to change it, change it here as well, deliberately."""
 
 from __future__ import annotations
 

@@ -266,7 +266,7 @@ def shards_by_hand(*, flat=False):
     """Gradients are reduce-scattered, and updated parts gathered, in the optimizer's step.
 
     Args:
-        flat: copies all gradients into one buffer, in which nobody knows them again.
+        flat: copies all gradients into one buffer, in which they are no longer recognizable.
     """
     net = nn.Sequential(nn.Linear(64, 64, bias=False), nn.ReLU(), nn.Linear(64, 64, bias=False))
     train_squares(net, Sharding(list(net.parameters()), flat=flat), 64)
@@ -414,7 +414,7 @@ def messages_late():
         if step < STEPS:
             x, y = inputs(step)
             F.cross_entropy(model(x), y).backward()
-        # who receives is ready for it now: it sends its name and size, and waits till then
+        # the receiver is ready now: until then, the sender waits after sending name and size
         if rank == 0 and work is not None:
             work.wait()
         elif rank == 1 and step:
@@ -907,7 +907,7 @@ def programs(num_ranks):
 def told(num_ranks):
     """Programs of which the headline matters, each run once: by name.
 
-    The one that nobody labels comes first: its parameters are all that the process has.
+    The unlabelled one comes first: its parameters are then the only ones in the process.
     """
     if num_ranks == 4:
         return {"divided by hand": divided_by_hand}

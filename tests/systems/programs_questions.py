@@ -365,7 +365,7 @@ def quantized_by_hand():
 
 
 def hoards(kind):
-    """What each step computed is kept in a list, for statistics that nobody makes."""
+    """The outputs of each step are kept in a list, for statistics that are never computed."""
     model = wrapped(kind, Layers())
     optimizer = AdamW(model.parameters(), lr=0.01)
     kept = []

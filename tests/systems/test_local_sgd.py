@@ -96,5 +96,5 @@ def test_it_keeps_all_on_each_rank_and_replay_shows_the_average(said):
 def test_where_it_is_not_installed_the_trace_says_so(trace):
     report = json.loads(ask(None, ("verify", "--json", trace))[0])
 
-    assert "according to the trace, 'local SGD' divides the training" in json.dumps(report)
+    assert "according to the trace, 'local SGD' divides training" in json.dumps(report)
     assert report["rows"][0]["sent"][0]["trace"] == PSI * 4

@@ -142,7 +142,7 @@ def expected(name, num_ranks):
         # whole from the first backward to the second forward, which divides all but the root
         "fsdp2, keeps after backward": {**fsdp2, GATHER[Phase.BACKWARD]: (4, 4 * block)},
         "fsdp2, not the last backward": both,
-        # who says how parameters are divided after forward says it of the root too
+        # `reshard_after_forward` as a number also applies to the root
         "fsdp2, divided among two": sharded(block, root, kept=()) | NORM,
         "fsdp1": aligned | {(Phase.UPDATE, Purpose.GRADIENT_NORM, Op.ALL_REDUCE): (1, 1)},
         "fsdp1, flat": old,
@@ -452,7 +452,7 @@ def test_what_an_optimizer_calls_beside_the_law_is_named(ran):
 
 @pytest.mark.parametrize("name", ["PowerSGD", "joins"])
 def test_who_names_no_unit_crosses_nobodys_order(ran, name):
-    """A hook's callbacks run in whichever thread ends a call; who joins in says no bucket."""
+    """A hook's callbacks run in the thread that ends a call; a rank in `join` names no bucket."""
     checks = check_graph(build_graph(load(ran(2)[0] / name)))
     assert [check.title for check in checks if not check.holds] == []
 

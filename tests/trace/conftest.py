@@ -7,7 +7,7 @@ from zerosim.trace.holdings import holdings
 
 
 class HandClock:
-    """A clock that stands still until it is moved."""
+    """A clock that advances only when a test moves it."""
 
     def __init__(self, now_ns=1000):
         self.now = now_ns

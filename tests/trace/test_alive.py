@@ -120,7 +120,7 @@ def test_what_a_collective_was_given_may_have_been_resized_for_it(held, listen):
     storages, tensor = listen(), floats(4 * KB)
     held.hold(tensor, Role.BUFFERS, "")
     bytes_of(storages)
-    tensor.resize_(2 * KB)  # not through its storage, so nobody is told
+    tensor.resize_(2 * KB)  # not through its storage, so no watcher is informed
     storages.may_grow(held.get(tensor.untyped_storage()))
     assert bytes_of(storages) == {(Role.BUFFERS, "", Tier.DEVICE): 8 * KB}
     storages.close()

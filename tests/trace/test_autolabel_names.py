@@ -1,4 +1,4 @@
-"""What tensors are called, who asked for a collective, and what units are called."""
+"""The names of tensors and units, and the code that requested a collective."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""NCCL, where there is a GPU: the same interception, and no number that nobody measured."""
+"""NCCL on a GPU: the same interception, and no number without a measurement."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Labels: what a thread says of itself, and nothing at all while nobody listens."""
+"""Labels: the description of a thread's work; nothing at all while no tracer listens."""
 
 import subprocess
 import sys

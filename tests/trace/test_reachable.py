@@ -1,4 +1,4 @@
-"""Bytes that a program's Python code can reach, whoever else holds a tensor."""
+"""Bytes that a program's Python code can reach, even if other code also holds the tensor."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""What is alive of which nobody said what it is for."""
+"""Live memory without a role."""
 
 import gc
 from concurrent.futures import ThreadPoolExecutor

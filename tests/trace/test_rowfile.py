@@ -230,7 +230,7 @@ def test_a_file_that_cannot_be_mapped_is_written(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("way", ["mapped"], indirect=True)
 def test_rows_outlive_the_descriptor_and_the_name_of_their_file(tmp_path):
-    """The last rows of a window need neither; zeros after the end row are nobody's loss."""
+    """The last rows of a window need neither; zeros after the end row contain no data."""
     path = tmp_path / "rank-0.jsonl"
     rows = RowFile(path)
     rows.write("metric", metric())

@@ -245,7 +245,7 @@ def test_a_start_that_fails_leaves_the_programs_connections_open(tmp_path, monke
         here.sendall(b"x")
         assert there.recv(1) == b"x"
     assert_at_rest()
-    # nor does autograd save anything for it, or is anything written down that somebody holds
+    # autograd saves nothing for it either, and no journal of holdings is kept
     assert torch._C._autograd._top_saved_tensors_default_hooks(True) is None
     assert holdings._journals == ()
 

@@ -6,7 +6,7 @@
 
 The factors are those of nccl-tests, doc/PERFORMANCE.md. There the time is that of the whole call;
 among several ranks the longest is taken (its option `-a 3`). There, all ranks call at the same
-time. The ranks of a training do not, so the time after the last arrival is given as well.
+time. The ranks of a training run do not, so the time after the last arrival is given as well.
 """
 
 from __future__ import annotations

@@ -214,7 +214,7 @@ class GivenRun:
     recompute: Recompute = Recompute.NONE
 
     def layout(self, run: Run) -> Layout:
-        """The division of the training in a run.
+        """The division of training in a run.
 
         Raises:
             ConfigError: it is not fully given by the trace and the command.

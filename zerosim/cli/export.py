@@ -258,7 +258,7 @@ def _slides_of(number: int, page: str | None, folders: object) -> bool:
     """Whether a lesson's page is that of its slides.
 
     Raises:
-        ConfigError: another value, or traces are given.
+        ConfigError: the page is not that of slides, or traces are given.
     """
     if folders:
         raise ConfigError(f"lesson is {number}: it takes no trace")

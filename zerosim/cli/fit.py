@@ -162,7 +162,7 @@ class _Trials:
         """Train a model with this number of layers for a few steps.
 
         Raises:
-            RunError: it failed for another reason than an allocation.
+            RunError: it failed for a reason other than an allocation.
         """
         shape = replace(self._run.shape, layers=layers)
         parameters = trained_model(self._run.model, shape).num_parameters

@@ -218,12 +218,14 @@ def _failures(gpu_mtbf: float, checkpoint_time: float, restart_time: float) -> F
 
 
 def _whole(tokens: str | None, days: float | None, price: float | None) -> int | None:
-    """Tokens of the whole training."""
+    """Tokens of the whole training run."""
     for name, value in (("days", days), ("price", price)):
         if value is not None and not 0 < value < inf:
             raise ConfigError(f"{name} is {value:g}: expected a number above 0")
         if value is not None and tokens is None:
-            raise ConfigError(f"{name} is {value:g}: expected --tokens of the whole training, too")
+            raise ConfigError(
+                f"{name} is {value:g}: expected --tokens of the whole training run, too"
+            )
     return None if tokens is None else parse_tokens(tokens, "tokens")
 
 

@@ -100,7 +100,7 @@ def _print_best(console: Console, best: PredictedLayout) -> None:
 
 
 def print_training(training: Training) -> None:
-    """The duration of a whole training, and the part lost to failures."""
+    """The duration of a whole training run, and the part lost to failures."""
     console = make_console()
     title = f"predicted: training with {format_amount(training.tokens)} tokens"
     table = make_table("what", "how much", "by", title=title)

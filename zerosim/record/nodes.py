@@ -1,7 +1,7 @@
 """The node of each rank of a trace, and the link class between two ranks.
 
 Nodes are filled one after another, as launchers do and as `EngineConfig.ranks_per_node` defines; a
-run with another placement is not divided into nodes.
+run with a different placement is not divided into nodes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One folder for each way to partition a training, and the registry of these systems.
+"""One folder for each way to partition training, and the registry of these systems.
 
     registry    the systems, including those of other packages; their parts by name
     catalogue   those that `zerosim profiles` runs, and `step`, their shared code

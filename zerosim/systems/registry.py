@@ -38,7 +38,7 @@ _OWN = (
 
 
 class Axis(StrEnum):
-    """The dimension along which a system partitions a training."""
+    """The dimension along which a system partitions training."""
 
     DATA = "data"
     """The batch, and possibly replicated states."""
@@ -52,7 +52,7 @@ class Axis(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """A way to partition a training among ranks.
+    """A way to partition training among ranks.
 
     Attributes:
         name: its name in records of `Strategy`.
@@ -117,7 +117,7 @@ def find(name: str) -> System | None:
 
 
 def axis_of(name: str) -> Axis | None:
-    """The dimension along which a system partitions a training; None if unknown."""
+    """The dimension along which a system partitions training; None if unknown."""
     found = find(name)
     return None if found is None else found.axis
 

@@ -1,4 +1,4 @@
-"""How a training is divided among GPUs: stage and options, tensor x pipeline x data parallel.
+"""How training is divided among GPUs: stage and options, tensor x pipeline x data parallel.
 
 A layout is the choice of a plan; theory derives everything from it: the units of a rank, its
 memory, and its traffic. Ranks that compute a block together are neighbours, followed by those that
@@ -37,7 +37,7 @@ FIRST, MIDDLE, LAST = "first", "middle", "last"
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """One way to divide a training.
+    """One way to divide training.
 
     Attributes:
         shape: shape of the model.

@@ -1,5 +1,5 @@
-"""The altered input or output of a faulty rank: tensors changed, shortened, of another dtype, in
-another group, for another peer.
+"""The altered input or output of a faulty rank: tensors changed, shortened, of a different dtype,
+in a different group, for a different peer.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _as_other_dtype(value: Any) -> Any:
 
 
 def _in_other_group(given: Any) -> Any:
-    """The arguments of an operator, with another group of this rank."""
+    """The arguments of an operator, with a different group of this rank."""
     own = next(one for one in given if isinstance(one, torch.ScriptObject))
     name = dist.ProcessGroup.unbox(own).group_name
     for group in dist.distributed_c10d._world.pg_map:

@@ -12,7 +12,7 @@ from zerosim.schema.manifest import BucketLayout, UnitLayout
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The position of a process in the training."""
+    """The position of a process in the training run."""
 
     iteration: int = -1
     micro_step: int = 0

@@ -26,7 +26,7 @@ _OF_TRAINING = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
 
 
 class _Computing:
-    """The state of this process, which has one training at a time."""
+    """The state of this process, which has one training run at a time."""
 
     computing = 0
     is_beside = False

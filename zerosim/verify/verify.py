@@ -58,7 +58,7 @@ def verify(trace: Trace, iteration: int | None = None) -> Report:
             always cover all complete iterations.
 
     Returns:
-        The report; without a law if the partitioning of the training is neither declared nor
+        The report; without a law if the partitioning of training is neither declared nor
         recognizable from calls.
 
     Raises:
@@ -242,7 +242,7 @@ def _answer(
     if holds and not any(not plan.is_likeness for plan in plans):
         holds = None
     if one.step.iteration == WHOLE and ended_early(trace):
-        # whatever was called, no claim about a training applies
+        # whatever was called, no claim about training applies
         return holds if holds is False else None, said("systems.unfinished", why=_why_early(trace))
     zero = _zero(one.step.ranks[0])
     if zero is not None:

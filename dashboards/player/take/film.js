@@ -22,7 +22,7 @@ export function filmType() {
 }
 
 /** A recordable picture: it draws the display at a time, and returns whether it continues. `isNew`: that
- *  was another picture than the one before.
+ *  the picture differs from the previous one.
  *  @typedef {{picture: Picture, at: (now: number) => boolean, part: number, isNew: boolean}} Show */
 
 /** The stops of a tour, each as a still picture for as long as its words are read. */

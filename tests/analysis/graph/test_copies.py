@@ -1,4 +1,4 @@
-"""Copies between tiers in the graph: who asks, on which thread, what they bring to whom."""
+"""Copies between tiers in the graph: the rank and thread that request them, and their users."""
 
 from __future__ import annotations
 

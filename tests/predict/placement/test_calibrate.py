@@ -32,7 +32,8 @@ def made(folder, num_ranks, payload_bytes, stage=3, gap_ns=0, wake_ns=0):
     """A run with 100 ns a message and 1 ns a byte, 10 FLOPs a ns, an update's 14 bytes a ns.
 
     Args:
-        gap_ns: of the program's own code before each event; wake_ns: until who waits goes on.
+        gap_ns: of the program's own code before each event.
+        wake_ns: until a waiting rank continues.
     """
 
     def compute_ns(rank, unit, phase):

@@ -1,4 +1,4 @@
-"""How long a training takes, what failures take of it, and what still fits."""
+"""The duration of a training run, the time lost to failures, and the sizes that still fit."""
 
 from math import exp, sqrt
 

@@ -1,4 +1,4 @@
-"""Small trainings that PyTorch's profiler and zerosim record at once."""
+"""Small training programs that PyTorch's profiler and zerosim record at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a device computed and when it stood still, held against HTA's definitions."""
+"""Computing and idle time of a device, compared with HTA's definitions."""
 
 from __future__ import annotations
 

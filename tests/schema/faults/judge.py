@@ -1,4 +1,4 @@
-"""Runs a fault, and asks who did it: culprit, event and line, and the seconds until it is said."""
+"""Runs a fault, and reads its diagnosis: culprit, event, line, and the seconds until then."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ class ExternalInHead(Net):
 
 
 class HandingHead(nn.Linear):
-    """A head that leaves its bias to whoever called it, as Megatron's layers do."""
+    """A head that returns its bias to the caller, as Megatron's layers do."""
 
     def forward(self, x):
         return nn.functional.linear(x, self.weight), self.bias
@@ -268,7 +268,7 @@ def average_a_metric(_):
 
 @dataclass(frozen=True)
 class Program:
-    """A training that is not only its configuration.
+    """A training program that is more than its configuration.
 
     Attributes:
         model: makes it.

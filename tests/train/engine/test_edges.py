@@ -289,7 +289,7 @@ def test_buffers_start_as_rank_0_has_them_and_then_live_on_their_own(edges, dtyp
                 expected = buffer.bfloat16()
             assert start[name].dtype == expected.dtype, name
             assert torch.equal(start[name], expected), (rank, name)
-        # three forwards were counted, and nobody set the counter back
+        # three forwards were counted, and the counter was not reset
         assert end["norm.num_batches_tracked"] == 3
         assert torch.equal(end["mask"], first["mask"])
     means = [found["buffers"][dtype, kind][1]["norm.running_mean"] for found in edges]

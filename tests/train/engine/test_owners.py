@@ -56,7 +56,7 @@ def _pairs(outcomes: dict[tuple, Outcome]) -> list[tuple[tuple, Outcome, Outcome
     [pytest.param(2, MODELS), pytest.param(1, MODELS[:1])],
 )
 def test_of_two_numbers_there_is_one_sum(num_ranks, models):
-    """Two ranks add alike whoever owns a row: not a bit differs."""
+    """Two ranks compute the same sums whichever of them owns a row: not a bit differs."""
     for outcomes in run_ranks(_train_all, num_ranks, tuple(SETTINGS), models):
         for key, cut, owned in _pairs(outcomes):
             assert owned.losses == cut.losses, key

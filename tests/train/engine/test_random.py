@@ -1,4 +1,4 @@
-"""Models that nobody thought of: shapes, ties, frozen parts, ranks and knobs drawn at random."""
+"""Random models: shapes, ties, frozen parts, ranks and options drawn at random."""
 
 from dataclasses import dataclass
 

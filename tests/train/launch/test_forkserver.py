@@ -20,7 +20,7 @@ def no_room(*_: object, **__: object) -> None:
 
 @pytest.fixture
 def ignored():
-    """Signals that whoever started this process has it ignore."""
+    """Signals that this process ignores, as if its parent had set them so."""
     before = {number: signal.signal(number, signal.SIG_IGN) for number in launcher._ENOUGH}
     yield list(before)
     for number, handler in before.items():

@@ -259,7 +259,7 @@ def have_ranks_do(function: Callable[[str], int], monkeypatch) -> None:
 
 
 def stands_still(job: str) -> int:
-    """Be a rank, of which the second stands still at once."""
+    """Run as a rank; the second rank stops itself at once."""
     if os.environ["RANK"] == "1":
         os.kill(os.getpid(), signal.SIGSTOP)
     return worker.work(job)

@@ -247,7 +247,7 @@ def cabled() -> Iterator[tuple[Node, Node]]:
 
 @dataclass(frozen=True)
 class Crossed:
-    """What ran over the cable, by whoever counted it.
+    """The bytes over the cable, by each counter.
 
     Attributes:
         before, after: each interface's own counters, around all runs.

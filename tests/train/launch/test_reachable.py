@@ -58,7 +58,7 @@ def _rows(name: str) -> Iterator[list[str]]:
 
 @contextlib.contextmanager
 def _held(folder: Path, *args: object, **environment: str) -> Iterator[tuple[Any, list[int]]]:
-    """A run whose ranks stand still in the middle of it; yields it and the ids of its processes."""
+    """A run whose ranks are stopped in the middle of it; yields it and the ids of its processes."""
     run = start(
         *("run", "--model", "mlp", "--ranks", RANKS, "--stage", 3, "--steps", STEPS, "--json"),
         *("--timeout", 60, "--out", folder, *args),
@@ -123,7 +123,7 @@ def test_a_run_is_reached_from_its_own_host_alone_and_obeys_nobody(tmp_path, has
     elsewhere = {"GLOO_SOCKET_IFNAME": "cable7"}
     args = ("--port", port) if has_port else ()
     with _held(tmp_path / "t", *args, **elsewhere) as (run, pids):
-        assert len(pids) == 2 + RANKS  # the launcher, who forks ranks, and they
+        assert len(pids) == 2 + RANKS  # the launcher, the process that forks ranks, and the ranks
         own = _inodes(pids)
         open_ports = [one.port for one in listeners() if one.inode in own]
         assert len(open_ports) == RANKS + has_port  # Gloo's, and the store's

@@ -1,4 +1,4 @@
-"""Ranks that hang are given up by who started them, whatever the backend does."""
+"""A launcher ends ranks that hang, whatever the backend does."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def write(folder, *rows):
     [
         ((STANDS, WORKS), (), True),
         ((STANDS, STANDS), (), True),
-        ((WORKS, WORKS), (), False),  # nobody is in a call: they compute for long
+        ((WORKS, WORKS), (), False),  # no rank is in a call: they compute for long
         ((STANDS, GOES_ON), (), False),
         ((STANDS,), (), False),  # the other has not begun
         ((STANDS, GOES_ON), (1,), True),

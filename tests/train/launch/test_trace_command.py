@@ -262,7 +262,7 @@ def test_a_crash_before_training_proves_nothing_and_says_so(ways):
 
 
 def torchrun(*words: object) -> tuple[object, ...]:
-    """Two ranks of a training that ends early."""
+    """Two ranks of a training program that ends early."""
     options = ("--standalone", "--nproc-per-node", 2)
     path = Path(sys.executable).parent / "torchrun"
     return (path, *options, *words)
@@ -552,7 +552,7 @@ def test_an_isolated_python_is_not_seen_and_that_is_said(tmp_path, trace):
 
 
 def test_a_pytorch_in_which_nothing_can_be_traced_runs_untraced(tmp_path, trace):
-    """Here it is none: it has the one function that says who joins, and nothing else."""
+    """This one is a stub: it has only the function that tells which ranks join."""
     home = tmp_path / "torch" / "distributed"
     home.mkdir(parents=True)
     for folder in (home.parent, home):

@@ -70,7 +70,7 @@ def test_pages_that_are_exchanged_change_the_checksum():
 
 
 def test_a_flipped_bit_is_found_wherever_it_is(tmp_path):
-    """Of the data and of the trailer; the padding behind is nobody's."""
+    """In the data and in the trailer; the padding after it contains nothing."""
     num_bytes = 700
     with store(tmp_path) as made:
         made.write("x", some_bytes(num_bytes, 1)).wait()

@@ -1,4 +1,4 @@
-"""What the trace says of the disk: copies with the kernel's own count, and who waited for them."""
+"""The disk in a trace: copies with the kernel's own count, and the waits for them."""
 
 import pytest
 import torch

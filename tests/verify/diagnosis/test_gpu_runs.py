@@ -65,7 +65,7 @@ def calls_of(rank: RankTrace) -> list[Event]:
 
 
 def cut_off(rank: RankTrace, until_ns: int, without: Event | None = None) -> RankTrace:
-    """A rank that stood still from a time on until it was ended, and may have left out a call."""
+    """A rank that hung from a time on until it was ended, and may have skipped a call."""
     events = []
     for one in rank.events:
         if one.issue_ns >= until_ns or (without and without.id in (one.id, one.parent)):

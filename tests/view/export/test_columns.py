@@ -1,4 +1,4 @@
-"""Events as CSV and Parquet, read back by those who read these."""
+"""Events as CSV and Parquet, read back by the csv module and pyarrow."""
 
 import csv
 import io

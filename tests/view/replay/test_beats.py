@@ -1,4 +1,4 @@
-"""Beats in a document: titles, sentences of about twenty words, who waits, what goes on beside."""
+"""Beats in a document: titles, sentences of about twenty words, waiting ranks, parallel work."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def test_numbers_that_are_none_are_left_out(value):
 
 
 def test_names_are_kept_as_they_are():
-    """The document holds text; who shows it must not read it as markup."""
+    """The document contains text; a page must not show it as markup."""
     name = "<script>alert(1)</script>\u2028\"'&"
     found = replay_document(load_plan(Plan(units=(name, "plain"))))
     check(found)

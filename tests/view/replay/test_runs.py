@@ -81,7 +81,7 @@ def assert_waits(document, trace, iteration) -> None:
 
 
 def assert_peaks(document, trace, iteration) -> None:
-    """One peak, whoever is asked; and what is drawn reaches it."""
+    """Page and report show the same peak, and the drawn line reaches it."""
     memory, report = document["memory"], verify_memory(trace, iteration)
     assert [rank["peak_bytes"] for rank in memory["ranks"]] == [peak.bytes for peak in report.peaks]
     for rank, top in zip(memory["ranks"], report.peaks, strict=True):

@@ -60,4 +60,4 @@ class Beside:
             if self._doings[place].unit == unit:
                 return is_ahead
             is_ahead = True
-        return False  # it has been computed already, or under another name
+        return False  # it has been computed already, or under a different name

@@ -83,7 +83,7 @@ class ParameterInUnit:
 
 
 def along(held: Mapping[str, Strategy], axis: Axis) -> list[Strategy]:
-    """The strategies of a rank that divide the training along an axis."""
+    """The strategies of a rank that divide training along an axis."""
     return [one for name, one in held.items() if axis_of(name) is axis]
 
 

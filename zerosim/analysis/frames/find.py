@@ -280,9 +280,12 @@ class _Finder:
         return True
 
     def _begin_when_called(self, matched: MatchedCollective, hops: dict[int, StepPart]) -> None:
-        """The hops of a reducing chain begin when all ranks concerned have called with their data.
+        """Show the hops of a reduction to one rank only after all its ranks have called it.
 
-        A chain's first ranks may call long before the others; in a ring each hop needs all ranks.
+        Such a reduction is a chain that ends at that rank: its first ranks may call and send long
+        before the others call. (In a ring, every hop needs all ranks.) Every rank of the group,
+        also one that sends and receives nothing in a hop, therefore starts each hop no earlier
+        than its own call and its start of the previous hop.
         """
         begun = {
             rank: (own.issue_ns if own.start_ns is None else own.start_ns) + self.shift[rank]

@@ -1,4 +1,4 @@
-"""The position of each rank among those that share a training, and its part of a unit.
+"""The position of each rank among those that share a training run, and its part of a unit.
 
 Ranks that shard parameters (FSDP) are rows, ranks that compute layers together (tensor parallel)
 are columns: a shard is the intersection of a row and a column. Replicas have the same shards.

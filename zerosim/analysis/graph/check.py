@@ -196,7 +196,7 @@ def _never_ended(graph: EventGraph) -> Iterator[Violation]:
 
 
 def _crossed(graph: EventGraph) -> Iterator[Violation]:
-    """Ranks whose calls match in all but the unit: they called in another order."""
+    """Ranks whose calls match in all but the unit: they called in a different order."""
     different = {one.key for one in graph.matching.mismatches if one.kind in _DIFFERENT}
     for collective in graph.matching.collectives:
         if collective.key.is_message or collective.key in different:

@@ -1,9 +1,9 @@
 """The choice of a model: a built-in one by name, or a Hugging Face configuration by path.
 
-A plan takes any of `huggingface.FAMILIES`. A training, real or dry, needs code: a GPT or a Llama of
-this package. A configuration is trained as one of these if both have the same structure, matrix by
-matrix and norm by norm (`trained_shape`). Otherwise it is refused with the differences, even if it
-is similar.
+A plan takes any of `huggingface.FAMILIES`. A training run, real or dry, needs code: a GPT or a
+Llama of this package. A configuration is trained as one of these if both have the same structure,
+matrix by matrix and norm by norm (`trained_shape`). Otherwise it is refused with the differences,
+even if it is similar.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ _FOLDER = "software"
 
 
 class SoftwareSystem(StrEnum):
-    """The kind of software that divides a training in this way."""
+    """The kind of software that divides training in this way."""
 
     SHARDED = "sharded"
     """Data parallel ranks that divide states among them: FSDP, ZeRO, DDP."""

@@ -1,4 +1,4 @@
-"""A whole training: its duration, its number of GPUs, its cost, and the time lost to failures.
+"""A whole training run: its duration, its number of GPUs, its cost, and the time lost to failures.
 
 The time lost to failures follows from how often a GPU fails and from how long a checkpoint and a
 restart take: a run saves every tau seconds of work, and repeats the work since the last checkpoint.
@@ -80,7 +80,7 @@ _HOPELESS = 500.0
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """All tokens of a training with one layout.
+    """All tokens of a training run with one layout.
 
     Attributes:
         tokens: T.
@@ -224,7 +224,7 @@ def _largest(one: PredictedLayout, layout_of: Callable[[int], Layout], most: int
 
 
 def lines_of(training: Training) -> Iterator[tuple[str, str, str]]:
-    """The results for a training: quantity, value, and formula."""
+    """The results for a training run: quantity, value, and formula."""
     gpus, failures = training.gpus, training.failures
     yield "GPUs", format_exact(gpus), ""
     yield "days", f"{training.days:,.1f}", "T / (tokens a second x goodput)"

@@ -1,8 +1,8 @@
 """A faster version of PyTorch's fake tensors for many equal operators.
 
 PyTorch caches an operator's results by the shapes of its tensors, with a key of every property that
-a tensor can have. The tensors of a training are plain: their key here has only the properties that
-differ, and finds PyTorch's cache entry. Others take PyTorch's path.
+a tensor can have. The tensors of a training run are plain: their key here has only the properties
+that differ, and finds PyTorch's cache entry. Others take PyTorch's path.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ def _optimizer(given: Given) -> str:
     if stage == 0 and sums is not dtype:
         raise ConfigError(
             f"data_types.grad_accum_dtype is {_TORCH_NAMES[sums]}: expected {_TORCH_NAMES[dtype]}, "
-            "as DeepSpeed's stage 0 refuses to add gradients up in another dtype than that of the "
+            "as DeepSpeed's stage 0 does not sum gradients in a dtype different from that of the "
             "parameters"
         )
     offloads = (given[f"{ZERO}.offload_optimizer.device"] or "none") != "none"

@@ -309,7 +309,7 @@ def _parameters(prefix: str, handle: Any) -> Iterator[Parameter]:
         yield Parameter(
             name=clean(f"{prefix}.{fqn}" if prefix else fqn),
             shape=tuple(shape),
-            dtype=dtype_name(handle._orig_param_dtype),  # an unsharded one has another dtype
+            dtype=dtype_name(handle._orig_param_dtype),  # an unsharded one has a different dtype
             trainable=bool(original.requires_grad),
         )
 

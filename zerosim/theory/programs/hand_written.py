@@ -180,7 +180,7 @@ def _in_own(call: Movement, own_bytes: int) -> Fraction:
 
 
 def _of_dtypes(seen: Sequence[Movement], own_bytes: int) -> tuple[Deviation, ...]:
-    """Causes: gradients or parameters are sent in another width than parameters have."""
+    """Causes: gradients or parameters are sent in a different width from that of the parameters."""
     sizes: dict[tuple[bool, int], Fraction] = defaultdict(Fraction)
     for call in seen:
         added = call.ring_share() - _in_own(call, own_bytes)

@@ -133,7 +133,7 @@ def plan_step(
             continue
         if system is None:
             raise UnplannedError(
-                f"according to the trace, {own!r} divides the training, but no package here "
+                f"according to the trace, {own!r} divides training, but no package here "
                 "provides that system (entry points of zerosim.systems), so its "
                 "traffic is shown without a check"
             )

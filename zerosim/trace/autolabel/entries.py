@@ -1,4 +1,4 @@
-"""The functions of PyTorch that every training calls: autograd's engine and an optimizer's step."""
+"""PyTorch's functions that every training program calls: autograd's engine, an optimizer's step."""
 
 from __future__ import annotations
 

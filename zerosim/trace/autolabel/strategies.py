@@ -79,7 +79,7 @@ class Strategies:
         )
 
     def has_system(self) -> bool:
-        """Whether a system partitions the training, besides the program's own collectives."""
+        """Whether a system partitions training, besides the program's own collectives."""
         return any(system != HAND_WRITTEN for system, _ in self._written)
 
     def labels(self) -> set[str]:

@@ -1,4 +1,4 @@
-"""The state of a training on a disk: committed after each step, and resumed from.
+"""The state of a training run on a disk: committed after each step, and resumed from.
 
 A commit waits for the disk during the next iteration's forward. It ends before that iteration's
 gradients are reduced: a rank that overwrites a state has received gradients of ranks whose commits

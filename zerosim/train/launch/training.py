@@ -1,4 +1,4 @@
-"""The training of a rank, in a process of its own or in a dry run."""
+"""Training on one rank, in a process of its own or in a dry run."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class _ByHeads(nn.Module):
 
 @torch.no_grad()
 def _by_heads(attention: Any, num_ranks: int) -> _ByHeads:
-    """The same attention, with the rows of its first matrix in another order."""
+    """The same attention, with the rows of its first matrix in a different order."""
     matrix = attention.query_key_value
     rows = by_heads(matrix.in_features, attention.heads)
     matrix.weight.copy_(matrix.weight[rows].clone())

@@ -24,7 +24,7 @@ class TiledLinear(nn.Module):
     """A linear layer split along its outputs.
 
     Output j is the same sum of products as in the original layer; the matrix multiplication may add
-    them in another order. Within u of rounding (2**-24 in fp32) and k inputs, an output differs
+    them in a different order. Within u of rounding (2**-24 in fp32) and k inputs, an output differs
     by at most 2(k + 1)u / (1 - (k + 1)u) times the sum of |w||x| + |b| (Higham 2002, "Accuracy and
     Stability of Numerical Algorithms", section 3.1).
 

@@ -6,7 +6,7 @@
 
 A name has two files. The file of the last commit is never overwritten: a write goes to the other
 file, so the last good state survives any failed write. After `commit` on all ranks the files swap.
-A rank may therefore write again only after all ranks have committed; in a training, any collective
+A rank may therefore write again only after all ranks have committed; in training, any collective
 between two updates ensures that.
 
 Source: ZeRO-Infinity (arXiv 2104.07857), sections 5.1.2 and 6.3 (DeepNVMe): asynchronous bulk reads

@@ -16,7 +16,7 @@ Key = tuple[float, ...]
 
 @dataclass(frozen=True, slots=True)
 class PlacedFinding:
-    """A finding and its position in the training, so that the first one can be chosen."""
+    """A finding and its position in the training run, so that the first one can be chosen."""
 
     at: Key
     finding: Finding

@@ -97,7 +97,7 @@ def _deed(
 
 
 def _is_another(own: Event, expected: Event) -> bool:
-    """Whether a call has another purpose than the expected one."""
+    """Whether a call differs from the expected one in purpose or source line."""
     return own.purpose is not expected.purpose or own.source != expected.source
 
 
@@ -137,7 +137,7 @@ def _undecided(found: Disagreement) -> Finding:
 
 
 def in_other_group(run: ObservedRun, found: Disagreement) -> Finding | None:
-    """A rank that made the missing call in another group."""
+    """A rank that made the missing call in a different group."""
     if found.group.is_way:
         return None
     expected = found.expected

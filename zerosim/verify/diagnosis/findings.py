@@ -41,7 +41,7 @@ class Wrong(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A position in the training, as far as known."""
+    """A position in the training run, as far as known."""
 
     iteration: int = -1
     phase: str = ""

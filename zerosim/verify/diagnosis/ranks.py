@@ -17,7 +17,7 @@ Moment = tuple[int, int, int]
 
 
 def moment_of(thing: Event | Failure | WireSample) -> Moment:
-    """A position in the training, for comparisons."""
+    """A position in the training run, for comparisons."""
     phase = thing.phase
     at_end = _ORDER[phase] if phase is not Phase.SETUP else -1
     return thing.iteration, getattr(thing, "micro_step", 0), at_end

@@ -39,7 +39,7 @@ def _contradictions(run: ObservedRun, found: Sequence[Disagreement]) -> list[Fin
 
 
 def _elsewhere(run: ObservedRun, found: Disagreement) -> Finding | None:
-    """The call was made, but in another group, or with another rank."""
+    """The call was made, but in a different group, or with a different rank."""
     return in_other_group(run, found) or with_other_peer(run, found)
 
 

@@ -174,7 +174,7 @@ def _described(
     event: Event, groups: Mapping[str, Group], names: Mapping[tuple[int, ...], str]
 ) -> tuple[int, dict[str, bytes]]:
     """The node type of an event, and its attributes."""
-    settings = {"is_cpu_op": integer(27, 0)}  # ASTRA-sim throws if communication has another value
+    settings = {"is_cpu_op": integer(27, 0)}  # ASTRA-sim refuses any other value here
     if event.kind is Kind.COMPUTE:
         return COMPUTE, settings
     size = event.payload_bytes

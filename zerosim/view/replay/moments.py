@@ -148,7 +148,7 @@ _PHASES = tuple(Phase)
 def _in_order(program: list[Happening]) -> tuple[Happening, ...]:
     """The moments by phase, and within a phase in order of arrival.
 
-    Events without duration may be in another order in the steps of a replay.
+    Events without duration may be in a different order in the steps of a replay.
     """
 
     def place(one: Happening) -> tuple[bool, int, int, bool]:

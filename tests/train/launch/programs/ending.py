@@ -1,6 +1,6 @@
-"""A training that torchrun starts and that ends before its end. It knows nothing of zerosim.
+"""A training program that torchrun starts and that ends early. It knows nothing of zerosim.
 
-`once` one rank dies in its first attempt; `never` it goes on until somebody interrupts it.
+`once` one rank dies in its first attempt; `never` it continues until it is interrupted.
 """
 
 import os

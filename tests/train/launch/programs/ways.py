@@ -2,7 +2,7 @@
 
 `python ways.py FOLDER WAY ...` imports PyTorch once and forks two ranks for each way, one way
 after another; FREE_PORTS are two ports for each. What the ranks print and how they ended is in
-FOLDER, for each way; whoever traces them finds the traces of a way in FOLDER/WAY.
+FOLDER, for each way; if they are traced, the traces of a way are in FOLDER/WAY.
 """
 
 import gc
