@@ -33,7 +33,7 @@ class FaultKind(StrEnum):
     DTYPE = "dtype"
     """It gives a call another dtype."""
     GROUP = "group"
-    """It makes a call in another group."""
+    """It makes a call in a different group."""
     PEER = "peer"
     """It sends a message to another rank than it should, or receives it from another."""
     DIE = "die"
@@ -59,7 +59,7 @@ class FaultKind(StrEnum):
     LOADER_ERROR = "loader-error"
     """Its data loader raises an exception."""
     NO_BACKWARD = "no-backward"
-    """It skips a backward."""
+    """It skips a backward pass."""
 
 
 OF_CALLS = frozenset(
