@@ -137,7 +137,7 @@ def _undecided(found: Disagreement) -> Finding:
 
 
 def in_other_group(run: ObservedRun, found: Disagreement) -> Finding | None:
-    """A rank that made the missing call in another group."""
+    """A rank that made the missing call in a different group."""
     if found.group.is_way:
         return None
     expected = found.expected
