@@ -12,10 +12,10 @@ lab = Lab("lesson06_prove_it")
 # How do you know that any of the numbers so far is true? A simulator that counts its own messages
 # proves only that it can count. So zerosim keeps three ledgers that are independent of each other.
 #
-# **Theory** computes from the model, the stage and the number of ranks which bytes must be sent.
-# The **trace** records the bytes that the program requested from PyTorch, message by message. The
-# **wire** is the kernel's count on the connections between the ranks. A law is proved if all three
-# agree, except for differences in which every byte is explained.
+# From the model, the stage and the number of ranks, **theory** computes the bytes that must be
+# sent. The **trace** records the bytes that the program requested from PyTorch, message by message.
+# The **wire** is the kernel's count on the connections between the ranks. A law is proved if all
+# three agree, except for differences in which every byte is explained.
 
 # %%
 lab.replay("ring/stage-2", at="backward reduce blocks.2")

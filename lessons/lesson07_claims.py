@@ -15,7 +15,7 @@ lab = Lab("lesson07_claims")
 #
 # You can now judge such claims. First, translate the claim into numbers. Theory gives its own
 # numbers, and a run gives the measured ones. Then the claim is true, false, or true only under a
-# condition that you can state. No verdict of this lesson is written by hand: each is computed from
+# condition that you can state. No verdict in this lesson is written by hand: each is computed from
 # the expressions in `claims.toml`.
 
 # %% [markdown]

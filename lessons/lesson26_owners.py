@@ -27,7 +27,7 @@ lab.replay("owned/stage-3", at="forward compute blocks.2")
 # so on; the last rank of the chain only receives it. In an all-gather of the same unit, cut into
 # parts, each rank sends every part but one.
 #
-# For one broadcast, how many times the size of the unit do all ranks send together?
+# For one broadcast, how many times the size of the unit do all ranks send in total?
 
 # %%
 lab.ask("together")
@@ -42,9 +42,9 @@ lab.reveal("together")
 # %% [markdown]
 # ## Three times Ψ, but on which rank?
 #
-# So a step moves as much as before: a broadcast in forward, one in backward, and a reduction,
-# which is a chain that ends at the owner and adds on its way. The paper counts three times Ψ, and
-# so does the law of the sharded form.
+# So a step moves as much as before: a broadcast in forward, one in backward, and a reduction, which
+# is a chain that ends at the owner and adds along the way. The paper counts three times Ψ, and so
+# does the law of the sharded form.
 #
 # That is what the ranks send on average. Does each of them send that much?
 
@@ -58,11 +58,11 @@ lab.reveal("each")
 # %% [markdown]
 # ## A tree instead of a chain
 #
-# A chain is not the only way. The broadcast of a library is often a tree: each rank that has the
-# unit sends it to a rank that does not. That takes fewer rounds. But then the owner sends more
-# than any other rank, and in a model with one large unit that is always the same rank.
+# A chain is not the only way. A library's broadcast is often a tree: each rank that has the unit
+# sends it to a rank that does not. That takes fewer rounds. But then the owner sends more than any
+# other rank, and in a model with one large unit that is always the same rank.
 #
-# With the ranks of our run and a tree: how many times does an owner send its unit?
+# With a tree and as many ranks as in our run, how many times does an owner send its unit?
 
 # %%
 lab.ask("tree")
@@ -79,8 +79,8 @@ lab.reveal("tree")
 # units of the same size. Our model has an embedding, five blocks and a head, which are assigned to
 # the ranks in this order.
 #
-# One rank has more blocks than the others. How many times the model states of a rank in a sharded
-# model does it hold?
+# One rank has more blocks than the others. How many times as large are its model states as those of
+# a rank with sharding?
 
 # %%
 lab.ask("most")

@@ -242,7 +242,7 @@ def _why(fit: Fit) -> str:
 def _what(run: RunConfig) -> str:
     width = "" if run.width is None else f" of width {run.width}"
     return (
-        f"the largest {run.model}{width} that trains {run.steps} steps on {run.ranks} ranks "
+        f"the largest {run.model}{width} that trains for {run.steps} steps on {run.ranks} ranks "
         f"with {format_bytes(run.device_bytes or 0)} of device memory each"
     )
 
@@ -265,7 +265,7 @@ def _print_markdown(
         "layers until one fits and the next larger one does not. The device memory of a rank is "
         'host memory behind an allocator with that limit. "Peak" is the largest memory in use on '
         'any rank, and "times" is the number of parameters relative to the first row. "Predicted '
-        'layers" is the largest number of layers that fits by the laws of memory '
+        'layers" is the largest number of layers that the laws of memory allow '
         "([plan.md](plan.md#memory)), without a margin for memory that they do not cover."
     )
     lines = [

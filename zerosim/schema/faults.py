@@ -59,7 +59,7 @@ class FaultKind(StrEnum):
     LOADER_ERROR = "loader-error"
     """Its data loader raises an exception."""
     NO_BACKWARD = "no-backward"
-    """It skips a backward."""
+    """It skips a backward pass."""
 
 
 OF_CALLS = frozenset(

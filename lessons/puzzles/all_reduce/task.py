@@ -4,7 +4,7 @@ Each of N ranks has a vector of the same length, which need not be divisible by 
 sum over all ranks, on every rank. The ranks form a ring: rank r sends to r + 1 only and receives
 from r - 1 only. Use only dist.isend and dist.irecv.
 
-You pass if the sum is bitwise right, each message holds a piece as torch.tensor_split(vector, N)
+You pass if the sum is bitwise correct, each message holds a piece as torch.tensor_split(vector, N)
 splits it, summed over some ranks, no rank sends more than a ring needs, and it takes no more than
 2 (N - 1) rounds.
 """

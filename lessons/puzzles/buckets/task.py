@@ -5,7 +5,7 @@ with few calls: put gradients one after another into a flat bucket, reduce it wh
 would exceed `bucket` elements, and begin a new one. Keep the order of the list; no gradient is
 larger than a bucket.
 
-You pass if the averages are bitwise right, no rank sends more than an all-reduce of all
+You pass if the averages are bitwise correct, no rank sends more than an all-reduce of all
 gradients needs, there are no more calls than filled buckets, and at each call at most two
 buckets are in memory besides the gradients.
 """

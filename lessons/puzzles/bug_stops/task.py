@@ -5,8 +5,8 @@ layer's gradients, summed over all ranks, once per iteration. It hangs. Check it
 the verdict on each rank's calls, then fix it.
 
 You pass if the parameters are bitwise equal to those of one process, rank 0's log has the sums and
-the other ranks' logs are empty, and no rank sends more than an all-reduce of the gradients and of
-one number in an iteration needs.
+the other ranks' logs are empty, and no rank sends more in an iteration than all-reduces of the
+gradients and of one number need.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import torch.distributed as dist
 
 
 def attach(model: torch.nn.Module, ranks: int) -> None:
-    """Have every gradient averaged over all ranks as soon as backward has computed it."""
+    """Average every gradient over all ranks as soon as backward has computed it."""
 
     def average(parameter: torch.Tensor) -> None:
         assert parameter.grad is not None

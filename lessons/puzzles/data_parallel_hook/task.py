@@ -5,8 +5,8 @@ after a plain loss.backward() every parameter's .grad is the average over all ra
 with the same parameters. You may not change the training loop: it calls attach(model, ranks) once,
 then backward and optimizer.step() in every iteration.
 
-You pass if the parameters are bitwise equal to those of one process with all batches, and no
-rank sends more than an all-reduce of all gradients needs, during backward.
+You pass if the parameters are bitwise equal to those of one process with all batches, and no rank
+sends more during backward than an all-reduce of all gradients needs.
 """
 
 from __future__ import annotations
@@ -16,5 +16,5 @@ import torch.distributed as dist
 
 
 def attach(model: torch.nn.Module, ranks: int) -> None:
-    """Have every gradient averaged over all ranks as soon as backward has computed it."""
+    """Average every gradient over all ranks as soon as backward has computed it."""
     raise NotImplementedError

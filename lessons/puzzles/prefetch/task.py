@@ -5,7 +5,7 @@ the network is idle while a layer computes. Gather the next layer while this one
 shards[layer] is this rank's part of a layer; toy.forward(layer, weight, x) computes a layer, and
 toy.elements is the size of a whole layer.
 
-You pass if the output is bitwise right, no rank sends more than an all-gather of all layers
+You pass if the output is bitwise correct, no rank sends more than an all-gather of all layers
 needs, all gathers except the first overlap the computation of a layer, and at each call
 at most two whole layers are in memory.
 """

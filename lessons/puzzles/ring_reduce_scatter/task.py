@@ -5,7 +5,7 @@ ranks, on rank r. The ranks form a ring: rank r sends to r + 1 only and receives
 Use only dist.isend and dist.irecv. Return the sum; do not modify the pieces that you were given
 as input.
 
-You pass if the sum is bitwise right, each message holds a piece summed over some ranks, no rank
+You pass if the sum is bitwise correct, each message holds a piece summed over some ranks, no rank
 sends more than a ring needs, and it takes no more than N - 1 rounds.
 """
 

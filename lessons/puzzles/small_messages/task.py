@@ -5,7 +5,7 @@ N is a power of two. Its bytes are negligible; each round of messages costs time
 (N - 1) rounds. Return the sum on every rank in log2(N) rounds, with dist.isend and dist.irecv
 only; a rank sends and receives one message in a round.
 
-You pass if the sum is bitwise right, each message holds the vector summed over some ranks, and
+You pass if the sum is bitwise correct, each message holds the vector summed over some ranks, and
 it takes no more than log2(N) rounds.
 """
 

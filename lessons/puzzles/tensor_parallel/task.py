@@ -5,7 +5,7 @@ columns of Up and the r-th part of the rows of Down. x and the gradient of the o
 on all ranks. Write forward, which returns the whole output on every rank, and backward, which
 returns the whole gradient of x and this rank's parts of the gradients of Up and Down.
 
-You pass if all of it is bitwise right, and no rank sends more than two all-reduces of an
+You pass if all results are bitwise correct, and no rank sends more than two all-reduces of an
 activation need: one in forward, one in backward.
 """
 
