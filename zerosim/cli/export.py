@@ -98,7 +98,7 @@ def export(
     overwrite: ReplaceFile = False,
     **options: Any,
 ) -> int:
-    """Write offline pages, a whole site, pictures and films, and files for other tools."""
+    """Write offline pages, a whole site, pictures and videos, and files for other tools."""
     if site is not None:
         _require_alone(site, folders, options, html, page, lesson, iteration)
         return _export_site(site, overwrite=overwrite)

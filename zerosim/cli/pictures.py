@@ -1,4 +1,4 @@
-"""The drawing options of `zerosim export`: pictures and films of a replay.
+"""The drawing options of `zerosim export`: pictures and videos of a replay.
 
 Everything is drawn before any file is written.
 """
@@ -22,7 +22,7 @@ from zerosim.view.export.pictures import Figure, Look, Pictures, Stretch, Tell, 
 from zerosim.view.reading.player import Replay
 from zerosim.view.replay.addresses import THEMES, ReplayMoment, read_moment
 
-_PANEL = "Pictures and films, which need the extra images and a Chromium"
+_PANEL = "Pictures and videos, which need the extra images and a Chromium"
 _SPEEDS = (0.25, 0.5, 1, 2, 4)
 _LEAST, _MOST = 200, 4000
 """Bounds of a picture's side, in CSS pixels."""
@@ -43,7 +43,7 @@ _FILES = {
     "svg": _file("Write a moment as an SVG."),
     "pdf": _file("Write beats as a PDF, one page for each."),
     "gif": _file("Write beats as an animated GIF."),
-    "webm": _file("Write beats as a WebM film; this takes as long as the film."),
+    "webm": _file("Write beats as a WebM video; this takes as long as the video."),
 }
 _OF_MOMENTS = ("png", "svg")
 _OPTIONS = {
