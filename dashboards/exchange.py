@@ -57,15 +57,17 @@ def given_object() -> dict[str, Any]:
 
 
 def text_of(given: Mapping[str, Any], name: str, usual: str | None = None) -> str:
-    """A field that is a text.
+    """A field that is a string.
 
     Args:
         usual: the default; None if it is required.
 
     Raises:
-        ConfigError: it is not a text.
+        ConfigError: it is not a string.
     """
     found = given.get(name, usual)
     if not isinstance(found, str):
-        raise ConfigError(f"{name} is not text: expected a JSON object with a text under this name")
+        raise ConfigError(
+            f"{name} is not text: expected a JSON object with a string under this name"
+        )
     return found

@@ -44,9 +44,9 @@ from zerosim.schema.memory import (
     Allocations,
     Holding,
     MapMoment,
+    MemoryPlace,
     MemorySample,
     Moment,
-    Place,
     Role,
 )
 from zerosim.schema.rows import MANIFEST_NAME, encode_manifest, encode_row, rank_file_name
@@ -460,7 +460,7 @@ def encode_rows(rows: Sequence[Row], *, sealed_after: int = 0) -> bytes:
     lines: list[bytes] = []
     crc = unsealed = 0
     issued: dict[int, int] = {}
-    numbers: dict[Place, int] = {}
+    numbers: dict[MemoryPlace, int] = {}
     for name, record in rows:
         if name == "begin":
             issued[record.id] = record.issue_ns
@@ -485,10 +485,10 @@ def encode_rows(rows: Sequence[Row], *, sealed_after: int = 0) -> bytes:
 def with_places(rows: Sequence[Row]) -> list[Row]:
     """The rows, with one that names each place of memory before the first that refers to it."""
     found: list[Row] = []
-    known: set[Place] = set()
+    known: set[MemoryPlace] = set()
     for name, record in rows:
         for one in record.changes if name == "memory" else ():
-            place = Place(number=0, role=one.role, unit=one.unit, tier=one.tier)
+            place = MemoryPlace(number=0, role=one.role, unit=one.unit, tier=one.tier)
             if place not in known:
                 found.append(("place", replace(place, number=len(known))))
                 known.add(place)
@@ -497,7 +497,7 @@ def with_places(rows: Sequence[Row]) -> list[Row]:
 
 
 def _as_short(
-    name: str, record: Any, issued: dict[int, int], numbers: dict[Place, int]
+    name: str, record: Any, issued: dict[int, int], numbers: dict[MemoryPlace, int]
 ) -> bytes | None:
     """A row as a short one; None if it has more fields, or larger ones."""
     with suppress(struct.error, KeyError):
@@ -526,7 +526,10 @@ def _as_short(
         if name == "memory":
             bare = replace(record, unrecorded_bytes=0, allocated_bytes=None, peak_bytes=None)
             changes = [
-                (numbers[Place(number=0, role=one.role, unit=one.unit, tier=one.tier)], one.bytes)
+                (
+                    numbers[MemoryPlace(number=0, role=one.role, unit=one.unit, tier=one.tier)],
+                    one.bytes,
+                )
                 for one in record.changes
             ]
             at = (record.iteration, record.micro_step, record.phase)

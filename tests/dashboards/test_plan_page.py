@@ -149,7 +149,7 @@ def test_its_numbers_are_those_of_the_command():
     assert facts["time of a step"] == plan_said.seconds(best.step_s)
     assert facts["MFU"] == f"{best.mfu:.1%}"
     assert facts["tokens/s per GPU"] == f"{best.tokens_per_second / 8:,.0f}"
-    assert f"a step of {plan_said.seconds(best.step_s)}" in shown.headline
+    assert f"predicted {plan_said.seconds(best.step_s)} per step" in shown.headline
     assert shown.remark.startswith("Predicted: ")
     assert sum(shown.memory["bytes"]) == best.footprint.bytes
     of_it = [row["seconds"] for row in shown.times if row["layout"] == "ZeRO-3"]
@@ -169,7 +169,7 @@ def test_the_length_of_a_sequence():
     shown = plan.view({**SMALL, "stage": "3", "sequence": "512"}).shown
     question = ask("gpt-2", 8, "dgx-h100", 512_000, sequence=512)
     best = make_plan(question, Fixed(stages=(3,), buckets=(None,))).best
-    assert f"a step of {plan_said.seconds(best.step_s)}" in shown.headline
+    assert f"predicted {plan_said.seconds(best.step_s)} per step" in shown.headline
     assert "the model's own 1024 tokens" in shown.no_command
     control = next(one for one in plan.view(SMALL).controls if one.name == "sequence")
     assert control.options[0].is_chosen
@@ -426,7 +426,7 @@ COPIES = """
 def test_a_layout_is_simulated_and_replay_shows_it(serving):
     query = f"?{urlencode({**SMALL, 'stage': '3'})}"
     job = serving.simulate(query)
-    assert job["said"] == "The simulation is done. Replay opens."
+    assert job["said"] == "The simulation is done. Opening Replay."
     name = unquote(job["address"].removeprefix("/replay?trace="))
     assert name == f"plan/{job['ticket']}/run"
     assert serving.client.get("/api/replay", query_string={"trace": name}).status_code == 200
@@ -509,7 +509,7 @@ KEEPS = """
 @pytest.mark.parametrize("serving", [KEEPS], indirect=True)
 def test_a_model_of_ones_own_is_simulated_with_its_configuration(serving):
     query = f"?{urlencode(OF_OWN)}"
-    assert serving.simulate(query)["said"] == "The simulation is done. Replay opens."
+    assert serving.simulate(query)["said"] == "The simulation is done. Opening Replay."
     assert 'id="simulate"' in serving.client.get(f"/plan{query}").text
 
 

@@ -276,7 +276,7 @@ def test_another_schema(tmp_path):
     )
     message = refusal(draw.write_files(tmp_path, files))
     assert (
-        "manifest.json: written with schema 4, this zerosim reads schemas 1, 2 and 3: read it"
+        "manifest.json: written with schema 4, this version reads schemas 1, 2 and 3: read it"
         in message
     )
 
@@ -284,7 +284,7 @@ def test_another_schema(tmp_path):
 def test_another_schema_in_a_header_only(tmp_path):
     newer = [("header", dataclasses.replace(draw.header(0, 1), schema=4))]
     message = refusal(draw.write_trace(tmp_path, {0: newer}))
-    assert "rank-0.jsonl: written with schema 4, this zerosim reads schemas 1, 2 and 3" in message
+    assert "rank-0.jsonl: written with schema 4, this version reads schemas 1, 2 and 3" in message
 
 
 # -------------------------------------------------------------- files against the manifest
@@ -314,7 +314,7 @@ def test_a_header_of_a_run_of_another_size(tmp_path):
 def test_a_second_spelling_of_a_rank(tmp_path, name):
     draw.write_trace(tmp_path, {0: rows(0, 2), 1: rows(1, 2)})
     (tmp_path / name).write_bytes((tmp_path / "rank-0.jsonl").read_bytes())
-    assert "no rank's file has this name, rank 7's would be rank-7.jsonl" in refusal(tmp_path)
+    assert "not the name of a rank file, such as rank-7.jsonl" in refusal(tmp_path)
 
 
 # ------------------------------------------------------------------------------ damaged rows
@@ -521,7 +521,7 @@ def test_no_rank_with_a_header(tmp_path):
     draw.write_trace(tmp_path, {0: rows(0, 2), 1: rows(1, 2)})
     cut(tmp_path, 0, lambda _: b"")
     cut(tmp_path, 1, lambda lines: lines[0][:-1])
-    assert "no rank has its header" in refusal(tmp_path)
+    assert "no rank file has a header" in refusal(tmp_path)
 
 
 def test_missing_rank_files(tmp_path):

@@ -205,7 +205,7 @@ RECORDS = {
     "Checksum": "held iteration phase unit role event digest largest time_ns",
     "End": "time_ns num_rows",
     "Holding": "role unit bytes tier",
-    "Place": "number role unit tier",
+    "MemoryPlace": "number role unit tier",
     "MemorySample": """
         number event moment iteration micro_step phase time_ns changes unrecorded_bytes
         allocated_bytes peak_bytes
@@ -241,7 +241,7 @@ ROWS = {
     "device_clock": "DeviceClock",
     "wire": "WireSample",
     "interface": "InterfaceSample",
-    "place": "Place",
+    "place": "MemoryPlace",
     "memory": "MemorySample",
     "allocations": "Allocations",
     "addresses": "AddressMap",

@@ -153,7 +153,7 @@ def test_a_payload_that_differs_between_ranks(tmp_path):
     alter(written, 1, place, payload_bytes=event.payload_bytes + 2, elements=event.elements + 1)
     found = failed(write(tmp_path, written))
     assert "rank 1, iteration 0: planned but never made" in found["planned"]
-    assert found["matched"].startswith("1 do not match; ")
+    assert found["matched"].startswith("1 mismatched; ")
 
 
 def test_a_wrong_label_is_not_made_up_for_by_another_row(tmp_path):

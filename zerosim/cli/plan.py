@@ -75,7 +75,7 @@ def plan(  # noqa: PLR0913 - it has that many options
         str, typer.Option(help="Tokens per optimizer step over all GPUs: 4M, 512k.")
     ] = "4M",
     sequence: Annotated[
-        int | None, integer("Tokens of a sequence; the model's own by default.")
+        int | None, integer("Tokens per sequence; the model's own by default.")
     ] = None,
     stage: Annotated[int | None, integer("Only stage 0, 1, 2 or 3.")] = None,
     tensor_parallel: Annotated[int | None, integer("Only this number of ranks.")] = None,
@@ -103,21 +103,20 @@ def plan(  # noqa: PLR0913 - it has that many options
         str | None,
         typer.Option(
             help=(
-                "Tokens of the whole training run, to predict its time, GPU-hours and "
-                "failures: 15T."
+                "Tokens of the whole run, such as 15T, to predict its time, GPU-hours and failures."
             )
         ),
     ] = None,
     days: Annotated[
         float | None,
-        decimal("With --tokens: find the number of GPUs that finishes in this many days."),
+        decimal("With --tokens: find how many GPUs finish in this many days."),
     ] = None,
     price: Annotated[float | None, decimal("With --tokens: price of a GPU-hour.")] = None,
     gpu_mtbf: Annotated[
         float, decimal("With --tokens: mean hours between failures of one GPU.")
     ] = GPU_MTBF_HOURS,
     checkpoint_time: Annotated[
-        float, decimal("With --tokens: seconds that writing a checkpoint takes; an assumption.")
+        float, decimal("With --tokens: seconds to write a checkpoint; an assumption.")
     ] = CHECKPOINT_S,
     restart_time: Annotated[
         float, decimal("With --tokens: seconds to restart after a failure; an assumption.")
@@ -131,7 +130,7 @@ def plan(  # noqa: PLR0913 - it has that many options
     margin: Annotated[
         float,
         decimal(
-            "Share of GPU memory to leave free for allocations that no law counts; an assumption."
+            "Share of GPU memory to leave free for allocations that no law covers; an assumption."
         ),
     ] = 0.05,
     top: Annotated[int, integer("Number of layouts to list.")] = 5,
@@ -223,9 +222,7 @@ def _whole(tokens: str | None, days: float | None, price: float | None) -> int |
         if value is not None and not 0 < value < inf:
             raise ConfigError(f"{name} is {value:g}: expected a number above 0")
         if value is not None and tokens is None:
-            raise ConfigError(
-                f"{name} is {value:g}: expected --tokens of the whole training run, too"
-            )
+            raise ConfigError(f"{name} is {value:g}: it needs --tokens of the whole training run")
     return None if tokens is None else parse_tokens(tokens, "tokens")
 
 
@@ -275,7 +272,7 @@ def _write(path: Path, best: PredictedLayout) -> None:
         text = torch_calls(best.layout)
     if text is None:
         raise ConfigError(
-            f"{name_of(best.layout)} cannot be written as {kinds[path.suffix]}: try another of "
+            f"{name_of(best.layout)} cannot be written as {kinds[path.suffix]}: try the other of "
             ".json and .py, or --only plain --tensor-parallel 1 --pipeline-parallel 1"
         )
     try:

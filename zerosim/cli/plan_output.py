@@ -48,8 +48,8 @@ def _what(question: PlanQuestion, found: LayoutSearch) -> str:
     fit = len(found.fitting)
     return (
         f"{format_exact(question.sequences)} sequences of {format_exact(question.sequence)} "
-        f"tokens; {format_exact(len(found.tried))} layouts tried, {format_exact(fit)} fit into "
-        f"{format_bytes(question.memory_bytes)} a GPU with a margin of "
+        f"tokens; {format_exact(len(found.tried))} layouts tried, {format_exact(fit)} fit in "
+        f"{format_bytes(question.memory_bytes)} per GPU with a margin of "
         f"{float(100 * question.margin):g} %"
     )
 
@@ -88,7 +88,7 @@ def _print_best(console: Console, best: PredictedLayout) -> None:
     table = make_table("part", "bytes", "formula", "source", title=parts.title)
     for part in parts:
         table.add_row(part["part"], format_exact(part["bytes"]), part["formula"], part["source"])
-    table.add_row("together", format_exact(best.peak_bytes), "", "", style="bold")
+    table.add_row("total", format_exact(best.peak_bytes), "", "", style="bold")
     print_table(console, table)
     console.print()
     times = times_table([("", best)], "predicted: where the time of one step goes")
@@ -103,7 +103,7 @@ def print_training(training: Training) -> None:
     """The duration of a whole training run, and the part lost to failures."""
     console = make_console()
     title = f"predicted: training with {format_amount(training.tokens)} tokens"
-    table = make_table("what", "how much", "by", title=title)
+    table = make_table("what", "value", "formula", title=title)
     for row in lines_of(training):
         table.add_row(*row)
     console.print()

@@ -39,12 +39,12 @@ def puzzle(
     hint: Annotated[int | None, integer("Print this many hints.")] = None,
     grade: Annotated[
         Path | None,
-        typer.Option(help="Check every .py file of a folder and its subfolders, for any puzzle."),
+        typer.Option(help="Check every .py file in a folder and its subfolders, of any puzzle."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the traces.")] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Print a puzzle, or check a program that solves one; exit 1 if the check fails."""
+    """Print a puzzle, or check a solution; exit 1 if the check fails."""
     from zerosim.puzzles import find_puzzle
 
     if [check, hint, grade].count(None) < 2:

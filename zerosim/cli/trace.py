@@ -73,7 +73,7 @@ def trace(
     keep: Annotated[int | None, _of_light("keep")] = None,
     **options: Any,
 ) -> int:
-    """Run a program unchanged and record the bytes of its ranks; exit with its exit code."""
+    """Run a program unchanged and record its ranks' traffic; exit with its exit code."""
     if not command:
         raise ConfigError(
             "no command: expected one after --, as in "

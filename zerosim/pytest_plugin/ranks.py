@@ -79,7 +79,7 @@ def _pickle(function: Callable[..., Any], call: tuple[tuple[Any, ...], dict[str,
     except Exception as error:  # noqa: BLE001 - the same
         raise ConfigError(
             f"an argument of {name} cannot be passed to ranks, which are separate processes "
-            f"({error}): expected numbers, texts, tensors and the like; create the rest in {name}"
+            f"({error}): expected numbers, strings, tensors and the like; create the rest in {name}"
         ) from None
 
 

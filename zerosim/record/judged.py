@@ -76,5 +76,5 @@ def _carried(plain: dict[str, object]) -> CarriedPiece:
     numbers = {name: int(str(plain[name])) for name in ("rank", "event", "round", "piece")}
     summed = plain["summed"]
     if not isinstance(summed, list):
-        raise TypeError("summed is a list of ranks")
+        raise TypeError("expected a list of ranks")
     return CarriedPiece(**numbers, summed=tuple(map(int, summed)))

@@ -139,7 +139,7 @@ def _about_culprit(rank: _EndedRank, timeout_s: float) -> str:
         why = rank.error.partition(": ")[2] if ours else rank.error
         what = f"failed: {why}" if why else end_words(rank.code)
     else:
-        what = f"stopped answering for {timeout_s:g} s"
+        what = f"did not respond for {timeout_s:g} s"
     return f"rank {rank.rank} {what}{_last_seen(rank)}{_standing(rank) if rank.silent else ''}"
 
 

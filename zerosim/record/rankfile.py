@@ -45,7 +45,7 @@ from zerosim.schema.events import (
     Transfer,
     WireSample,
 )
-from zerosim.schema.memory import AddressMap, Allocations, Holding, MemorySample, Place
+from zerosim.schema.memory import AddressMap, Allocations, Holding, MemoryPlace, MemorySample
 from zerosim.schema.rows import ROW_TYPES
 from zerosim.schema.shortrows import BEGIN, CLOSE, HAPPENED, MOMENTS, PHASES, TRANSFER
 from zerosim.schema.strategies import Strategy
@@ -157,7 +157,7 @@ class _Rows:
         self.wire_samples: list[WireSample] = []
         self.interfaces: list[InterfaceSample] = []
         self.memory_samples: list[MemorySample] = []
-        self.places: dict[int, Place] = {}
+        self.places: dict[int, MemoryPlace] = {}
         self.allocations: list[Allocations] = []
         self.address_maps: list[AddressMap] = []
         self.strategies: list[Strategy] = []
@@ -296,7 +296,7 @@ class _Rows:
             raise ValueError(f"bytes is {num_bytes}, expected 0 to {MOST}")
         return Holding(known.role, known.unit, num_bytes, known.tier)
 
-    def add_place(self, place: Place) -> None:
+    def add_place(self, place: MemoryPlace) -> None:
         known = self.places.setdefault(place.number, place)
         if known is not place and not (self.is_continued and known == place):
             raise ValueError(f"a second place with number {place.number}")

@@ -20,7 +20,7 @@ from zerosim.schema.rows import MANIFEST_NAME, earlier_file_name, rank_file_name
 
 _RANK_FILE = re.compile(r"rank-(.*)\.jsonl(?:\.before)?", re.DOTALL)
 _RANK_NUMBER = re.compile(r"0|[1-9][0-9]*")
-_WHAT_A_TRACE_IS = f"a trace is a folder with {MANIFEST_NAME} and a {rank_file_name(0)} per rank"
+_WHAT_A_TRACE_IS = f"a trace is a folder with {MANIFEST_NAME}, {rank_file_name(0)} and so on"
 _NAMED_SINGLY = 64
 """More missing files than this are named in one warning."""
 
@@ -98,7 +98,7 @@ def load(folder: str | Path, *, strict: bool = False) -> Trace:
         said = sorted({*files, *alike_ranks(manifest)})
         lines += _missing_files(said, manifest.num_ranks)
     if not ranks:
-        raise _error(path, f"no rank has its header ({lines[0]}): record the run again")
+        raise _error(path, f"no rank file has a header ({lines[0]}): record the run again")
     if strict and lines:
         raise _error(
             path,
@@ -201,8 +201,7 @@ def _rank_files(path: Path, names: list[str], num_ranks: int) -> dict[int, list[
         if not _RANK_NUMBER.fullmatch(match[1]):
             raise _error(
                 path / name,
-                f"no rank's file has this name, rank 7's would be {rank_file_name(7)}: "
-                "move it away",
+                f"not the name of a rank file, such as {rank_file_name(7)}: move it away",
             )
         rank = int(match[1])
         if rank >= num_ranks:

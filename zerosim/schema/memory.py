@@ -109,7 +109,7 @@ class Holding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class MemoryPlace:
     """A role, a unit and a tier, named once: short rows refer to them by a number.
 
     Attributes: as in `Holding`, except for

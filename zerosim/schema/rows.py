@@ -40,7 +40,7 @@ from zerosim.schema.events import (
     WireSample,
 )
 from zerosim.schema.manifest import Manifest
-from zerosim.schema.memory import AddressMap, Allocations, MemorySample, Place
+from zerosim.schema.memory import AddressMap, Allocations, MemoryPlace, MemorySample
 from zerosim.schema.rowtext import fields_text, plain, values_text
 from zerosim.schema.shortrows import SIZE
 from zerosim.schema.strategies import Strategy
@@ -60,7 +60,7 @@ ROW_TYPES: dict[str, type] = {
     "device_clock": DeviceClock,
     "wire": WireSample,
     "interface": InterfaceSample,
-    "place": Place,
+    "place": MemoryPlace,
     "memory": MemorySample,
     "allocations": Allocations,
     "addresses": AddressMap,

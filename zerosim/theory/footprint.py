@@ -88,7 +88,7 @@ def peak(layout: Layout, margin: Fraction = Fraction(0)) -> Footprint:
         return most
     law = words("footprint.of_the_rest", percent=f"{float(100 * margin):g}")
     left_out = _margin_bytes(most.bytes, margin)
-    more = FootprintPart("margin for what no law counts", left_out, law, _ASSUMED)
+    more = FootprintPart("margin for memory outside the laws", left_out, law, _ASSUMED)
     return replace(most, parts=(*most.parts, more))
 
 

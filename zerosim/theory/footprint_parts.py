@@ -245,10 +245,16 @@ def _scores(computing: Computing) -> Parts:
     parts = f"/{computing.cut.of_ends}" if computing.cut.of_ends > 1 else ""
     size, before = LOSS_BYTES * elements, head_bytes(computing)
     return (
-        FootprintPart("before and in the head", before, "4sbh", _KORTHIKANTI, Role.ACTIVATIONS),
+        FootprintPart(
+            "inputs of the last norm and of the head",
+            before,
+            "4sbh",
+            _KORTHIKANTI,
+            Role.ACTIVATIONS,
+        ),
         FootprintPart(LOG_PROBABILITIES, size, f"4sbV{parts}", _KORTHIKANTI, Role.ACTIVATIONS),
         FootprintPart(
-            "scores, until the loss is there",
+            "logits, until the loss is computed",
             TEMPORARY_LOSS_BYTES * elements,
             f"6sbV{parts}",
             _OWN,

@@ -26,7 +26,7 @@ from zerosim.trace.labeler import Labeler
 from zerosim.trace.operators import OperatorCall
 from zerosim.trace.posted_messages import PostedMessages
 from zerosim.trace.sink import Labels
-from zerosim.trace.templates import Carried
+from zerosim.trace.templates import Shared
 from zerosim.trace.threads import is_computing
 from zerosim.trace.unended import Unended
 from zerosim.trace.writer import EventWriter
@@ -107,7 +107,7 @@ class Calls:
             gate.stop(_stand(call, current, sequence, ranks))
         is_exclusive = self._thread.exclusive is not None
         self._end_dropped()
-        carried = Carried(
+        shared = Shared(
             current.purpose,
             call.op,
             call.operator,
@@ -122,7 +122,7 @@ class Calls:
         )
         position = current.position or labels.position()
         event = self._writer.begin(
-            self._writer.template(current, position.phase, Kind.COLLECTIVE, carried),
+            self._writer.template(current, position.phase, Kind.COLLECTIVE, shared),
             position,
             issue_ns=current.issue_ns,
             sequence=sequence,

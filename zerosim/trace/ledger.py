@@ -16,9 +16,8 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from zerosim.base.tiers import Tier
-from zerosim.schema import memory as schema
 from zerosim.schema.events import Phase
-from zerosim.schema.memory import Allocations, Holding, Moment, Role
+from zerosim.schema.memory import Allocations, Holding, MemoryPlace, Moment, Role
 from zerosim.schema.rows import row_writer
 from zerosim.schema.shortrows import memory_row
 from zerosim.trace import address_maps, dry
@@ -212,7 +211,7 @@ class MemoryLedger:
             if number is None:
                 self._places[place] = number = len(self._places)
                 role, unit, tier = place
-                one = schema.Place(number=number, role=role, unit=unit, tier=tier)
+                one = MemoryPlace(number=number, role=role, unit=unit, tier=tier)
                 self._rows.write("place", one)
             found.append((number, num_bytes))
         return found

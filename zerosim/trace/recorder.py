@@ -39,7 +39,7 @@ from zerosim.trace.ledger import MemoryLedger
 from zerosim.trace.rowfile import RowFile
 from zerosim.trace.segments import SegmentedFile
 from zerosim.trace.sink import CollectiveRequest, CopyRequest, Description, Labels, Position
-from zerosim.trace.templates import Carried
+from zerosim.trace.templates import Shared
 from zerosim.trace.wire import Connections
 from zerosim.trace.writer import EventWriter
 
@@ -248,7 +248,7 @@ class Recorder:
             gate.stop(_stand(Kind.COLLECTIVE, labels_, request, sequence=sequence, ranks=ranks))
         if not self._takes(labels_):
             return None
-        carried = Carried(
+        shared = Shared(
             labels_.purpose,
             op=request.op,
             algorithm=request.algorithm,
@@ -260,7 +260,7 @@ class Recorder:
         )
         position = labels_.position or labels.position()
         return self._writer.begin(
-            self._writer.template(labels_, position.phase, Kind.COLLECTIVE, carried),
+            self._writer.template(labels_, position.phase, Kind.COLLECTIVE, shared),
             position,
             issue_ns=labels_.issue_ns,
             sequence=sequence,
@@ -293,7 +293,7 @@ class Recorder:
             gate.stop(_stand(Kind.COPY, labels_, request))
         if not self._takes(labels_):
             return None
-        carried = Carried(
+        shared = Shared(
             labels_.purpose,
             dtype=request.dtype,
             elements=request.elements,
@@ -302,7 +302,7 @@ class Recorder:
             target=request.target,
         )
         position = labels_.position or labels.position()
-        template = self._writer.template(labels_, position.phase, Kind.COPY, carried)
+        template = self._writer.template(labels_, position.phase, Kind.COPY, shared)
         return self._writer.begin(template, position, issue_ns=labels_.issue_ns)
 
     def posts(self, hop: int, way: int) -> None:

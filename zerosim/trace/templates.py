@@ -14,7 +14,7 @@ _MOST_REMEMBERED = 8192
 """Limit of templates: a program with ever-changing shapes or peers has a new one for each call."""
 
 
-class Carried(NamedTuple):
+class Shared(NamedTuple):
     """What a collective or a copy moves, and between whom: as in `Template`."""
 
     purpose: Purpose
@@ -41,18 +41,18 @@ class Templates:
         self._take_number = itertools.count().__next__
 
     def find(
-        self, labels: Labels, phase: Phase, kind: Kind, carried: Carried | None = None
+        self, labels: Labels, phase: Phase, kind: Kind, shared: Shared | None = None
     ) -> Template:
         """The template of events with these labels; a new one is written.
 
         Args:
-            carried: None for a computation or a wait.
+            shared: None for a computation or a wait.
 
         Raises:
             EnvironmentFault: it cannot be written.
         """
         _, unit, _, tensors, source, functions, *_ = labels
-        said = (kind, phase, unit, source, functions, tensors, carried)
+        said = (kind, phase, unit, source, functions, tensors, shared)
         known = self._known.get(said)
         if known is not None:
             return known
@@ -65,7 +65,7 @@ class Templates:
             source=source,
             functions=functions,
             tensors=tensors,
-            **({} if carried is None else carried._asdict()),
+            **({} if shared is None else shared._asdict()),
         )
         self._rows.write("template", template)
         if len(self._known) >= _MOST_REMEMBERED:

@@ -27,11 +27,11 @@ from zerosim.verify.report import Verdict
 from zerosim.verify.wording import said
 
 _UNDER_WAY_BYTES = 1000
-"""Pending control messages of a rank: a small collective costs about as much."""
+"""A rank's pending control messages: about as many bytes as a small collective."""
 
 
 def conservation_verdict(trace: Trace) -> Verdict:
-    """Every rank's bytes to a peer were received there, by the kernel's counts.
+    """Each peer received every byte sent to it, by the kernel's counts.
 
     Exact for `zerosim run`, whose ranks synchronize before the first and after the last reading. In
     any other program, messages may be in flight then, so a small difference proves nothing.

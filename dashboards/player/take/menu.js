@@ -1,4 +1,4 @@
-// The menu "Take away": a picture of this moment, or a film of a stretch of beats, as a file. All of
+// The menu "Export": a picture of this moment, or a film of a stretch of beats, as a file. All of
 // it is made here: nothing is sent anywhere.
 
 import { spokenBeat } from "#player/beats.js";

@@ -246,7 +246,7 @@ def test_a_rank_that_hangs_is_given_up_and_named(tmp_path):
         ended = run.end()
         assert not any(map(_is_running, run.seen.values()))
     assert ended.code == 3, ended
-    assert ended.lines[0].startswith("rank 1 stopped answering for 5 s, "), ended.err
+    assert ended.lines[0].startswith("rank 1 did not respond for 5 s, "), ended.err
     assert [line.split(" was ")[0] for line in ended.lines[1:3]] == ["rank 0", "rank 2"]
     assert all("waiting in the" in line for line in ended.lines[1:3])
     assert_readable(tmp_path / "t", 3)
@@ -271,7 +271,7 @@ def test_a_rank_that_hangs_before_it_joins_is_named(tmp_path, monkeypatch):
         ended = run.end()
     assert ended.code == 3, ended
     assert ended.lines == [
-        "rank 1 stopped answering for 6 s, before its first event",
+        "rank 1 did not respond for 6 s, before its first event",
         "rank 0 was starting, or waiting for the others to join",
     ]
 

@@ -168,7 +168,7 @@ def test_an_agent_that_cannot_go_on_says_so_in_a_line(tmp_path, monkeypatch):
     monkeypatch.setattr(forkserver.ForkServer, "exit_codes", breaks)
     answer = command("run", "--model", "mlp", "--ranks", 2, "--steps", 2, "--out", tmp_path / "t")
     assert answer.code == 3
-    assert answer.err.startswith("zerosim: the ranks could no longer be monitored, and were ended")
+    assert answer.err.startswith("zerosim: the ranks could no longer be monitored, and were killed")
     assert "ValueError: unheard of" in answer.err
     assert len(answer.err.splitlines()) == 1
 

@@ -74,7 +74,7 @@ def test_the_culprit_of_a_run_on_a_device_is_named(tmp_path):
     place = "in forward of iteration 1"
     call = "the all-gather of embedding (gather parameters)"
     assert lines[:2] == [
-        f"rank 1 stopped answering for 15 s, {place}, at models/gpt.py:116 in GPT.logits",
+        f"rank 1 did not respond for 15 s, {place}, at models/gpt.py:116 in GPT.logits",
         f"rank 0 was waiting in {call}, {place}",
     ]
 
@@ -91,4 +91,4 @@ def test_a_run_that_hangs_ends(tmp_path, monkeypatch):
         launcher.launch(job, server)
     assert not any(caught.value.exit_codes.values())
     first = explain_failure(folder, 2, caught.value.exit_codes, run.timeout_s).splitlines()[0]
-    assert first.startswith("rank 1 stopped answering for 3 s")
+    assert first.startswith("rank 1 did not respond for 3 s")

@@ -113,7 +113,7 @@ def _lend(call: Callable[..., Any], *tensors: torch.Tensor, **given: Any) -> Non
     """Call an operation; when this returns, only the caller references the tensors.
 
     Gloo's thread reports the end of a call and releases its tensors a moment later. Memory that the
-    engine frees in between would stay live for that moment, not reproducibly.
+    engine frees in between would stay live for a time that varies.
     """
     aliases = [tensor.detach() for tensor in tensors]
     before = [references_to(alias) for alias in aliases]

@@ -124,7 +124,7 @@ def _call(request: bytes) -> RankResult:
     except Exception as error:  # noqa: BLE001 - pickle raises any exception
         return RankResult(
             problem=f"the function's return value cannot be sent back ({error}): expected numbers, "
-            f"texts, tensors and the like\n",
+            f"strings, tensors and the like\n",
             time_s=time.time(),
         )
 

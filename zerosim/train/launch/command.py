@@ -59,7 +59,7 @@ def require_startable(command: Sequence[str]) -> None:
     if shutil.which(name) is not None:
         return
     path = Path(name)
-    why = "it is not found"
+    why = "not found"
     hint = "check its name and the PATH"
     if path.is_dir():
         why = "it is a folder"
@@ -157,7 +157,7 @@ def hanging(folder: Path, silences: dict[int, Silence], now_s: float) -> str:
         return ""
     return (
         f"zerosim: no rank has written a row for {_PATIENCE_S:g} s during a call: "
-        f"zerosim diagnose {folder} names the faulty rank; the program runs on\n"
+        f"zerosim diagnose {folder} names the faulty rank; the program continues\n"
     )
 
 

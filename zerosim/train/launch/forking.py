@@ -25,25 +25,25 @@ from zerosim.train.launch.forkserver import Ended, Start, Work, cannot_start, in
 
 _POLL_S = 0.02
 _LONGEST = 4096
-"""Maximum size of a rank's message about its end, in bytes: less than a pipe takes at once."""
+"""Maximum size of a rank's exit message, in bytes: a pipe accepts this in one write."""
 _TELLING = "ZEROSIM_TELLING"
-"""The environment variable with the descriptor for a rank's message about its end."""
+"""The environment variable with the descriptor for a rank's exit message."""
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
 """Two constants of linux/prctl.h."""
 
 
 def die_of_interrupts() -> None:
-    """Let Ctrl-C end this process like any signal; its owner reports the cause.
+    """Let Ctrl-C end this process like any other signal; its owner reports the cause.
 
-    If it is ignored, it stays ignored.
+    An ignored SIGINT stays ignored.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def serve(owner: Connection) -> None:
-    """Fork the ranks that the owner requests, and report their ends, until the owner has ended."""
+    """Fork the ranks that the owner requests, and report their exits, until the owner exits."""
     # by process id: the rank, and the descriptor of its message
     ranks: dict[int, tuple[int, int]] = {}
     while True:
@@ -92,7 +92,7 @@ def tell(error: BaseException, telling: int | None = None) -> None:
 
 
 def _fork(request: Start, rank: int, owner: Connection, others: Sequence[int]) -> tuple[int, int]:
-    """Fork a rank; the server's own descriptors are closed there.
+    """Fork a rank; the server's own descriptors are closed in it.
 
     Returns:
         Its process id, and the descriptor of its message.

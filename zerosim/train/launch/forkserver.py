@@ -25,7 +25,7 @@ _POLL_S = 0.02
 _END_S = 30.0
 """Timeout for killed processes to disappear."""
 _DEFAULTS = {"OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
-"""Default environment of a rank: one thread, and no message about its end besides ours."""
+"""Default environment of a rank: one thread, and no exit message besides ours."""
 _FIRST = "import json, sys; sys.path[:] = json.loads(sys.argv[1])"
 """A new interpreter has the module path of its parent."""
 

@@ -47,7 +47,7 @@ def launch(
         ConfigError: no port has that number.
         EnvironmentFault: the port is in use, or the device does not support the run.
         RanksFailedError: a rank failed, was killed or hung; the others were ended.
-        RunError: the ranks could no longer be monitored, and were ended.
+        RunError: the ranks could no longer be monitored, and were killed.
         KeyboardInterrupt: interrupted by the user or a signal.
     """
     if not 0 <= port <= 65535:
@@ -74,7 +74,7 @@ def _run(job: Job, server: ForkServer, rendezvous: dict[str, str]) -> dict[int, 
         raise
     except Exception as error:
         raise RunError(
-            f"the ranks could no longer be monitored, and were ended: {type(error).__name__}: "
+            f"the ranks could no longer be monitored, and were killed: {type(error).__name__}: "
             f"{first_line(error)}; their traces are kept"
         ) from error
 

@@ -90,7 +90,7 @@ def _watch(
         elif now - went_on >= timeouts.stopped_s:
             raise RunError(
                 f"process {server.pid}, which starts and supervises the ranks, was "
-                f"stopped for {timeouts.stopped_s:g} s (SIGSTOP): all were ended; the ranks' "
+                f"stopped for {timeouts.stopped_s:g} s (SIGSTOP): all were killed; the ranks' "
                 "traces are kept"
             )
         if server.is_ready and deadline == math.inf:

@@ -99,7 +99,7 @@ def train_engine(
     """
     if engine.iteration >= steps:
         raise ConfigError(
-            f"steps is {steps}: the resumed state has already done {engine.iteration}; give more"
+            f"steps is {steps}: the resumed run has already done {engine.iteration}; give more"
         )
     rate = engine.config.learning_rate
     for iteration in range(engine.iteration, steps):

@@ -24,7 +24,7 @@ class TiledLinear(nn.Module):
     """A linear layer split along its outputs.
 
     Output j is the same sum of products as in the original layer; the matrix multiplication may add
-    them in a different order. Within u of rounding (2**-24 in fp32) and k inputs, an output differs
+    them in a different order. With unit roundoff u (2**-24 in fp32) and k inputs, an output differs
     by at most 2(k + 1)u / (1 - (k + 1)u) times the sum of |w||x| + |b| (Higham 2002, "Accuracy and
     Stability of Numerical Algorithms", section 3.1).
 
@@ -47,7 +47,7 @@ class TiledLinear(nn.Module):
         self.tiles = nn.ModuleList(map(_tile, weights, biases))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Transform x [..., k] to [..., n], tile after tile."""
+        """Transform x [..., k] to [..., n], one tile at a time."""
         return torch.cat([tile(x) for tile in self.tiles], dim=-1)
 
 
@@ -96,12 +96,12 @@ def tiled_units(model: nn.Module, blocks: Iterable[str]) -> tuple[str, ...]:
     """The modules of a tiled model that should be units: `EngineConfig.units`.
 
     A block without tiles stays one unit. One with tiles is split: each tile is a unit, and so is
-    each largest module without tiles beside them. The block's own direct parameters belong to the
+    each maximal module without tiles. The block's own direct parameters belong to the
     root.
 
     Args:
-        blocks: names of modules that communicate together while nothing is tiled, as they were
-            found before: with tiles inside, a block may look like a mere container of blocks.
+        blocks: names of modules that communicate together in the untiled model, found before
+            tiling: with tiles inside, a block may look like a mere container of blocks.
     """
     modules = dict(model.named_modules())
     return tuple(name for block in blocks for name in _without_tiles(block, modules[block]))
