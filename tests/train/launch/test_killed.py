@@ -21,6 +21,7 @@ import pytest
 
 from tests.cli.command import Answer, apart, command, start
 from tests.deadlines import RANKS_S
+from tests.growing import num_rows
 from zerosim.base.errors import TraceError
 from zerosim.cli import jobs
 from zerosim.record import Trace, load
@@ -94,10 +95,10 @@ class Run:
         file = self.folder / rank_file_name(rank)
         for _ in count():
             assert not self.is_over(), self.end()
-            if file.exists() and file.read_bytes().count(b"\n") >= least:
+            if num_rows(file) >= least:
                 break
             time.sleep(0.02)
-        with file.open() as rows:
+        with file.open("rb") as rows:
             pid: int = json.loads(rows.readline())["pid"]
         return pid
 
@@ -350,7 +351,7 @@ def test_ctrl_c_ends_all_ranks_in_one_line(tmp_path):
         workers = run.wait_for_workers()
         file = tmp_path / "t" / "stage-0" / rank_file_name(0)
         for least in (60, 120):
-            while not file.exists() or file.read_bytes().count(b"\n") < least:
+            while num_rows(file) < least:
                 assert not run.is_over()
                 time.sleep(0.02)
             run.process.send_signal(signal.SIGHUP)

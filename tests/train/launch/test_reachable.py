@@ -21,6 +21,7 @@ import pytest
 
 from tests.cli.command import command, start
 from tests.deadlines import RANKS_S
+from tests.growing import num_rows
 from tests.ranks import free_port
 from zerosim.cli import doctor
 from zerosim.schema.rows import rank_file_name
@@ -66,7 +67,7 @@ def _held(folder: Path, *args: object, **environment: str) -> Iterator[tuple[Any
     )
     try:
         files = [folder / rank_file_name(rank) for rank in range(RANKS)]
-        while not all(file.exists() and file.read_bytes().count(b"\n") > 20 for file in files):
+        while not all(num_rows(file) > 20 for file in files):
             assert run.poll() is None, run.communicate()
             time.sleep(0.01)
         pids = _tree(run.pid)
