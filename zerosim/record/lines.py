@@ -58,11 +58,13 @@ class Lines:
         content = self._content
         with self._path.open("rb") if content is None else BytesIO(content) as file:
             pieces = _pieces(file)
-            block = b""
+            unconfirmed: list[bytes] = []
             for first, piece in pieces:
                 if first in KINDS:
-                    block += piece
+                    unconfirmed.append(piece)
                     continue
+                block = b"".join(unconfirmed)
+                unconfirmed.clear()
                 crc = crc32(block, self.crc) if block else self.crc
                 if first == SEAL:
                     name, after = self._sealed(piece, crc), crc32(piece, crc)
@@ -73,14 +75,14 @@ class Lines:
                     return
                 if block:
                     yield from self._block(block)
-                    block = b""
                 self.crc = after
                 self.num_bytes += len(piece)
                 if name is not SHORT:
                     self.number += 1
                     self.is_over = name == "end"
                     yield name, piece
-            if block:
+            if unconfirmed:
+                block = b"".join(unconfirmed)
                 yield from self._ended(block, b"", crc32(block, self.crc))
 
     def _sealed(self, seal: bytes, crc: int) -> str | None:

@@ -31,13 +31,13 @@ SHORT = "short"
 _IN_TWO = frozenset({HAPPENED, TRANSFER})
 """Kinds of rows with a second record."""
 _NOTHING: Record = (0, 0, 0, 0, 0, 0, 0, 0)
-_MOST_BYTES = 1 << 22
-"""A block has at most this many: each of its rows may have many changes."""
+_BYTES_AT_ONCE = 2 * SEALED_AFTER * SIZE
+"""More than most blocks have; a row of memory may have thousands of changes."""
 
 
 def block_at(content: bytes, at: int) -> bytes:
-    """The records from here on, up to a seal, a line or the end of what is complete."""
-    kinds = content[at : at + _MOST_BYTES : SIZE]
+    """The next records, up to a seal, a line, the end of what is complete, or a limit."""
+    kinds = content[at : at + _BYTES_AT_ONCE : SIZE]
     count = len(kinds) - len(kinds.lstrip(KINDS))
     return content[at : at + min(count, (len(content) - at) // SIZE) * SIZE]
 
