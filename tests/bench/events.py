@@ -83,8 +83,8 @@ def table() -> list[str]:
         "",
         (
             "An event is a computation, a collective, a message of a ring or a wait. Additional "
-            "PyTorch work before a step extends the step to the time of its column. A cell is "
-            "empty if the step alone takes longer."
+            "PyTorch work before a step extends the step to the time at the head of its column. A "
+            "cell is empty if the step alone takes longer."
         ),
         *([] if any(name.startswith("DeepSpeed") for name in PROGRAMS) else [ABSENT]),
     ]

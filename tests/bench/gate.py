@@ -249,7 +249,7 @@ def table() -> list[str]:
         "",
         (
             "The same measurement for two options of a trace: `--debuggable`, and checksums in "
-            "each iteration (checksums in every n-th iteration cost an n-th)."
+            "each iteration (checksums in every n-th iteration cost 1/n as much)."
         ),
         "",
         *options_table(options),

@@ -358,9 +358,9 @@ def _tables(bench: Bench, root: Path, address: str, num_events: int, version: st
         ),
         "",
         (
-            f"The replay plays for {PLAYED_S} s, from {REST_MS / 1000} s after the first view on. "
+            f"The replay plays for {PLAYED_S} s, starting {REST_MS / 1000} s after the first view. "
             "The table gives the milliseconds from frame to frame, which are at least "
-            "16.7 on a display of 60 Hz. The browser reports only tasks over 50 ms."
+            "16.7 on a 60 Hz display. The browser reports only tasks over 50 ms."
         ),
         "",
         *_table(("trace", "screen", "speed", "median", "p95", "max", "longest task"), plays),
@@ -372,7 +372,7 @@ def _tables(bench: Bench, root: Path, address: str, num_events: int, version: st
         "",
         *_table(("trace", "screen", "median", "p95", "max"), steps),
         "",
-        "Transferred data of one page, compressed and with headers; offline pages as files.",
+        "Data transferred for one page, compressed and with headers; offline pages as files.",
         "",
         *_table(("part", "requests", "size"), weight),
         "",

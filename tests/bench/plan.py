@@ -65,11 +65,11 @@ def table() -> list[str]:
         (
             "The controls of the Plan page are changed one after another. The table gives "
             "milliseconds of processor time: of the server's answer, of the browser's main thread "
-            "until the answer is painted, of both together, and of the browser until the charts "
+            "until the answer is painted, of both in total, and of the browser until the charts "
             "below the window are drawn as well."
         ),
         "",
-        f"| control | chosen | server | browser | together | below {GOAL_MS} | browser, all |",
+        f"| control | chosen | server | browser | total | below {GOAL_MS} | browser, all |",
         "| --- | --- | ---: | ---: | ---: | --- | ---: |",
         *_page(),
     ]

@@ -79,7 +79,7 @@ def table() -> list[str]:
         (
             f"`python -m tests.bench --only quantize`, {datetime.now(UTC):%Y-%m-%d}: GB of the "
             f"unquantized dtype per second of one thread, {_NUM_ROWS} rows, a scale per "
-            f"{_BLOCK} elements; in brackets, divided by a copy. Medians of {_TURNS} turns."
+            f"{_BLOCK} elements; in brackets, relative to a copy. Medians of {_TURNS} turns."
         ),
         "",
         f"| {' | '.join(['matrix', 'dtype', 'quantized', *ways])} |",
