@@ -26,7 +26,7 @@ lab = Lab("lesson25_hugging_face")
 # ```
 #
 # The model is `GPT2LMHeadModel`, small and with random weights, from transformers if that is
-# installed, else from `lessons/programs/gpt2.py`. `import zerosim as deepspeed` trains it with
+# installed, otherwise from `lessons/programs/gpt2.py`. `import zerosim as deepspeed` trains it with
 # zerosim's engine; a run of DeepSpeed itself with the same lines was recorded beforehand.
 
 # %%
