@@ -22,7 +22,7 @@ lab = Lab("lesson01_rings")
 lab.replay("ring/stage-1", at="backward reduce blocks.2 hop 1")
 
 # %% [markdown]
-# ## Reduce-scatter: sums that grow on the way
+# ## Reduce-scatter: sums that grow along the way
 #
 # The ranks form a ring, and each sends to the next one only. In the first hop, every rank sends one
 # of its own pieces. The receiver adds its own values to the received piece, and in the next hop it

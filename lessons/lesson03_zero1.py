@@ -25,8 +25,8 @@ lab.replay("ring/stage-1", at="update compute blocks.2")
 #
 # Call the shards of a unit a, b, c and so on. Each of them is updated by one rank, its **owner**.
 # To update a shard, the owner needs the sum of its gradients over all ranks; no other rank needs
-# that sum. You know the collective that leaves exactly this sum on each rank. Recall on which rank
-# each sum ends, and click.
+# that sum. You know the collective that leaves exactly one such sum on each rank. Recall where each
+# sum ends up, and click.
 
 # %%
 lab.ask("owner")

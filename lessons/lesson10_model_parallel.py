@@ -16,7 +16,7 @@ lab = Lab("lesson10_model_parallel")
 #
 # A model can be cut in two directions. Tensor parallelism cuts each matrix: all ranks work on the
 # same layer at the same time. Pipeline parallelism cuts between the layers: each rank has some of
-# them and passes its output on. Both are PyTorch's own implementations here, and the programs were
+# them and passes its output on. Here both are PyTorch's own implementations, and the programs were
 # not changed for tracing. Look at all events of a tensor-parallel step, rank by rank.
 
 # %%
@@ -46,9 +46,9 @@ lab.ask("cut")
 # of B. At the end of the MLP each rank has a part of every sum, and the ranks have to add them up.
 # Attention is cut in the same way: each rank has whole heads, and the output matrix is cut like B.
 #
-# Backward goes through all this in reverse. Every rank received the same x, so the gradient of x
-# is a sum to which every rank contributes a term. How many all-reduces does one block need, in
-# forward and backward together?
+# Backward goes through all this in reverse. Every rank received the same x, so the gradient of x is
+# a sum to which every rank contributes a term. How many all-reduces does one block need, in forward
+# and backward combined?
 
 # %%
 lab.ask("calls")
@@ -83,9 +83,9 @@ lab.reveal("compare")
 # %% [markdown]
 # ## A row of stages
 #
-# Now cut between the layers. Each rank has a stage: one block, on the first rank the embedding as
-# well, on the last one the head. The batch is cut into micro-batches that go through the stages one
-# after another, so that all ranks have something to do.
+# Now cut between the layers. Each rank has a stage: one block, plus the embedding on the first rank
+# and the head on the last. The batch is cut into micro-batches that go through the stages one after
+# another, so that all ranks have something to do.
 #
 # There are no collectives any more. A stage sends its output to the next one, b·s·h numbers in
 # total at each boundary, and in backward its gradient comes back. For the first time, the ranks

@@ -28,8 +28,8 @@ lab.graph("profiles/fsdp2")
 # optimizer: each rank keeps the momentum and the variance of some of the parameters, updates these
 # parameters, and broadcasts them to the others.
 #
-# The model below it is still wrapped in DDP, which knows nothing of the optimizer. According to
-# the paper, ZeRO-1 communicates 2Ψ. How much do the two communicate together?
+# The model below it is still wrapped in DDP, which knows nothing of the optimizer. According to the
+# paper, ZeRO-1 communicates 2Ψ. How much do the two communicate in total?
 
 # %%
 lab.ask("divided")
@@ -49,7 +49,7 @@ lab.reveal("divided")
 # gathered in forward, freed, gathered again in backward, and their gradients reduce-scattered.
 #
 # All but one. The root is the outermost unit: where its forward ends, its backward begins. So FSDP2
-# does not free the root in between, unless an option says so. The second bar of the figure is
+# does not free the root in between, unless an option says so. The second bar of the figure shows
 # `reshard_after_forward=False`, which keeps every unit in this way.
 
 # %%
@@ -121,12 +121,12 @@ lab.reveal("held")
 #
 # This is how to read a profile. Each row of the first table has the measurements of `zerosim
 # profiles`: the calls, their payload, the bytes that a ring would send for them, the bytes that the
-# kernel sent, and the peak of a rank. The last column of DeepSpeed is not a mistake: DeepSpeed
+# kernel sent, and the peak of a rank. DeepSpeed's entry in the last column is no mistake: DeepSpeed
 # reserves a bucket of the configured size, half a billion elements, however small the model is.
 #
-# The second table lists the causes of each program's deviation below its law, as found by `zerosim
-# verify`. If anything were left over, either the law would be the wrong one or you would have
-# found a bug.
+# The second table lists, below each program's law, the causes of its deviation, as found by
+# `zerosim verify`. If anything were left over, either the law would be the wrong one or you would
+# have found a bug.
 
 # %%
 lab.show(

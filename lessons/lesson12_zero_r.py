@@ -24,7 +24,7 @@ lab.graph("divided/stage-1")
 # %% [markdown]
 # ## Keep or recompute
 #
-# Backward needs the inputs of forward's operations: of matrices, of GELU, of attention. With
+# Backward needs the inputs of forward's operations: matrix products, GELU, attention. With
 # activation checkpointing, a block keeps only its input. When backward reaches the block, its
 # forward is computed once more, and its other activations exist again only until this block is
 # done.
@@ -61,7 +61,7 @@ lab.reveal("checkpoints")
 lab.reveal("price")
 
 # %% [markdown]
-# ## Out of the device altogether
+# ## Off the device altogether
 #
 # No computation needs a checkpoint between the forward of its block and its backward. For a model
 # with many layers that is a long time. So the part that a rank keeps can move to host memory,

@@ -11,8 +11,8 @@ lab = Lab("lesson14_infinity")
 #
 # ZeRO-3 partitions everything among the ranks, and ZeRO-Offload moves the optimizer states to the
 # host. What if the hosts are full as well? A node has a disk, often a fast one, with more space
-# than all other memory together. ZeRO-Infinity keeps even parameters there, and brings each unit
-# to the device only just before it computes.
+# than all other memory combined. ZeRO-Infinity keeps even parameters there, and brings each unit to
+# the device only just before it computes.
 #
 # So a rank's part of a unit goes from the disk to the host, from the host to the device, and from
 # there to the other ranks. Follow one unit along this path.
@@ -28,8 +28,8 @@ lab.show("journey", "infinity/stage-3", "hidden.1")
 # in fp32. A rank reads and writes its own part of each.
 #
 # Go through a step. When does it need the parameters? When does it need the optimizer states, and
-# what must be written back? Count bytes for each parameter, reads and writes together. Then
-# compare the kernel's count for this process with the content of the files.
+# what must be written back? Count bytes for each parameter, reads and writes combined. Then compare
+# the kernel's count for this process with the content of the files.
 
 # %%
 lab.ask("disk")

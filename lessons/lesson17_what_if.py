@@ -26,9 +26,9 @@ lab.replay("slow/stage-3", at="forward compute hidden.1")
 # The other rank waits in nearly every collective, and in its timeline all collectives look slow.
 # You might blame the network. Suppose the network carried ten times as many bytes in a second.
 #
-# The order of the graph does not change: a collective still begins only when its last rank has
-# arrived. The only difference is that the bytes then move faster. What fraction of its present
-# time would the step take?
+# The order of events does not change: a collective still begins only when its last rank has
+# arrived. The only difference is that the bytes then move faster. What fraction of its present time
+# would the step take?
 
 # %%
 lab.ask("network")

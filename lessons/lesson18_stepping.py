@@ -26,8 +26,8 @@ lab.replay("held/stage-3", at="forward compute hidden.0")
 # parameters have just been gathered. Each rank also has its own shard, as always, which the
 # optimizer will update later.
 #
-# Count what is in the memory of all ranks together at this moment, for this unit: shards and
-# gathered parameters.
+# Count what is in the memory of all ranks at this moment, for this unit: shards and gathered
+# parameters.
 
 # %%
 lab.ask("copies")
@@ -42,8 +42,8 @@ lab.reveal("copies")
 # %% [markdown]
 # ## One rank alone
 #
-# Now the gate opens for one rank only, and the debugger lets this rank continue to backward. It
-# has its own data and its own processor. The other rank stays where it is.
+# Now the debugger lets only one rank continue, to the beginning of backward. It has its own data
+# and its own processor. The other rank stays where it is.
 #
 # In plain data-parallel training it would compute all of its forward. In ZeRO-3, it needs the
 # shards of the other rank. How far does it get?

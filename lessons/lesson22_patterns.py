@@ -42,10 +42,10 @@ lab.reveal("root")
 # ## Rounds
 #
 # That was a tree. Its root sends more than any rank of a chain, in which each rank forwards the
-# payload once, in pieces that follow one another closely. But a chain is as long as the number of
-# ranks, and each of its links adds a start-up time.
+# payload once, in pieces that follow one another closely. But a chain gets longer with each rank,
+# and each of its links adds a start-up time.
 #
-# Count the rounds in which a tree reaches all of a little over a thousand ranks.
+# Count the rounds that a tree takes to reach a little over a thousand ranks.
 
 # %%
 lab.ask("rounds")
@@ -57,8 +57,8 @@ lab.reveal("rounds")
 # %% [markdown]
 # ## Ring or tree
 #
-# An all-reduce can go up a tree, adding on the way, and down again. The price is bandwidth: NCCL's
-# two trees together keep all links busy, but not quite as well as a ring.
+# An all-reduce can go up a tree, adding along the way, and down again. The price is bandwidth:
+# NCCL's two trees together keep all links busy, but not quite as well as a ring.
 #
 # For each call, NCCL predicts with its own model how long either would take with this payload on
 # these nodes. Which do you expect it to choose for a tiny payload, and which for a large bucket?
@@ -78,15 +78,15 @@ lab.reveal("size")
 # sharded by rows into one that is sharded by columns. Nothing is added up, and no two ranks
 # receive the same data.
 #
-# The payload is as large as that of the broadcast, and one of its pieces stays on the rank. What
-# does a rank send?
+# The payload is as large as that of the broadcast, and one of its pieces stays on the rank. How
+# much does a rank send?
 
 # %%
 lab.ask("pieces")
 lab.reveal("pieces")
 
 # %% [markdown]
-# ## Rounded on the way
+# ## Rounded along the way
 #
 # ZeRO++ reduces gradients by an all-to-all: each rank sends each piece straight to its owner,
 # which adds. A ring would send as many bytes. But ZeRO++ quantizes what it sends, and in a ring a

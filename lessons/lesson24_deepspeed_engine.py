@@ -76,7 +76,7 @@ lab.reveal("hook")
 # scales the loss), and then `_backward_epilogue()`. The latter calls `allreduce_gradients()`:
 # stage 1 calls `reduce_gradients()`, and only in the last micro-step, at the boundary of
 # accumulation; stages 2 and 3 call `overlapping_partition_gradients_reduce_epilogue()` in each.
-# Both end in the same function, which sends the rest of a bucket.
+# Both end in the same function, which sends what is left in a bucket.
 #
 # Put the functions of stage 1 in order, the outermost first.
 

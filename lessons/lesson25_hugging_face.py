@@ -26,7 +26,7 @@ lab = Lab("lesson25_hugging_face")
 # ```
 #
 # The model is `GPT2LMHeadModel`, small and with random weights, from transformers if that is
-# installed, else from `lessons/programs/gpt2.py`. `import zerosim as deepspeed` trains it with
+# installed, otherwise from `lessons/programs/gpt2.py`. `import zerosim as deepspeed` trains it with
 # zerosim's engine; a run of DeepSpeed itself with the same lines was recorded beforehand.
 
 # %%
@@ -128,9 +128,9 @@ lab.reveal("scatter")
 #
 # In stage 1, only the optimizer states are sharded. It sends the least, however many micro-steps
 # there are, but keeps whole gradients. In stage 2, the gradients are sharded as well, at the price
-# of a reduction in each micro-step. In stage 3, the parameters are sharded, too, so only the
-# memory of all devices together limits the model. The parameters are gathered twice in each
-# micro-step, and a rank waits for each gather that is not prefetched.
+# of a reduction in each micro-step. In stage 3, the parameters are sharded, too, so only the total
+# memory of the devices limits the model. The parameters are gathered twice in each micro-step, and
+# a rank waits for each gather that is not prefetched.
 #
 # So use the lowest stage that fits. Before you choose: put the three in order by the traffic of a
 # step of this loop.

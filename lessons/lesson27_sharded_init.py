@@ -110,7 +110,7 @@ lab.reveal("sent")
 #
 # Now put the methods in order. Remember what else is in memory: DDP keeps the whole model, and as
 # much again for its gradient buckets; and it copies what it broadcasts into one more buffer before
-# it sends it.
+# sending it.
 
 # %%
 lab.ask("order")

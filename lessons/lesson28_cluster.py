@@ -60,7 +60,7 @@ lab.reveal("order")
 # ## Which axis gets the fast links
 #
 # Within a node, a GPU sends over NVLink. To other nodes, it sends over its share of the network,
-# which is about a twelfth as fast. Neighbouring ranks share a node, and tensor parallel ranks are
+# which is about a twelfth as fast. Neighbouring ranks share a node, and tensor-parallel ranks are
 # neighbours: the axis that sends the most belongs inside the node. A node has eight GPUs.
 #
 # Two dry runs were made with the same blocks and the same micro-batch: tensor parallelism over the
@@ -119,7 +119,7 @@ lab.reveal("fastest")
 # %% [markdown]
 # ## Now your cluster
 #
-# The table is not a law. With another network, another batch or twice the GPUs the order changes,
+# The table is not a law. With a different network or batch, or twice the GPUs, the order changes,
 # but the reasons stay the same. Plan for your own cluster: `zerosim plan --model gpt-3 --gpus 256
 # --gpu dgx-a100 --tokens-per-batch 3145728` tries every layout that divides the GPUs evenly, and
 # the page Plan shows what limits it.

@@ -37,13 +37,13 @@ lab.reveal("headers")
 # %% [markdown]
 # ## A small call
 #
-# Once a header has arrived, the bytes behind it must follow immediately. So the sender has to wait
+# Once a header has arrived, the bytes after it must follow immediately. So the sender has to wait
 # until the data are complete, and the receiver then waits for the header. For a large message this
 # waiting is negligible, but for a small one it is nearly all of the time.
 #
 # So NCCL has a second protocol, called LL, for low latency. It writes each piece of data together
 # with a flag in a single store. The receiver polls the memory: as soon as the flag is new, the data
-# are valid. The receiver never waits for a whole message. The data and the flag have four bytes
+# are valid. The receiver never waits for a whole message. The data and the flag take four bytes
 # each.
 
 # %%

@@ -89,7 +89,7 @@ lab.reveal("waits")
 # ## What would help
 #
 # Sockets within one host are a slow network. A dry run predicts ZeRO-3 of the same size on two
-# H100 of one node, where they are joined by NVLink. It models the duration of the kernels and the
+# H100s in one node, where they are joined by NVLink. It models the duration of the kernels and the
 # speed of the links, and assumes that the host is never late.
 #
 # Is the step now compute-bound? The model is small, and so is a batch of four sequences.

@@ -87,7 +87,7 @@ def test_a_table_of_copies_is_of_the_links_that_it_is_asked_for():
         "fetch optimizer states, disk → host",
         "store optimizer states, host → disk",
         "store parameters, host → disk",
-        "together to and from the disk",
+        "in total to and from the disk",
     ]
 
 

@@ -11,7 +11,7 @@ collective counts as the bytes that a ring would send. toy.gradients(parameters,
 returns the gradients of all layers.
 
 You pass if the parameters are bitwise equal to those of one process, and no rank sends more than
-one all-reduce of the gradients needs, for any number of micro-batches.
+a single all-reduce of the gradients needs, for any number of micro-batches.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Buckets.
 
 Every call of a collective has a latency. Average a list of gradients over all ranks, in place,
-with few calls: put gradients one after another into a flat bucket, reduce it when the next one
-would exceed `bucket` elements, and begin a new one. Keep the order of the list; no gradient is
+with few calls: put gradients one after another into a flat bucket, reduce it before it would
+exceed `bucket` elements, and begin a new one. Keep the order of the list; no gradient is
 larger than a bucket.
 
 You pass if the averages are bitwise correct, no rank sends more than an all-reduce of all

@@ -5,7 +5,7 @@ list of (x, target). It ends without an error, but sends more than necessary and
 parameters. Check it first, count each micro-batch's contribution in Replay, then fix it.
 
 You pass if the parameters are bitwise equal to those of one process, and no rank sends more than
-one all-reduce of the gradients needs, for any number of micro-batches.
+a single all-reduce of the gradients needs, for any number of micro-batches.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import torch.distributed as dist
 
 
 def with_edge(rows: torch.Tensor, rank: int, ranks: int) -> torch.Tensor:
-    """The last row of the rank before, then this rank's rows."""
+    """The previous rank's last row, then this rank's rows."""
     edge = torch.zeros_like(rows[0])
     sent = dist.isend(rows[-1].clone(), (rank + 1) % ranks)
     got = dist.irecv(edge, (rank - 1) % ranks)

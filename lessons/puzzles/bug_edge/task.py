@@ -1,6 +1,6 @@
 """Find the bug: sometimes right.
 
-Rows of a matrix are divided over N ranks, and each needs the last row of the previous rank: rank
+The rows of a matrix are divided among N ranks; each needs the last row of the previous rank: rank
 r sends its last row to r + 1, the last rank to rank 0. On a fast machine the program is right
 most of the time. Check it first and read the verdict on the message, then fix it.
 
@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 
 def with_edge(rows: torch.Tensor, rank: int, ranks: int) -> torch.Tensor:
-    """The last row of the rank before, then this rank's rows."""
+    """The previous rank's last row, then this rank's rows."""
     edge = torch.zeros_like(rows[0])
     sent = dist.isend(rows[-1].clone(), (rank + 1) % ranks)
     dist.irecv(edge, (rank - 1) % ranks)

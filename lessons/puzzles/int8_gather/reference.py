@@ -7,7 +7,7 @@ import torch.distributed as dist
 
 
 def int8_gather(shard: torch.Tensor, block: int, ranks: int) -> torch.Tensor:
-    """All ranks' shards, each value within half a step of its block."""
+    """All ranks' shards, each value off by at most half its block's step."""
     blocks = shard.view(-1, block)
     steps = blocks.abs().amax(1, keepdim=True) / 127
     divisors = torch.where(steps > 0, steps, torch.ones_like(steps))

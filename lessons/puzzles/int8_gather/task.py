@@ -5,7 +5,7 @@ of a block is its largest absolute value divided by 127. Send each value as the 
 number of steps in int8, and each block's step in float32. Return all ranks' values, one after
 another.
 
-You pass if each value is within half a step of its block, zeros stay zeros, and no rank sends
+You pass if no value is off by more than half its block's step, zeros stay zeros, and no rank sends
 more than an all-gather of one byte per element and four bytes per block needs.
 """
 
@@ -16,5 +16,5 @@ import torch.distributed as dist
 
 
 def int8_gather(shard: torch.Tensor, block: int, ranks: int) -> torch.Tensor:
-    """All ranks' shards, each value within half a step of its block."""
+    """All ranks' shards, each value off by at most half its block's step."""
     raise NotImplementedError

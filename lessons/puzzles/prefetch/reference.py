@@ -9,7 +9,7 @@ from zerosim.puzzles.toy import Toy
 
 
 def prefetching_forward(toy: Toy, shards: list[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-    """The output of the last layer, of parameters that are partitioned."""
+    """The output of the last layer, from partitioned parameters."""
     coming = _begin(toy, shards[0])
     for layer in range(toy.layers):
         work, full = coming

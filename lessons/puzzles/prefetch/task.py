@@ -19,5 +19,5 @@ from zerosim.puzzles.toy import Toy
 
 
 def prefetching_forward(toy: Toy, shards: list[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-    """The output of the last layer, of parameters that are partitioned."""
+    """The output of the last layer, from partitioned parameters."""
     raise NotImplementedError

@@ -1,6 +1,6 @@
 """ZeRO-1: optimizer states partitioned.
 
-Data parallel keeps the momentum of every parameter on every rank. For each layer, keep only this
+Data parallelism keeps the momentum of every parameter on every rank. For each layer, keep only this
 rank's part of the momentum, the r-th of N equal parts, and update only that part of the
 parameters; all ranks need all updated parameters before the next forward.
 
