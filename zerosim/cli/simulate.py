@@ -37,8 +37,7 @@ _SYSTEM = Annotated[
     str | None,
     typer.Option(
         help=(
-            "Framework to simulate instead of the engine; separate several by commas: "
-            f"{', '.join(DRY)}."
+            f"Frameworks to simulate instead of the engine, separated by commas: {', '.join(DRY)}."
         )
     ),
 ]
