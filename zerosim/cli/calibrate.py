@@ -59,7 +59,7 @@ class IterationFit:
 
 def calibrate(  # noqa: PLR0913 - an option is an argument
     folders: Annotated[
-        list[Path], typer.Argument(help="Traces of runs on this machine, or profiles of PyTorch.")
+        list[Path], typer.Argument(help="Traces of runs on this machine, or PyTorch profiles.")
     ],
     *,
     out: Annotated[Path, typer.Option(help="The machine file to write.")] = Path("machine.toml"),

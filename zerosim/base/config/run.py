@@ -80,7 +80,7 @@ class RunConfig(Configuration):
     device_bytes: Annotated[
         int | None,
         Spec(
-            "Limit of the device's memory: 48MB, 1GiB, 50000000.",
+            "Device memory limit: 48MB, 1GiB, 50000000.",
             AT_LEAST_ONE,
             panel=TIERS,
             after="tiles",
