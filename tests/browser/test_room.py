@@ -55,7 +55,7 @@ def ask(one, lesson: str = "zero3", question: str = "sent", word: str = "send") 
 def join(one, code: str) -> None:
     """Join as a student does: type the code."""
     one.page.goto(f"{one.address}/join")
-    one.page.get_by_label("Code of a room").fill(code.lower())
+    one.page.get_by_label("Room code").fill(code.lower())
     one.page.get_by_role("button", name="Join").click()
     one.wait(f"{SLOT}?.dataset.room === '{code}'")
 
@@ -283,7 +283,7 @@ def test_a_wrong_code_is_said(watch, empty):
     one.page.goto(f"{empty}/lessons/zero3")
     one.page.locator(".room-menu summary").click()
     for typed, said in ((MARKUP, "six letters"), ("ZZZZZZ", "no such room"), ("", "six letters")):
-        one.page.get_by_label("Code of a room").fill(typed)
+        one.page.get_by_label("Room code").fill(typed)
         one.page.get_by_role("button", name="Join").click()
         one.expect(".room-said").to_contain_text(said)
         one.expect("img").to_have_count(0)

@@ -115,7 +115,7 @@ def test_what_does_not_fit_is_named_and_is_exit_1(tmp_path):
     folder = write_trace(tmp_path, {0: first.rows(), 1: second.rows()})
     answer = command("graph", folder)
     assert answer.code == 1
-    assert answer.out.startswith("✗ 1 of 4 checks fail, see below. ")
+    assert answer.out.startswith("✗ 1 of 4 checks fail; see below. ")
     line = next(line for line in answer.out.splitlines() if "payload" in line and "104 B" in line)
     for word in ("rank 0", "rank 1", "blocks.0", "100 B", "train.py:7 in step", "other.py:9 in go"):
         assert word in line

@@ -70,7 +70,7 @@ def test_a_larger_batch(tmp_path):
     share = plain["predicted_ns"] / plain["recorded_ns"]
     said = command("whatif", recorded, "--batch", "x2").out
     assert "with 2 times the sequences in a micro-batch" in said
-    assert f"{share:.2f} of the time, {share / 2:.2f} of the time for a sequence" in said
+    assert f"{share:.2f} of the time, {share / 2:.2f} of the time per sequence" in said
 
 
 def test_what_an_iteration_put_off_is_its_own():

@@ -332,7 +332,7 @@ def test_of_a_grid_the_cells_lead_to_their_layouts():
         ({"tokens": "9" * 20}, "at most"),
         ({"tensor": "5"}, "divisor"),
         ({"pipeline": "0"}, "1 or more"),
-        ({"batch": "64"}, "drop one of them"),
+        ({"batch": "64"}, "drop one"),
         ({"stage": "9"}, "expected one of 0, 1, 2, 3"),
         ({"options": HOSTILE}, "expected one of"),
         ({"recompute": "all"}, "expected one of"),

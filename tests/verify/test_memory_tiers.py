@@ -167,7 +167,7 @@ def test_buckets_pass_through_two_buffers_that_do_not_grow(tmp_path):
     change(written, 1, begin, Role.BUFFERS, "", 256)
     change(written, 1, begin, Role.BUFFERS, "head", 84)
     verdict = verdict_of(write(tmp_path / "own", written), "constant-buffers")
-    own = "rank 1 when update of iteration 2 begins: bucket head has memory of its own"
+    own = "rank 1 when update of iteration 2 begins: bucket head has its own memory"
     assert own in verdict.measured
     small = memory_trace(2, RANKS, **options)
     verdict = verdict_of(write(tmp_path / "small", small), "constant-buffers")

@@ -373,7 +373,7 @@ def test_a_pipelines_ranks_differ_and_its_bubble_is_shown_with_both_denominators
     bubble = next(one for one in report.verdicts if one.id == "bubble")
     assert bubble.holds is None
     assert bubble.formula == "(p-1)/m = 1/4 = 25.0 % of the ideal time, 20.0 % of the total"
-    assert "does not compute during 64.5 % of iteration 1," in bubble.measured
+    assert "does not compute for 64.5 % of iteration 1," in bubble.measured
     sends = next(row for row in report.rows if row.op is Op.SEND and row.phase is Phase.FORWARD)
     assert [cell.trace for cell in sends.sent] == [4 * 512, 0]
 

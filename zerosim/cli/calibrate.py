@@ -59,16 +59,16 @@ class IterationFit:
 
 def calibrate(  # noqa: PLR0913 - an option is an argument
     folders: Annotated[
-        list[Path], typer.Argument(help="Traces of runs on this machine, or profiles of PyTorch.")
+        list[Path], typer.Argument(help="Traces of runs on this machine, or PyTorch profiles.")
     ],
     *,
     out: Annotated[Path, typer.Option(help="The machine file to write.")] = Path("machine.toml"),
     check: Annotated[
         list[Path] | None,
-        typer.Option(help="A run that is predicted but not fitted; may be repeated."),
+        typer.Option(help="A run to predict but not to fit; may be repeated."),
     ] = None,
     cores: Annotated[
-        float | None, decimal("Ranks of a node that compute at full speed; all by default.")
+        float | None, decimal("Ranks per node that compute at full speed; all by default.")
     ] = None,
     gpu: Annotated[
         str | None,
@@ -78,10 +78,10 @@ def calibrate(  # noqa: PLR0913 - an option is an argument
     ] = None,
     model: OptionalModel = None,
     batch: Annotated[
-        int | None, integer("With --gpu: sequences of a micro-batch, if no trace records it.")
+        int | None, integer("With --gpu: sequences per micro-batch, if no trace records it.")
     ] = None,
     sequence: Annotated[
-        int | None, integer("With --gpu: tokens of a sequence; the model's own by default.")
+        int | None, integer("With --gpu: tokens per sequence; the model's own by default.")
     ] = None,
     stage: Annotated[int | None, integer("With --gpu: 0 to 3, if no trace records it.")] = None,
     tensor_parallel: Annotated[int, integer("With --gpu: ranks that compute a block.")] = 1,

@@ -61,7 +61,7 @@ def debug(
         typer.Option(
             metavar="ADDRESS",
             help=(
-                "With --attach: address of this machine for ranks of other hosts; none by default."
+                "With --attach: address of this machine for ranks on other hosts; none by default."
             ),
         ),
     ] = "",

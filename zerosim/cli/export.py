@@ -45,7 +45,7 @@ _TOOLS = {
             rich_help_panel=_PANEL,
         ),
     ],
-    "hta": _tool("Write a run for HTA and TraceLens into this folder, a profile for each rank."),
+    "hta": _tool("Write a run for HTA and TraceLens into this folder, one profile per rank."),
     "graphml": _tool("Write an iteration's event graph for Gephi, yEd and networkx."),
     "csv": _tool("Write the events of all iterations, or of --iteration, as CSV, one line each."),
     "parquet": _tool("Write the same events as Parquet (needs pyarrow)."),

@@ -76,7 +76,7 @@ def fit(  # noqa: PLR0913 - an option is an argument
     as_json: AsJson = False,
     **options: Any,
 ) -> int:
-    """Find the largest number of layers that fits into --device-bytes on each rank."""
+    """Find the largest number of layers that fits in --device-bytes on each rank."""
     if options["device_bytes"] is None:
         raise ConfigError("device-bytes is not given: expected the device's size, such as 16MB")
     if most_layers < 1:

@@ -22,7 +22,7 @@ def graph(
     rank: Annotated[
         int | None, integer("List this rank's events as well, each with its slack.")
     ] = None,
-    top: Annotated[int, integer("Number of steps of the critical path to list.")] = 10,
+    top: Annotated[int, integer("Number of critical-path steps to list.")] = 10,
     graphml: Annotated[
         Path | None, typer.Option(help="Write the iteration's graph to this GraphML file.")
     ] = None,

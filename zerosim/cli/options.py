@@ -71,7 +71,7 @@ _MODEL: Any = typer.Option(help=f"{', '.join(ModelName)}, {OR_A_FILE}.")
 Model = Annotated[str, _MODEL]
 OptionalModel = Annotated[str | None, _MODEL]
 Steps = Annotated[int, integer("Optimizer steps.")]
-Batch = Annotated[int, integer("Sequences in a micro-batch of one rank.")]
+Batch = Annotated[int, integer("Sequences in a rank's micro-batch.")]
 Seed = Annotated[int, integer("Random seed of weights and data.")]
 TracesFolder = Annotated[Path | None, typer.Option(help="Folder for the traces.")]
 AsPage = Annotated[bool, typer.Option("--markdown", help="Print Markdown, as in docs/.")]

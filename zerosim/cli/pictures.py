@@ -41,7 +41,7 @@ def _text(words: str) -> Any:
 _FILES = {
     "png": _file("Write a moment as a PNG."),
     "svg": _file("Write a moment as an SVG."),
-    "pdf": _file("Write beats as a PDF, one page for each."),
+    "pdf": _file("Write beats as a PDF, one per page."),
     "gif": _file("Write beats as an animated GIF."),
     "webm": _file("Write beats as a WebM video; this takes as long as the video."),
 }

@@ -34,12 +34,12 @@ def serve(
     ] = None,
     *,
     host: Annotated[
-        str, typer.Option(help="Address to serve on; by default, this machine alone can connect.")
+        str, typer.Option(help="Address to serve on; by default, only this machine can connect.")
     ] = "127.0.0.1",
     port: Annotated[int, integer("Port to serve on; 0 for any free port.")] = 8050,
     open_browser: OpenBrowser = False,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Begin with the page Compare instead of a replay.")
+        bool, typer.Option("--compare", help="Open the Compare page instead of a replay.")
     ] = False,
     perfetto: Annotated[
         str,

@@ -34,7 +34,7 @@ def show(  # noqa: PLR0913 - an option is an argument
     rank: Annotated[str | None, typer.Option(help="A rank, or all; the first by default.")] = None,
     iteration: Annotated[
         str,
-        typer.Option(help="An iteration, last, or all (with set-up and teardown)."),
+        typer.Option(help="An iteration, last, or all (with setup and teardown)."),
     ] = "last",
     phase: Annotated[str | None, typer.Option(help="forward, backward, update, ...")] = None,
     unit: Annotated[str | None, typer.Option(help="A unit's name; * matches anything.")] = None,

@@ -37,8 +37,7 @@ _SYSTEM = Annotated[
     str | None,
     typer.Option(
         help=(
-            "Framework to simulate instead of the engine; separate several by commas: "
-            f"{', '.join(DRY)}."
+            f"Frameworks to simulate instead of the engine, separated by commas: {', '.join(DRY)}."
         )
     ),
 ]
@@ -46,7 +45,7 @@ _MACHINE = Annotated[str, typer.Option(help="Machine of the ranks: a name, or a 
 
 _ENOUGH = 3
 """Number of steps: DDP rebuilds its buckets in the second one."""
-_STEPS = Annotated[int, integer("Optimizer steps; from the third on they are equal.")]
+_STEPS = Annotated[int, integer("Optimizer steps; all equal from the third on.")]
 
 
 @with_options(
@@ -63,7 +62,7 @@ _STEPS = Annotated[int, integer("Optimizer steps; from the third on they are equ
 def simulate(
     command: Annotated[
         list[str] | None,
-        typer.Argument(help="A program of your own, after --: python train.py."),
+        typer.Argument(help="Your own program, after --: python train.py."),
     ] = None,
     *,
     stage: Annotated[

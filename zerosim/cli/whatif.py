@@ -38,9 +38,7 @@ def whatif(  # noqa: PLR0913 - that many conditions can change
     ] = 1.0,
     latency: Annotated[float, factor("Multiply the latency of each message by this factor.")] = 1.0,
     compute: Annotated[float, factor("Multiply the speed of computation by this factor.")] = 1.0,
-    batch: Annotated[
-        float, factor("Multiply the sequences of a micro-batch by this factor.")
-    ] = 1.0,
+    batch: Annotated[float, factor("Multiply the sequences per micro-batch by this factor.")] = 1.0,
     bus: Annotated[
         float, factor("Multiply the bandwidth between device and host by this factor.")
     ] = 1.0,

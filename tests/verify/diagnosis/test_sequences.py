@@ -215,7 +215,7 @@ def test_a_thread_that_calls_first_is_no_matter_of_dtypes(tmp_path):
         ranks.append(rank_trace(rank, 2, calls))
     found = diagnose(trace_of(ranks, tmp_path), ProcessStates())
     assert found.findings[0].wrong is Wrong.ORDER, found.headline
-    assert "needs a group of its own" in found.findings[0].advice
+    assert "needs its own group" in found.findings[0].advice
 
 
 def test_a_call_that_failed_is_told_although_nobody_is_at_fault(tmp_path):

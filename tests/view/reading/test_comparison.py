@@ -157,11 +157,11 @@ def test_a_trace_that_ends_early_is_told_and_compared_as_far_as_it_came(folder, 
     assert cut.incomplete.startswith("rank 1: the trace stops after")
     assert notes(sides) == (
         f"killed is incomplete: {cut.incomplete}",
-        "the comparison covers the iteration that all of the runs finished: 0",
+        "the comparison covers the iteration that all runs finished: 0",
     )
     answer = command("compare", folder / "stage-2", short)
     assert answer.code == 0
-    assert answer.out.splitlines()[0].endswith("in the iterations that all of the runs finished.")
+    assert answer.out.splitlines()[0].endswith("in the iterations that all runs finished.")
     told = [line for line in answer.out.splitlines() if line.startswith("note: ")]
     assert told == [f"note: {note}" for note in notes(sides)]
     plain = json.loads(command("compare", folder / "stage-2", short, "--json").out)

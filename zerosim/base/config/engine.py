@@ -47,7 +47,7 @@ class EngineConfig(Configuration):
     accumulate: Annotated[
         int,
         Spec(
-            "Micro-steps of an optimizer step.",
+            "Micro-steps per optimizer step.",
             AT_LEAST_ONE,
             deepspeed="gradient_accumulation_steps",
         ),
@@ -146,7 +146,7 @@ class EngineConfig(Configuration):
     disk_buffers: Annotated[
         int,
         Spec(
-            "Largest number of buffers in flight to the disk.",
+            "Maximum number of disk buffers in flight.",
             at_least(2),
             panel=TIERS,
             deepspeed=f"{_ZERO}.offload_optimizer.buffer_count",
@@ -205,7 +205,7 @@ class EngineConfig(Configuration):
     )
     """Must be even, as one byte has two int4 elements."""
     ranks_per_node: Annotated[
-        int, Spec("Ranks of a node; by default as launched.", at_least(0), panel=NODES)
+        int, Spec("Ranks per node; by default as launched.", at_least(0), panel=NODES)
     ] = 0
     checkpoint_activations: Annotated[
         bool, Spec("Activation checkpointing: recompute each block.", panel=ACTIVATIONS)

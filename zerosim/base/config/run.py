@@ -39,7 +39,7 @@ class RunConfig(Configuration):
     batch: Annotated[
         int,
         Spec(
-            "Sequences in a micro-batch of one rank.",
+            "Sequences in a rank's micro-batch.",
             AT_LEAST_ONE,
             deepspeed="train_micro_batch_size_per_gpu",
         ),
@@ -52,17 +52,13 @@ class RunConfig(Configuration):
     layers: Annotated[
         int | None, Spec("Override the model's number of layers (GPT, Llama).", AT_LEAST_ONE)
     ] = None
-    width: Annotated[int | None, Spec("Override the model's own number (GPT).", AT_LEAST_ONE)] = (
-        None
-    )
-    heads: Annotated[int | None, Spec("Override the model's own number (GPT).", AT_LEAST_ONE)] = (
-        None
-    )
+    width: Annotated[int | None, Spec("Override the model's width (GPT).", AT_LEAST_ONE)] = None
+    heads: Annotated[int | None, Spec("Override the number of heads (GPT).", AT_LEAST_ONE)] = None
     context_length: Annotated[
-        int | None, Spec("Override the length of a sequence (GPT, Llama).", AT_LEAST_ONE)
+        int | None, Spec("Override the sequence length (GPT, Llama).", AT_LEAST_ONE)
     ] = None
     vocabulary: Annotated[
-        int | None, Spec("Override the size of the vocabulary (GPT, Llama).", at_least(256))
+        int | None, Spec("Override the vocabulary size (GPT, Llama).", at_least(256))
     ] = None
     tensor_parallel: Annotated[
         int,
@@ -84,7 +80,7 @@ class RunConfig(Configuration):
     device_bytes: Annotated[
         int | None,
         Spec(
-            "Limit of the device's memory: 48MB, 1GiB, 50000000.",
+            "Device memory limit: 48MB, 1GiB, 50000000.",
             AT_LEAST_ONE,
             panel=TIERS,
             after="tiles",
