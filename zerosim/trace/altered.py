@@ -1,5 +1,5 @@
-"""The altered input or output of a faulty rank: tensors changed, shortened, of a different dtype,
-in a different group, for a different peer.
+"""Alters the calls of a faulty rank: changed or shortened tensors, a different dtype, group or
+peer.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ INSTEAD: Mapping[FaultKind, Callable[[Any], Any]] = {
     FaultKind.GROUP: _in_other_group,
     FaultKind.PEER: _with_other_peer,
 }
-"""The tensors that a rank passes instead of the correct ones."""
+"""How each fault alters the arguments of a call."""
 
 
 def _first(given: Any) -> torch.Tensor | None:
@@ -79,7 +79,7 @@ def _first(given: Any) -> torch.Tensor | None:
 
 
 def alter_first(given: Any, fault: Fault) -> None:
-    """Alter the first floating point tensor among the arguments, if there is one."""
+    """Alter the first floating-point tensor among the arguments, if there is one."""
     tensor = _first(given)
     if tensor is not None:
         alter(tensor.detach(), fault)

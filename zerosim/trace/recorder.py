@@ -1,7 +1,6 @@
 """The recorder of one rank: intercepted calls and labels, as rows in a file.
 
-Each row is written once known and passed to the kernel at once, so that rows before a crash are on
-disk.
+Each row is passed to the kernel as soon as it is known, so that a crash loses no earlier row.
 """
 
 from __future__ import annotations
@@ -389,7 +388,7 @@ class Recorder:
         self._writer.rows.write("standstill", found)
 
     def tear(self) -> None:
-        """Leave half a row at the end of the file, as a fault made on purpose."""
+        """Leave half a row at the end of the file, as an injected fault."""
         rows = self._writer.rows
         if isinstance(rows, RowFile):
             rows.tear()

@@ -56,7 +56,7 @@ class Templates:
         known = self._known.get(said)
         if known is not None:
             return known
-        # two threads may write the same one at once: both are right
+        # two threads may write the same one at once: both are valid
         template = Template(
             number=self._take_number(),
             kind=kind,

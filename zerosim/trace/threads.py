@@ -54,7 +54,7 @@ def beside() -> Iterator[None]:
 
 
 def computing() -> int:
-    """The thread that computes, by its number."""
+    """The id of the computing thread."""
     return _Computing.computing
 
 

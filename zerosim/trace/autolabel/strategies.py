@@ -93,7 +93,7 @@ class Strategies:
     def parameters_of(self, unit: str) -> tuple[str, ...]:
         """The parameters that communicate together under this name."""
         if unit not in self._members:
-            self.look()  # some know themselves only once they have begun to communicate
+            self.look()  # some can be described only once they have begun to communicate
         return self._members.get(unit, ())
 
     def _described(self, number: int, keys: set[Key], here: Position) -> None:
