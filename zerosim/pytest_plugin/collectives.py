@@ -26,7 +26,7 @@ def parse_counts(given: object) -> dict[Key, int]:
     """Parse a test's expectation.
 
     Raises:
-        ConfigError: a key names nothing, keys name different things, or a count is none.
+        ConfigError: a key is unknown, keys are of different kinds, or a count is invalid.
     """
     if not isinstance(given, Mapping):
         raise ConfigError(f"{given!r} are not counts: expected, for example, {{'all-reduce': 3}}")

@@ -119,7 +119,7 @@ class AssertMeeting:
 
 
 def part() -> None:
-    """Wait a little until all ranks have printed: torchrun ends the others when one has failed."""
+    """Wait briefly until all ranks have printed: torchrun ends the others when one has failed."""
     if not _met:
         return
     store, rank, num_ranks = _met[-1]

@@ -16,7 +16,7 @@ class Options:
         memory: record live tensors, by role, at each event.
         wire: read the kernel's counters.
         allocations: also record PyTorch's allocations on the CPU.
-        timeout_s: timeout for ranks to reach an assert, or the end of `run`.
+        timeout_s: timeout for ranks to reach an assert or the end of `run`.
     """
 
     memory: bool = True

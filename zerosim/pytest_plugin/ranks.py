@@ -31,7 +31,7 @@ def run_ranks(
     """Call a function on several ranks, each traced.
 
     Args:
-        call: arguments and named arguments.
+        call: arguments and keyword arguments.
         home: a new folder; the trace is in `trace` below it.
         name: of the test.
 
@@ -106,7 +106,7 @@ def _words(function: Callable[..., Any], results: list[RankResult], timeout_s: f
         key=lambda found: found[1].time_s,
     )
     of = f"of {len(results)}"
-    # a killed rank is the reason why others failed, whichever reported first
+    # a killed rank is why others failed, whichever reported first
     codes = enumerate(result.code for result in results)
     killed = {rank: code for rank, code in codes if code is not None}
     lines = [f"rank {rank} {of} {end_words(code)} in {name}" for rank, code in killed.items()]

@@ -302,7 +302,7 @@ class _Rows:
             raise ValueError(f"a second place with number {place.number}")
 
     def record(self, name: str, line: bytes) -> Any:
-        """A row as the record that it holds, checked."""
+        """A row as the record that it contains, checked."""
         if name == "header":
             check_header_schema(line)
         elif self.header is None:
@@ -370,7 +370,7 @@ class _Rows:
         of its calls is then unknown.
 
         Raises:
-            ValueError: a run that went well names a group that it does not have.
+            ValueError: a run without failures names a group that it does not have.
         """
         unknown = self.groups_named.keys() - self.groups.keys()
         if not unknown:
@@ -550,7 +550,7 @@ _ADDED: dict[str, object] = {
     "end_ns": None,
     "error": "",
 }
-"""The fields that a close can add to its event, with their neutral value."""
+"""The fields that a close can add to its event, with their default values."""
 _NEUTRAL = tuple(_ADDED.values())
 _added = attrgetter(*_ADDED)
 _QUICK = {name: (read, RELATIONS[ROW_TYPES[name]]) for name, read in READERS.items()}

@@ -157,7 +157,7 @@ def _list(path: Path) -> list[str]:
 
 
 def _require_file(path: Path) -> None:
-    # opening a pipe would wait for ever, so look before reading
+    # opening a pipe would block forever, so check before reading
     try:
         is_file = path.is_file()
     except OSError as error:

@@ -128,7 +128,7 @@ class Request:
         """Size of one rank's part of the buffer, if all parts are equal.
 
         Raises:
-            ConfigError: the elements do not divide by the number of ranks.
+            ConfigError: the elements are not divisible by the number of ranks.
         """
         if self.num_elements % self.num_ranks:
             raise ConfigError(

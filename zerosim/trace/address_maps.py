@@ -23,7 +23,7 @@ class AddressMapper(Protocol):
     def maps(self, position: Position) -> list[AddressMap]:
         """The maps to record when the process enters a phase: the current one.
 
-If an iteration has just ended, the map at its peak comes first.
+        If an iteration has just ended, the map at its peak comes first.
         """
         ...
 

@@ -53,7 +53,7 @@ class AliveStorages:
         state: bytes by place; 0 for a place that has become empty.
         changed: places whose bytes may have changed since this set was last emptied.
         not_recorded: storages that the allocator's record omits, by key, besides those allocated by
-                another thread.
+            another thread.
         unrecorded_bytes: bytes of both kinds of omitted storages.
     """
 

@@ -270,8 +270,8 @@ class Calls:
     def settle(self, *, longest_s: float) -> None:
         """Wait until the backend's threads have reported the end of all calls.
 
-Destroying a group joins its threads while holding the GIL, which these threads need to
-report.
+        Destroying a group joins its threads while holding the GIL, which these threads need to
+        report.
 
         Args:
             longest_s: timeout for pending calls; completed ones have a shorter one.

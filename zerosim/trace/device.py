@@ -2,8 +2,8 @@
 
 A mark is recorded in a stream at the start and end of an event; it has a time once the device
 reaches it. The computing thread queries marks at phase borders: nothing waits for the device unless
-the program does. NCCL executes the collectives of a group one after another, on a stream of its own:
-one that was issued before the previous one ended began at that end.
+the program does. NCCL executes the collectives of a group one after another, on its own stream: one
+that was issued before the previous one ended began at that end.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Connections:
 
         Args:
             wholly: False to look closer only if a file was opened or closed since. A connection
-                    that reuses another file's descriptor is then found by the next call.
+                that reuses another file's descriptor is then found by the next call.
 
         Returns:
             The new ones.

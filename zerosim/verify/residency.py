@@ -51,7 +51,7 @@ class Window:
 
 @dataclass(slots=True)
 class Largest:
-    """The maximum found, and the violations."""
+    """The maximum found so far, and the violations."""
 
     bytes: int = 0
     units: tuple[str, ...] = ()
@@ -239,7 +239,7 @@ def _held_gradients(
 ) -> tuple[dict[str, int], list[str]]:
     """Whole gradients, and gradients that are neither a row nor whole.
 
-    An owner's row is the whole unit: it is not a whole gradient besides.
+    An owner's row is the whole unit: it does not also count as a whole gradient.
     """
     held, strays = {}, []
     for unit, size in state.items():

@@ -2,8 +2,7 @@
 
 A dump is a pickle or JSON. A pickle can execute arbitrary code, so only the opcodes of plain values
 are read here: a file that names a function or a class is rejected before any lookup. JSON has no
-lines
-of code. Gloo writes no groups, no state and no messages. Sources:
+lines of code. Gloo writes no groups, no state and no messages. Sources:
 torch/csrc/distributed/c10d/FlightRecorder.hpp, FlightRecorderDetail.hpp (2.3 to 2.13).
 """
 
@@ -232,7 +231,7 @@ def _text(value: object) -> str:
 
 
 def _number(value: object) -> int | None:
-    """A number of 64 bits, also as text."""
+    """A 64-bit number, or a string of one."""
     if isinstance(value, str) and value.isdecimal() and len(value) < 20:
         value = int(value)
     return value if isinstance(value, int) and 0 <= value < 2**63 else None

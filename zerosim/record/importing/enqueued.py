@@ -69,7 +69,7 @@ def enqueued(dumps: Sequence[Dump]) -> list[KinetoProfile]:
     windows = _windows(dumps)
     ranks = [_EnqueuedCalls.of(dump, windows) for dump in dumps]
     rounds = [_rounds(one.noted, is_from_start=one.is_from_start) for one in ranks]
-    if None in rounds:  # iterations would not be the same on all
+    if None in rounds:  # iterations would differ between ranks
         rounds = [None] * len(rounds)
     return [_profile(one, num_ranks, ends) for one, ends in zip(ranks, rounds, strict=True)]
 
@@ -120,7 +120,7 @@ class _Noted:
 
 @dataclass(frozen=True, slots=True)
 class _EnqueuedCalls:
-    """The calls of one rank, in order, as far as all dumps reach; and the number of further
+    """The calls of one rank, in order, up to where all dumps end; and the number of further
     calls.
     """
 
@@ -205,7 +205,7 @@ def _groups(dump: Dump, num_ranks: int) -> dict[str, tuple[int, ...]]:
 
 
 def _spans(noted: _Noted, place: int) -> Iterator[ProfileSpan]:
-    """A call as a record, and the annotations around it, on a thread of their own."""
+    """A call as a record, and the annotations around it, on a separate thread."""
     entry = noted.entry
     if entry.op not in _RECORDED:
         return

@@ -2,7 +2,7 @@
 
 A profile has the times; an execution trace has the arguments: sizes, types and parts of every call,
 and groups. Newer versions give a call the same number in both; otherwise, calls of a thread match
-if they have the same order and shapes.
+by order and shapes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from zerosim.record.importing.values import counted
 
 _SEQUENCE = "Seq"
 _NO_CALLS = (None, "wait")
-"""Records outside of operators: older ones lack their kind."""
+"""Kinds of records outside of operators; older ones lack their kind."""
 
 
 def joined(
@@ -133,7 +133,7 @@ def _pairs(
 def _aligned(
     mine: Sequence[ProfileSpan], theirs: Sequence[ProfileSpan]
 ) -> list[tuple[ProfileSpan, ProfileSpan]]:
-    """The pairs of two threads, one of which was observed longer; empty if they differ.
+    """The pairs of calls on two threads, one of which was observed longer; empty if they differ.
 
     If they match at several offsets, as equal steps do, the numbers of the calls are unknown.
     """

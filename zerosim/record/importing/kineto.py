@@ -46,13 +46,13 @@ _OF_LISTS = (
     "traces beside the profiles have both"
 )
 _MOST_OBJECTS = 2**24
-"""Of a file: an event is two of them, and no file is so long that it has more."""
+"""Limit of JSON objects in a file: an event takes two, and no acceptable file has more."""
 _ON_CPU = ("cpu_op", "user_annotation")
 _LAUNCHES = ("cuda_runtime", "cuda_driver", "hip_runtime")
 
 
 class _Event(msgspec.Struct, gc=False):
-    """One event as the file has it."""
+    """One event as in the file."""
 
     ph: str = ""
     name: str = ""

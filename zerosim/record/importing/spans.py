@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _DEEPEST = 1000
-"""In each other; no program calls so deep."""
+"""Maximum nesting; no program's calls are this deep."""
 
 
 @dataclass(slots=True, eq=False)

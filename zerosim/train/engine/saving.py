@@ -37,8 +37,8 @@ def open_disk(
     """The configured disk, and its committed state.
 
     Args:
-        group, tensor: the ranks that are data parallel with this one, and those that compute each
-            layer with it: a state is complete if all ranks of both kinds have it.
+        group, tensor: the data-parallel ranks of this one, and those that compute each layer with
+            it: a state is complete if all ranks of both kinds have it.
         resumes: whether to continue from the last state that all ranks have.
 
     Raises:

@@ -40,7 +40,7 @@ class Stage:
 
     Attributes:
         parameters: the treatment of a unit's parameters before and after its computation.
-        gradients: the treatment of its gradient.
+        gradients: the treatment of a unit's gradient.
     """
 
     def __init__(self, context: Context) -> None:
