@@ -105,9 +105,8 @@ def require_trace(folder: Path) -> None:
     said = "".join(f"; {note}" for note in notes(folder))
     raise EnvironmentFault(
         f"no process that was started joined a process group, so nothing was traced{said}: "
-        f"expected Python processes "
-        f"that start over (torchrun, subprocess, torch.multiprocessing's spawn, not fork) and "
-        f"call torch.distributed.init_process_group"
+        f"expected Python processes with a new interpreter (torchrun, subprocess, "
+        f"torch.multiprocessing's spawn, not fork) that call torch.distributed.init_process_group"
     )
 
 

@@ -63,8 +63,8 @@ class OwnTrace:
         """
         if self._taken_by is not None:
             raise ConfigError(
-                f"the test began a trace of its own in {self._taken_by}, so zerosim_trace recorded "
-                f"no more: read that trace, or leave zerosim.trace out"
+                f"the test began a trace of its own in {self._taken_by}, so zerosim_trace stopped "
+                f"recording: read that trace, or omit zerosim.trace"
             )
         if self._session is None:
             raise ConfigError(

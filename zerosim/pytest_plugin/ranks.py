@@ -72,7 +72,7 @@ def _pickle(function: Callable[..., Any], call: tuple[tuple[Any, ...], dict[str,
     except Exception as error:  # noqa: BLE001 - pickle raises any exception
         raise ConfigError(
             f"{name} cannot be passed to ranks, which are separate processes ({error}): "
-            f"expected a function at the top of its module"
+            f"expected a top-level function of a module"
         ) from None
     try:
         return pickle.dumps((function, *call))

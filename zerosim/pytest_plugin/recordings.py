@@ -171,7 +171,7 @@ def new_folder(parent: str | Path, name: str) -> Path:
             continue
         except OSError as error:
             raise EnvironmentFault(
-                f"cannot create {folder}: {error.strerror}; give a folder that can be written"
+                f"cannot create {folder}: {error.strerror}; give a writable folder"
             ) from None
         return folder
-    raise AssertionError("itertools.count ends never")
+    raise AssertionError("itertools.count never ends")

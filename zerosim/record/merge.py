@@ -184,7 +184,7 @@ def _messages(
             if _is_from_any(event):
                 unsaid.setdefault((rank.rank, event.group), []).append(event)
             elif len(event.peers) != 1 or event.peers[0] == rank.rank:
-                mismatches.append(_unknown(event, "expected one peer, another rank"))
+                mismatches.append(_unknown(event, "expected one peer, a different rank"))
             elif event.op is Op.SEND:
                 sends.setdefault((rank.rank, event.peers[0], event.group), []).append(event)
             else:

@@ -351,7 +351,7 @@ class _Rows:
     def add_group(self, group: Group) -> None:
         # a group can have one backend for each type of device: the first is kept
         if self.groups.setdefault(group.name, group).ranks != group.ranks:
-            raise ValueError(f"a second group named {group.name!r} with other ranks")
+            raise ValueError(f"a second group named {group.name!r} with different ranks")
 
     def add_socket(self, socket: Socket) -> None:
         if self.sockets.setdefault(socket.index, socket) != socket:
@@ -474,7 +474,7 @@ class _Rows:
         }
         last = max(allocations.numbers, default=-1)
         if len(lengths) > 1 or last >= len(self.memory_samples):
-            raise ValueError("allocations that do not fit the memory samples before them")
+            raise ValueError("allocations that do not match the memory samples before them")
         self.allocations.append(allocations)
 
     def add_failure(self, failure: Failure) -> None:

@@ -85,6 +85,6 @@ def _require_schema(found: object) -> None:
     # JSON's true equals 1 in Python
     if type(found) is not int or found not in SCHEMAS_READ:
         raise OtherSchemaError(
-            f"written with schema {found!r}, this version reads {_READ}: "
+            f"written with schema {found!r}; this version reads {_READ}: "
             f"read it with the version that wrote it, or record it again"
         )

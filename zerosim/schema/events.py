@@ -1,6 +1,6 @@
 """The vocabulary of a trace: closed sets as enums, records as frozen dataclasses.
 
-A rank writes rows, one JSON object a line, in the order of the events:
+A rank writes rows, one JSON object per line, in the order of the events:
 
     header                       rank, process and host; always the first row
     group, socket                records that later rows refer to by name or index

@@ -195,7 +195,7 @@ def _value(text: str, key: str, value: str) -> Any:
     if key == "unit":
         return value
     known = ", ".join([*_NUMBERS, *_DECIMALS, "unit", *_CHOICES])
-    raise ConfigError(f"fault is {text!r}: {key!r} is none of {known}; such as {_EXAMPLE}")
+    raise ConfigError(f"fault is {text!r}: {key!r} is not one of {known}; such as {_EXAMPLE}")
 
 
 def read_faults(texts: Sequence[str]) -> tuple[Fault, ...]:

@@ -86,7 +86,7 @@ def bytes_a_parameter(
 
 
 def _has_master(config: EngineConfig) -> bool:
-    """Whether there is a master copy: an fp32 row in the optimizer's tier is its own."""
+    """Whether there is a master copy: fp32 rows stored where they are updated need none."""
     states = config.offload_optimizer.tier
     is_elsewhere = states is Tier.DISK or states is not config.offload_param.tier
     is_apart = config.has_owners and not config.owners_update

@@ -46,7 +46,7 @@ def _in_other_group(given: Any) -> Any:
     for group in dist.distributed_c10d._world.pg_map:
         if group.group_name != name and group.size() > 1:
             return tuple(group.boxed() if one is own else one for one in given)
-    raise ConfigError("fault group: this rank is in no other group of several ranks")
+    raise ConfigError("fault group: this rank is in no other group with several ranks")
 
 
 def _with_other_peer(given: Any) -> Any:

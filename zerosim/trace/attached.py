@@ -289,7 +289,7 @@ def attachable(
         found.begin()
     except OSError as error:
         guard.say(
-            f"rank {header.rank} cannot be attached to later: {first_line(error)}; it runs on"
+            f"rank {header.rank} cannot be attached to later: {first_line(error)}; it goes on"
         )
         return None
     return found

@@ -124,7 +124,7 @@ class Condition:
             return absent
         except (TypeError, ValueError, AttributeError, RuntimeError, ArithmeticError) as error:
             raise ConfigError(
-                f"condition {self.text!r} cannot be computed: {first_line(error)}"
+                f"condition {self.text!r} cannot be evaluated: {first_line(error)}"
             ) from None
 
 
@@ -151,15 +151,15 @@ def _require_callable(call: ast.Call) -> None:
 def _require_known(node: ast.AST) -> None:
     if isinstance(node, ast.Name) and node.id not in NAMES:
         raise ConfigError(
-            f"condition has the name {node.id}: expected one of {', '.join(NAMES)}, or a text in "
-            f"quotes"
+            f"condition has the name {node.id}: expected one of {', '.join(NAMES)}, or a "
+            f"quoted string"
         )
     if isinstance(node, ast.Constant) and not isinstance(node.value, str | int | float):
-        raise ConfigError(f"condition has {node.value!r}: expected numbers and texts")
+        raise ConfigError(f"condition has {node.value!r}: expected numbers and strings")
     known = isinstance(node, (*_STRUCTURE, ast.Name)) or type(node) in _OPERATORS
     if not known:
         raise ConfigError(
-            f"condition has {ast.unparse(node)!r} in it: expected names, numbers, texts, "
+            f"condition contains {ast.unparse(node)!r}: expected names, numbers, strings, "
             f"comparisons, and, or, not"
         )
 

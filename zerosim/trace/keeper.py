@@ -349,6 +349,6 @@ def keep(
         keeper.begin(header, folder, contents)
     except (OSError, ZerosimError) as error:
         connection.close()
-        guard.say(f"rank {header.rank} cannot reach the debugger: {first_line(error)}; it runs on")
+        guard.say(f"rank {header.rank} cannot reach the debugger: {first_line(error)}; it goes on")
         return None
     return keeper

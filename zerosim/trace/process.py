@@ -93,7 +93,7 @@ def write_manifest(
             _place(temporary, target)
     except OSError as error:
         raise EnvironmentFault(
-            f"cannot write {target}: {error.strerror}; give a folder that can be written"
+            f"cannot write {target}: {error.strerror}; give a writable folder"
         ) from None
 
 

@@ -126,7 +126,7 @@ class SegmentedFile:
             rows.move(self._path)
         except OSError as error:
             raise EnvironmentFault(
-                f"cannot write to {self._folder}: {error.strerror}; make room for it"
+                f"cannot write to {self._folder}: {error.strerror}; free disk space"
             ) from None
         self._rows, self._num_iterations = rows, 0
         self._said_again_bytes = rows.num_bytes

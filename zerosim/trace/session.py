@@ -262,7 +262,7 @@ def prepare_folder(folder: Path, rank: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise EnvironmentFault(
-            f"cannot create the folder {folder}: {error.strerror}; give one that can be written"
+            f"cannot create the folder {folder}: {error.strerror}; give a writable one"
         ) from None
     if (folder / rank_file_name(rank)).exists():
         raise EnvironmentFault(

@@ -74,7 +74,7 @@ def test_dumps_of_nccl_are_a_run_with_sizes_phases_purposes_and_times(tmp_path):
     found = import_run([given], tmp_path / "out")
     assert found.is_timed
     assert any(
-        "a forward with its backward is taken for an iteration" in one for one in found.notes
+        "a forward with its backward is counted as an iteration" in one for one in found.notes
     )
     mine = calls(tmp_path / "out", 2)
     assert [one.iteration for one in mine] == [0] * 6 + [1] * 6 + [2] * 6

@@ -145,7 +145,7 @@ def read_files(paths: Sequence[Path]) -> list[Dump]:
     if not files:
         named = ", ".join(map(str, paths))
         raise TraceError(
-            f"{named}: no Flight Recorder dump in it: expected a file a rank, whose name ends in "
+            f"{named}: no Flight Recorder dump in it: expected one per rank, its name ending in "
             "the rank's number"
         )
     ranks: dict[int, Dump] = {}
@@ -156,7 +156,7 @@ def read_files(paths: Sequence[Path]) -> list[Dump]:
             raise _wrong(file, f"it has more than {_MOST_BYTES:,} B")
         dump = read_dump(file, read_bytes(file))
         if dump.rank in ranks:
-            raise _wrong(file, f"rank {dump.rank} has another dump, {ranks[dump.rank].path.name}")
+            raise _wrong(file, f"rank {dump.rank} already has a dump, {ranks[dump.rank].path.name}")
         ranks[dump.rank] = dump
     return [ranks[rank] for rank in sorted(ranks)]
 

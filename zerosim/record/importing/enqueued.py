@@ -45,15 +45,15 @@ _LEVELS = 16
 _LEAST = 2
 """Number of equal rounds that establish a period."""
 _ROUNDS = (
-    "Flight Recorder has no optimizer steps: a forward with its backward is taken for an "
+    "Flight Recorder has no optimizer steps: a forward with its backward is counted as an "
     "iteration; with accumulated gradients it is a micro-step of one"
 )
 _RECURRENCE = (
-    "Flight Recorder has no optimizer steps: calls of backward that recur are taken for an "
+    "Flight Recorder has no optimizer steps: recurring calls of backward are counted as an "
     "iteration; with accumulated gradients they are a micro-step of one"
 )
 _NO_ROUNDS = (
-    "Flight Recorder has no optimizer steps, and lines of code do not tell forwards from "
+    "Flight Recorder has no optimizer steps, and lines of code do not distinguish forwards from "
     "backwards: the iteration of a call is not recorded"
 )
 _NOTICED = "begin and end of a call are the times at which PyTorch's watchdog polled it"

@@ -57,7 +57,7 @@ def find_files(paths: Sequence[Path]) -> list[Path]:
             )
             raise TraceError(f"{file}: {what}: give PyTorch profiler traces, one file per rank")
     if len(found) > _MOST_FILES:
-        raise TraceError(f"{len(found):,} files: expected {_MOST_FILES:,} at most, a file a rank")
+        raise TraceError(f"{len(found):,} files: expected {_MOST_FILES:,} at most, one per rank")
     return list(dict.fromkeys(found))
 
 

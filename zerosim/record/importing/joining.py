@@ -68,7 +68,7 @@ def _with_arguments(profile: KinetoProfile, execution: Execution) -> KinetoProfi
         _add_arguments(span, other)
     if num_told and not num_joined:
         raise TraceError(
-            f"{execution.path}: none of its calls is in {profile.path}, which is of "
+            f"{execution.path}: none of its calls is in {profile.path}, which is from "
             "the same process: give files of the same steps"
         )
     notes = profile.notes
@@ -186,7 +186,7 @@ def _alone(execution: Execution, profiles: Sequence[KinetoProfile]) -> KinetoPro
     if profiles:
         raise TraceError(
             f"{execution.path}: no profile of the same process was given: give "
-            "the profiler's trace of the same steps beside it, or execution traces alone"
+            "the profiler's trace of the same steps as well, or execution traces alone"
         )
     num_ranks, notes = execution.num_ranks, tuple(_untimed(execution))
     if num_ranks is None:
@@ -195,7 +195,7 @@ def _alone(execution: Execution, profiles: Sequence[KinetoProfile]) -> KinetoPro
     if num_ranks is None or rank is None or not rank < num_ranks <= MOST_RANKS:
         raise TraceError(
             f"{execution.path}: this execution trace does not name its rank and the number of "
-            "ranks: give the profiler's trace of the same steps beside it"
+            "ranks: give the profiler's trace of the same steps as well"
         )
     execution = _with_groups(execution, num_ranks)
     backends = Counter(execution.backends.values())

@@ -126,7 +126,7 @@ def _require_free(folder: Path) -> None:
         taken = next((one.name for one in folder.iterdir() if _is_of_trace(one.name)), None)
     except OSError as error:
         raise EnvironmentFault(
-            f"cannot create the folder {folder}: {error.strerror}; give one that can be written"
+            f"cannot create the folder {folder}: {error.strerror}; give a writable one"
         ) from None
     if taken is not None:
         raise EnvironmentFault(f"{folder} already contains a trace ({taken}); give another --out")
@@ -143,5 +143,5 @@ def _write(folder: Path, files: dict[str, bytes]) -> None:
             (folder / name).write_bytes(content)
         except OSError as error:
             raise EnvironmentFault(
-                f"cannot write {folder / name}: {error.strerror}; give a folder that can be written"
+                f"cannot write {folder / name}: {error.strerror}; give a writable folder"
             ) from None

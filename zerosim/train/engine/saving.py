@@ -84,7 +84,7 @@ def _state_to_resume(folder: Path, units: Sequence[FlatUnit], num_ranks: int) ->
         )
     if state.values.get("units") != describe(units):
         raise ConfigError(
-            f"{folder} holds the state of another model: expected the same "
+            f"{folder} has the state of a different model: expected the same "
             f"{len(units)} names and sizes of units; give the options of the run that wrote it"
         )
     return state
