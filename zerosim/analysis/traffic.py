@@ -85,7 +85,7 @@ class TracedCall:
 
     @property
     def purpose(self) -> Purpose:
-        """The purpose of the call, as far as it is known."""
+        """The purpose of the call; `UNLABELLED` if unknown."""
         return self.event.purpose or Purpose.UNLABELLED
 
     @property

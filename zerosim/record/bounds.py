@@ -52,7 +52,7 @@ MOST_ITERATIONS = 2**40
 """Limit of iterations: a thousand a second for thirty years."""
 
 _RUNNING = frozenset({"flops", "touched_bytes"})
-"""Fields that may be as large as a counter, besides times and the kernel's counters."""
+"""Further fields that may be as large as times and the kernel's counters."""
 _OF_A_RING = frozenset({"hop", "shard"})
 """Fields with at most as many entries as there are ranks."""
 _KERNEL = (WireDelta, Repeated, InterfaceSample)

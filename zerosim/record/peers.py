@@ -80,7 +80,7 @@ def match_sockets(trace: Trace) -> Peers:
     socket of all ranks is at either end. Loopback addresses are only compared within a host.
 
     Returns:
-        The peer by (rank, socket index). Sockets that lead to no other rank are left out.
+        The peer by (rank, socket index). Sockets that lead to no other rank are omitted.
     """
     ends: dict[tuple[int, int], _Ends] = {}
     for rank in trace.ranks:
@@ -116,7 +116,7 @@ def wire_between(
         end: the later sample.
 
     Returns:
-        Bytes by peer; a peer without any open connection is left out.
+        Bytes by peer; a peer without an open connection is omitted.
     """
     before = {counter.socket: counter for counter in begin.counters}
     moved: dict[int, PeerBytes] = {}

@@ -48,7 +48,7 @@ def count_rows(block: bytes) -> int:
 
 
 def check_block(block: bytes) -> None:
-    """Check what a reader relies on besides the checksum.
+    """Check what a reader relies on in addition to the checksum.
 
     Raises:
         ValueError: a record is incomplete, or a block has too many rows.

@@ -75,7 +75,7 @@ def load(folder: str | Path, *, strict: bool = False) -> Trace:
         The trace, all its rows checked.
 
     Raises:
-        TraceError: missing, unreadable, damaged, contradictory, of another schema; or, if
+        TraceError: missing, unreadable, damaged, contradictory, of a different schema; or, if
             `strict`, incomplete. The message is one line.
     """
     path = Path(folder)

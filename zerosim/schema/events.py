@@ -48,7 +48,7 @@ class Kind(StrEnum):
     COPY = "copy"
     """Bytes of this rank move from one of its tiers to another."""
     WAIT = "wait"
-    """The program waits until a collective or a copy is over."""
+    """The program waits until a collective or a copy has ended."""
     MARK = "mark"
     """A moment without a duration."""
 
@@ -117,7 +117,7 @@ class Purpose(StrEnum):
 
 
 OF_MICRO_BATCHES = (Purpose.SEND_ACTIVATIONS, Purpose.SEND_GRADIENTS)
-"""Purposes of pipeline messages, where both ends know iteration and micro-batch."""
+"""Purposes of pipeline messages: both ends record iteration and micro-batch."""
 
 
 class Op(StrEnum):
@@ -573,7 +573,7 @@ class Held(StrEnum):
     RESULT = "result"
     """The output of a call."""
     STATE = "state"
-    """The state of a role that the rank holds for a unit."""
+    """The rank's state of a role for a unit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

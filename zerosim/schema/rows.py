@@ -84,7 +84,7 @@ _NAMES = {_PREFIX + name.encode(): name for name in ROW_TYPES}
 
 
 def rank_file_name(rank: int) -> str:
-    """Name of the file that holds the rows of `rank`."""
+    """Name of the file with the rows of `rank`."""
     return f"rank-{rank}.jsonl"
 
 

@@ -19,7 +19,7 @@ from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 _REMEMBERED = 4096
-"""Size of the cache of texts of strings and tuples of strings: units and sources recur."""
+"""Size of the cache of encoded strings and tuples of strings: units and sources recur."""
 
 Text = Callable[..., str]
 

@@ -16,7 +16,7 @@ of text (`zerosim.schema.rows`), little-endian:
     SEAL      0           checksum, 0, 0, 0                                  0
 
 Fields with "+ 1" are 0 for none. Times are in ns. The last field of a TRANSFER's second record is 0
-if its end was never observed. The last field of MEMORY holds, from its low bits on, the phase (8
+if its end was never observed. The last field of MEMORY has, from its low bits on, the phase (8
 bits), the moment (8 bits) and the number of MORE records that follow it (16 bits). A place is a
 role, a unit and a tier, named by an earlier row `place` of text. A row whose values do not fit, or
 that has further fields, is a line of text with the same name, as in schemas 1 and 2.

@@ -1,7 +1,7 @@
 """The predicted peak of a rank's memory: every part of it, with its formula and source.
 
 Model states are those of `model_states`, gathered units and whole gradients those of `residency`,
-activations those of `saved`: this module combines those that are live at once. That differs from
+activations those of `saved`: this module combines those that coexist. That differs from
 moment to moment, so the peak is the largest of four:
 
     the loss            all activations, and the logits of all tokens

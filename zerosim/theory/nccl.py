@@ -55,7 +55,7 @@ class _Cut:
     Attributes:
         chunk_bytes: maximum payload of a message; for Simple, of two.
         line_bytes, wire_bytes: payload of an indivisible line, and its size on the wire.
-        threads, thread_bytes: payload per thread below which NCCL uses one channel less.
+        threads, thread_bytes: payload per thread below which NCCL uses one channel fewer.
     """
 
     chunk_bytes: int

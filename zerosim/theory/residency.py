@@ -40,7 +40,7 @@ def num_ahead(
     spanning: Collection[str],
     leaving: Collection[str] = (),
 ) -> int:
-    """Number of gathered units besides those that compute; at most the prefetch limit.
+    """Number of gathered units other than those that compute; at most the prefetch limit.
 
     Args:
         gathered: complete units.

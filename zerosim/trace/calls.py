@@ -170,7 +170,7 @@ class Calls:
             self._thread.exclusive.append(token)
             return
         if dry.installed() is not None and work is not None:
-            # already complete; its simulated end is reported when it is waited for
+            # already complete, with a simulated end; kept so that a wait for it is recorded
             self._unended.keep(work, token)
         if dry.installed() is not None or work is None:
             self._writer.end(token, "")
@@ -230,7 +230,7 @@ class Calls:
             self.release_works()
 
     def release_works(self) -> None:
-        """Drop completed works, as far as this thread may free their tensors.
+        """Drop completed works, if this thread may free their tensors.
 
         Dropping a work may drop the last reference to its tensors. The caller or the computing
         thread is allowed to free them; the backend's thread, which reports the end, is not.

@@ -221,7 +221,7 @@ class DeviceTimes:
         )
 
     def close(self) -> None:
-        """Write what the device completes within a moment, and the alignment of its clock."""
+        """Write what the device completes shortly, and the alignment of its clock."""
         self.wait()
         if not self._ended:
             with suppress(RuntimeError):  # a failed device has no times

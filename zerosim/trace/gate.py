@@ -36,7 +36,7 @@ class _Opened(threading.local):
     """The context of a thread.
 
     Attributes:
-        stand: the open collective of our own; closing: the gate's closing that it belongs to.
+        stand, closing: the open collective of our own, and how often the gate was closed before it.
         unit: the unit that gathers before computing; computes: its computation, once called.
     """
 

@@ -34,7 +34,7 @@ def arm(
     """From now on, pass the first error of guarded code to `on_trouble`; None raises errors.
 
     Args:
-        say: receives messages of the tracer, if standard error belongs to the program.
+        say: receives the tracer's messages; by default they go to standard error.
     """
     _Guarding.on_trouble = on_trouble
     _Guarding.is_tripped = False

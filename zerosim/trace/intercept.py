@@ -144,7 +144,7 @@ def _passed(begins: Any, ends: Any, awaited: Any, go_on: Any) -> Any:
 
 
 def _is_message(work: Any) -> bool:
-    """Whether it is a message of Gloo: its group's timeout applies as posted."""
+    """Whether it is a Gloo message, which keeps the timeout with which it was posted."""
     try:
         work.get_future()
     except RuntimeError:

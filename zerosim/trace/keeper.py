@@ -53,7 +53,7 @@ class _Standing:
 
 
 class SocketKeeper:
-    """A `gate.Gatekeeper` that asks the debugger at a socket."""
+    """A `gate.Gatekeeper` controlled by the debugger at a socket."""
 
     def __init__(
         self,

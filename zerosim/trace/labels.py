@@ -319,7 +319,7 @@ def awaited(by: Awaited) -> Iterator[None]:
 
 @contextmanager
 def waiting(collective: Awaited) -> Iterator[None]:
-    """This thread waits inside until a collective or a copy is over.
+    """This thread waits inside until a collective or a copy has ended.
 
     A thread that works on behalf of others inside `awaited` is not part of the program: its wait
     for the work of another thread is not recorded.

@@ -103,7 +103,7 @@ class MemoryLedger:
         self._saved.unit = unit
 
     def uses(self, tensors: list[torch.Tensor]) -> None:
-        """A collective received these tensors: those without another role are its buffers."""
+        """A collective was passed these tensors: those without another role are its buffers."""
         for tensor in tensors:
             storage = storage_of(tensor)
             held = None if storage is None else holdings.get(storage)
@@ -130,7 +130,7 @@ class MemoryLedger:
         """Record the changes since the last inspection, at the beginning of a phase.
 
         Args:
-            moment: another moment instead.
+            moment: a different moment.
             event: the event that is open.
         """
         looked = self._look(moment, event, position)

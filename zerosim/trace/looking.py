@@ -29,7 +29,7 @@ _PIECE = 1 << 20
 
 
 class Content(NamedTuple):
-    """A tensor that this rank holds."""
+    """A tensor on this rank."""
 
     role: Role
     unit: str

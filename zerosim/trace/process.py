@@ -149,6 +149,6 @@ def is_lost_peer(error: BaseException) -> bool:
 
 
 def describe_failure(error: BaseException) -> str:
-    """An error as one line of text."""
+    """An error in one line."""
     lines = str(error).splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

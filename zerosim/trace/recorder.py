@@ -221,7 +221,7 @@ class Recorder:
         return self._writer.begin(template, position, issue_ns=labels_.issue_ns)
 
     def close_compute(self, event: int, error: str) -> None:
-        """A computation is over."""
+        """A computation ended."""
         begun = self._writer.begun(event)
         if begun is None:
             return
@@ -268,7 +268,7 @@ class Recorder:
         )
 
     def checks(self, event: int, buffer: Any, *, is_over: bool) -> None:
-        """A collective of our own works in this buffer: it begins, or is over."""
+        """A collective of our own works in this buffer: it begins or has ended."""
         begun = self._writer.begun(event)
         if self._checksums is None or begun is None:
             return
@@ -310,7 +310,7 @@ class Recorder:
             gate.stop_before_hop(hop, self._rank, way)
 
     def close(self, event: int, error: str, counted_bytes: int | None = None) -> None:
-        """A copy, or a collective of our own, is over."""
+        """A copy, or a collective of our own, ended."""
         begun = self._writer.begun(event)
         if begun is not None:
             reads_wire = begun.template.kind is Kind.COLLECTIVE

@@ -31,7 +31,7 @@ from zerosim.trace.threads import is_computing
 
 _LOOKED_AT = (Phase.BACKWARD, Phase.UPDATE)
 _YOUNG = (0, 1)
-"""Generations of the collector that hold few objects."""
+"""Generations of the collector with few objects."""
 _FIRST_CLEANING = 1024
 """At this many references, those to freed tensors are first dropped."""
 _MOST_KINDS = 32

@@ -100,7 +100,7 @@ class RowFile:
                 self._file.close()
 
     def leave(self) -> str:
-        """Close the file without a last row, as another file continues it; returns the checksum."""
+        """Close the file without a last row: another file continues it; returns the checksum."""
         with self._lock:
             self._closed = True
             if self._num_unsealed and not self._problem:

@@ -93,7 +93,7 @@ class SavedTensors:
         """Stop counting; saved tensors stay valid."""
         self._holdings.stop_listening(self._said)
         autograd.graph.disable_saved_tensors_hooks = self._disable
-        if self._is_innermost():  # False on another thread, or out of order
+        if self._is_innermost():  # else on another thread, or out of order
             self._hooks.__exit__()
 
     def changes(self) -> dict[str, int]:

@@ -15,7 +15,7 @@ _MOST_REMEMBERED = 8192
 
 
 class Shared(NamedTuple):
-    """What a collective or a copy moves, and between whom: as in `Template`."""
+    """What a collective or a copy moves, and from where to where: as in `Template`."""
 
     purpose: Purpose
     op: Op | None = None

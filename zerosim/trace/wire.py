@@ -39,7 +39,7 @@ class Connections:
         """Find the existing connections.
 
         Args:
-            ignored_ports: connections with such a port at either end are left out (a store).
+            ignored_ports: connections with such a port at either end are excluded (a store).
         """
         self._ignored_ports = ignored_ports
         self._sockets: dict[int, socket.socket] = {}

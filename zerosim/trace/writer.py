@@ -375,7 +375,7 @@ class EventWriter:
             self._wire.close()
 
     def uses(self, tensors: list[torch.Tensor]) -> None:
-        """A call received these tensors."""
+        """A call was passed these tensors."""
         if self._memory is not None:
             self._memory.uses(tensors)
 

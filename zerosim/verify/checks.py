@@ -1,4 +1,4 @@
-"""Checks besides the laws: planned calls, their purposes, the wire and the disk."""
+"""Checks other than the laws: planned calls, their purposes, the wire and the disk."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def _claim_verdict(
 ) -> Verdict:
     """Whether a claim is true in every iteration on every rank.
 
-    Rows are checked separately: an excess in one does not compensate a deficit in another.
+    Rows are checked separately: an excess in one does not compensate for a deficit in another.
     """
     law = systems[which[0]]
     strays = [

@@ -34,7 +34,7 @@ _BESIDE = {
     Role.ACTIVATIONS: "peak.activations",
     Role.WORKSPACES: "peak.workspaces",
 }
-"""Roles on the device besides the model states, with reasons; units are named by default."""
+"""Roles on the device other than model states, with reasons; units are named by default."""
 
 
 def rank_peak(

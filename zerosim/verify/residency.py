@@ -1,4 +1,4 @@
-"""Memory of a rank besides its model states, compared with the limits of its stage.
+"""Memory of a rank other than its model states, compared with the limits of its stage.
 
 A window lasts from the beginning of one computation to that of the next. A sample of another thread
 in between may belong to two windows. No torch.

@@ -194,7 +194,7 @@ class TracedSteps:
 def planned_calls(trace: Trace, iteration: int) -> dict[tuple[int, int], Movement]:
     """The planned properties of a call or copy in an iteration, by rank and id of its event.
 
-    Calls without a plan are left out.
+    Calls without a plan are omitted.
     """
     step = next(TracedSteps(trace, strategies_of(trace)).all_of([iteration]))
     return {

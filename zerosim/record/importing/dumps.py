@@ -108,7 +108,7 @@ class Dump:
     """One rank's dump.
 
     Attributes:
-        groups: the ranks of each process group, by name, as far as they are recorded.
+        groups: the ranks of each process group, by name, if recorded.
     """
 
     path: Path

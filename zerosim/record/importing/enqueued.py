@@ -114,7 +114,7 @@ class _Noted:
 
     @property
     def kind(self) -> tuple[Op, str, tuple[int, ...] | None]:
-        """The properties that it shares with the same call of another iteration."""
+        """The properties that it shares with the same call in other iterations."""
         return self.entry.op, self.entry.group, self.entry.given
 
 

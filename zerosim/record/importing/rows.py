@@ -197,7 +197,7 @@ class RankRows:
 
 
 def _message(call: ImportedCall, op: Op) -> int | None:
-    """`SEND` or `RECEIVE` for a message; None for another call."""
+    """`SEND` or `RECEIVE` for a message; None for other calls."""
     if call.op not in _MESSAGES or call.payload_bytes is None:
         return None
     return call.payload_bytes if call.op is op else 0

@@ -43,8 +43,8 @@ def import_run(paths: Sequence[Path], folder: Path) -> Imported:
         folder: folder for the trace; created if missing.
 
     Raises:
-        TraceError: a file is damaged, hostile, of another run, or of a rank that has one already.
-        EnvironmentFault: the folder holds a trace, or cannot be written.
+        TraceError: a file is damaged, hostile, of a different run, or a second one of a rank.
+        EnvironmentFault: the folder contains a trace, or cannot be written.
     """
     _require_free(folder)
     found = sorted(read_sources(paths), key=lambda one: one.rank)

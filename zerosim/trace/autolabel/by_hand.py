@@ -112,7 +112,7 @@ class ByHand:
         self._said.add((reference, call.group_name))
 
     def _model_of_this_size(self, call: OperatorCall) -> nn.Module | None:
-        """The model whose parameters or gradients the program sends, all of them, from a copy.
+        """The model of a program that sends a copy of all its parameters, or of all its gradients.
 
         Gradients after backward; after an optimizer's step whole parameters, or a rank's part.
         """

@@ -277,7 +277,7 @@ class AutoLabeler:
 
     @fail_safe
     def update_ends(self) -> None:
-        """It is over."""
+        """It has ended."""
         self._is_first_step = False
         update, self._update = self._update, None
         labels.end(update)

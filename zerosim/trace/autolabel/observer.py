@@ -95,7 +95,7 @@ class Observer:
         """The first step of an optimizer after a backward begins, and none within it."""
 
     def settle(self) -> None:
-        """A backward or a micro-step is over."""
+        """A backward or a micro-step has ended."""
 
     # purposes of calls
 
@@ -295,7 +295,7 @@ class GivenGradients:
         states: Iterable[tuple[Hashable, tuple[str, ...] | None]],
         num_states: Hashable,
     ) -> None:
-        """A backward is over, or an update begins.
+        """A backward has ended, or an update begins.
 
         If an optimizer consumes each gradient at once, no parameter is known to have had one.
 

@@ -99,7 +99,7 @@ class Strategies:
     def _described(self, number: int, keys: set[Key], here: Position) -> None:
         """A system that is no longer described was freed: it spans this rank alone.
 
-        Modules still present in this iteration may have computed in it, and end with it.
+        If it was described in this iteration, it may have computed in it, and ends with it.
         """
         gone = self._alive.get(number, set()) - keys
         self._alive[number] = keys

@@ -1,4 +1,4 @@
-"""The memory behind a unit: one flat vector for its parameters, one for its gradients.
+"""The memory of a unit: one flat vector for its parameters, one for its gradients.
 
 Both are matrices of N rows. The stages decide which rows a rank keeps; the operations of a unit are
 here.

@@ -42,7 +42,7 @@ def open_disk(
         resumes: whether to continue from the last state that all ranks have.
 
     Raises:
-        ConfigError: there is no state to resume, or it belongs to another model.
+        ConfigError: there is no state to resume, or it belongs to a different model.
         DiskError: the state is damaged.
         EnvironmentFault: the folder is not usable.
     """

@@ -94,7 +94,7 @@ class Updater:
         self.scaler.restore(saved["scaler"])
 
     def saved(self) -> dict[str, Any]:
-        """The values for `resume` besides the states, as JSON values."""
+        """The values for `resume` other than the states, as JSON values."""
         return {"updates": self.updates, "scaler": self.scaler.saved()}
 
     def step(self) -> bool:
