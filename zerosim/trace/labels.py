@@ -103,7 +103,7 @@ def is_described() -> bool:
 
 
 def engine_ends(described: Description) -> None:
-    """The engine of this description is closed or gone: later training is not its own.
+    """The engine of this description is closed or gone: later training is not part of it.
 
     The current trace keeps the description.
     """

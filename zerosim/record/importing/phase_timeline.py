@@ -114,9 +114,7 @@ def _is_inner(span: ProfileSpan, name: str) -> bool:
 
 
 def _trains(span: ProfileSpan, flows: tuple[int, ...]) -> bool:
-    """Whether a backward refers to operators in a wrapper; with no later backward, the wrapper
-    proves nothing.
-    """
+    """Whether a backward refers to operators in a wrapper; True for other spans, or if unknown."""
     if span.name != WRAPPED or not flows:
         return True
     return bisect_right(flows, span.end_ns) > bisect_right(flows, span.start_ns)

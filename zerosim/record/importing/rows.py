@@ -31,7 +31,7 @@ _ALGORITHMS = {"gloo": Algorithm.GLOO, "nccl": Algorithm.NCCL}
 _COUNTED: dict[str, object] = {"counted_by": "as many elements as gradients are added up for"}
 _MESSAGES = (Op.SEND, Op.RECEIVE)
 _AWAITED = "awaited"
-"""Marks a wait whose call has no number yet."""
+"""The key of a wait's call, until the call has a number."""
 
 
 class RankRows:
