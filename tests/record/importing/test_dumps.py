@@ -131,7 +131,7 @@ def test_buckets_that_recur_are_iterations_and_buckets_all_alike_are_not(
     given = written(tmp_path / "dumps", *[entries] * 4)
     found = import_run([given], tmp_path / "out")
     mine = calls(tmp_path / "out")[1:]
-    assert any("calls of backward that recur" in one for one in found.notes) is is_told
+    assert any("recurring calls of backward" in one for one in found.notes) is is_told
     assert [one.iteration for one in mine] == ([0, 0, 1, 1, 2, 2] if is_told else [-1] * len(mine))
     assert {(one.phase, one.purpose) for one in mine} == {
         (Phase.BACKWARD, Purpose.REDUCE_GRADIENTS)
