@@ -104,7 +104,7 @@ def test_counts_by_operation_purpose_and_phase():
     for wrong, words in (
         ({"allreduce": 1}, "not an operation, purpose or phase"),
         ({"all-reduce": -1}, "expected 0 or more"),
-        ({"all-reduce": 1, "backward": 1}, "do not name the same things"),
+        ({"all-reduce": 1, "backward": 1}, "keys of different kinds"),
         ({("all-reduce", "all-gather"): 1}, "two of one kind"),
         ({("forward", "send"): 1, ("send", "forward"): 1}, "given twice"),
         ({(): 1}, "a key is empty"),

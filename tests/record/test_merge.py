@@ -146,7 +146,7 @@ def test_two_calls_at_one_position(tmp_path):
         ({"op": None}, "without an operation"),
         ({"op": Op.RECEIVE, "peers": ()}, "no rank sent it: receive from any rank of blocks.0"),
         ({"op": Op.SEND, "peers": ()}, "expected one peer"),
-        ({"op": Op.SEND, "peers": (0,)}, "expected one peer, another rank"),
+        ({"op": Op.SEND, "peers": (0,)}, "expected one peer, a different rank"),
         ({"op": Op.SEND, "peers": (1, 0)}, "expected one peer"),
     ],
 )

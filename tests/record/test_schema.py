@@ -109,12 +109,12 @@ def test_a_manifest_comes_back(manifest):
 def test_another_schema_is_named(found):
     other = dataclasses.replace(draw.manifest(1), schema=found)
     with pytest.raises(
-        OtherSchemaError, match=f"schema {found}, this version reads schemas 1, 2 and 3"
+        OtherSchemaError, match=f"schema {found}; this version reads schemas 1, 2 and 3"
     ):
         decode_manifest(encode_manifest(other))
     line, _ = encode_row("header", dataclasses.replace(draw.header(0, 1), schema=found), 0)
     with pytest.raises(
-        OtherSchemaError, match=f"schema {found}, this version reads schemas 1, 2 and 3"
+        OtherSchemaError, match=f"schema {found}; this version reads schemas 1, 2 and 3"
     ):
         check_header_schema(line)
 

@@ -276,7 +276,7 @@ def test_another_schema(tmp_path):
     )
     message = refusal(draw.write_files(tmp_path, files))
     assert (
-        "manifest.json: written with schema 4, this version reads schemas 1, 2 and 3: read it"
+        "manifest.json: written with schema 4; this version reads schemas 1, 2 and 3: read it"
         in message
     )
 
@@ -284,7 +284,7 @@ def test_another_schema(tmp_path):
 def test_another_schema_in_a_header_only(tmp_path):
     newer = [("header", dataclasses.replace(draw.header(0, 1), schema=4))]
     message = refusal(draw.write_trace(tmp_path, {0: newer}))
-    assert "rank-0.jsonl: written with schema 4, this version reads schemas 1, 2 and 3" in message
+    assert "rank-0.jsonl: written with schema 4; this version reads schemas 1, 2 and 3" in message
 
 
 # -------------------------------------------------------------- files against the manifest

@@ -42,7 +42,7 @@ def test_tensors_are_those_that_the_rank_holds():
     assert Condition("nonfinite()").holds(0, STAND)
     assert Condition('grad("here").numel()').show(0, STAND) == "3"
     assert not Condition('grad("here").max() > 5').holds(0, STAND)
-    with pytest.raises(ConfigError, match=r"cannot be computed: .*ambiguous"):
+    with pytest.raises(ConfigError, match=r"cannot be evaluated: .*ambiguous"):
         Condition('grad("here") > 0').holds(0, STAND)
     release(gradient)
     del gradient

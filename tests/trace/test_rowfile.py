@@ -98,7 +98,7 @@ def test_a_full_disk_is_said_at_every_row_in_one_line(tmp_path):
         with pytest.raises(EnvironmentFault) as caught:
             attempt()
         assert str(caught.value) == (
-            f"cannot write to {path}: No space left on device; make room for it"
+            f"cannot write to {path}: No space left on device; free disk space"
         )
     rows.close(1)
     assert names(path) == ["metric"]
@@ -111,7 +111,7 @@ def test_half_a_row_is_a_full_disk_too(tmp_path, monkeypatch):
     rows.write("metric", metric())
     write = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda file, line, at: write(file, line[:20], at))
-    with pytest.raises(EnvironmentFault, match="the disk is full; make room"):
+    with pytest.raises(EnvironmentFault, match="the disk is full; free disk space"):
         rows.write("metric", metric())
     monkeypatch.undo()
     with pytest.raises(EnvironmentFault):

@@ -190,7 +190,7 @@ def test_a_manifest_that_cannot_be_written(tmp_path):
     assert_at_rest()
 
 
-FULL = "No space left on device; make room for it"
+FULL = "No space left on device; free disk space"
 
 
 def test_a_full_disk_ends_the_program_in_one_line(tmp_path, alone):

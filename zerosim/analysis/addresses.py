@@ -52,7 +52,7 @@ def sketch(drawn: AddressMap, num_cells: int) -> tuple[Role | None, ...]:
     """The addresses, in order, as cells of equal size.
 
     Returns:
-        The role of most bytes of each cell; None if most are free.
+        The role of most bytes in each cell; None if most are free.
     """
     borders = [drawn.limit_bytes * cell // num_cells for cell in range(num_cells + 1)]
     cells = []

@@ -68,7 +68,7 @@ def report(
 
 
 def _compares_ranks(graph: EventGraph) -> bool:
-    """For an imported run: whether calls of several ranks can be matched to a collective."""
+    """Whether calls of several ranks can be matched to collectives; may be False if imported."""
     if graph.trace.manifest.source is not Source.IMPORTED:
         return True
     return any(len(collective.events) > 1 for collective in graph.matching.collectives)

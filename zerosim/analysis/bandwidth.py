@@ -4,9 +4,9 @@
     bus bandwidth         this, multiplied by a factor that depends on the number of ranks and the
                           operation, for comparison with the bandwidth of hardware links
 
-The factors are those of nccl-tests, doc/PERFORMANCE.md. There the time is that of the whole call;
-among several ranks the longest is taken (its option `-a 3`). There, all ranks call at the same
-time. The ranks of a training run do not, so the time after the last arrival is given as well.
+The factors are those of nccl-tests, doc/PERFORMANCE.md. There, the time is that of the whole call,
+on the slowest rank (its option `-a 3`), and all ranks call at the same time. The ranks of a
+training run do not, so the time after the last arrival is given as well.
 """
 
 from __future__ import annotations

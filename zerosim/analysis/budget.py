@@ -42,7 +42,7 @@ class Occupancy:
         start, end: ns.
         phase: indices in `PHASES`.
         state: codes of `RankActivity`.
-        missing: the rank for which this rank's collective waited; `NONE` if for none.
+        missing: the rank that this rank's collective waited for; `NONE` if there is none.
         communicates: whether a collective of this rank moved bytes; on a device, whether one
             had begun.
         copies: whether a copy between its tiers was in progress.
@@ -136,7 +136,7 @@ class Budgets:
         return total
 
     def waited_for(self, straggler: int) -> int:
-        """Time for which all others together waited for a rank, ns."""
+        """Total time for which all others waited for a rank, ns."""
         return sum(ns for (_, cause), ns in self.waited_ns.items() if cause == straggler)
 
 
@@ -294,7 +294,7 @@ def _collectives(graph: EventGraph, own: Mask) -> tuple[Ints, Ints, Ints, Ints]:
 
 
 def _disjoint(start: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """The same time as intervals in order that do not overlap."""
+    """The same time as ordered intervals that do not overlap."""
     order = np.argsort(start, kind="stable")
     start, end = start[order], np.maximum.accumulate(end[order])
     begins = np.concatenate([[True], start[1:] > end[:-1]])[: len(start)]

@@ -80,7 +80,7 @@ def cost_of(rank: RankTrace, event: Event, messages: tuple[int, int] = (0, 0)) -
 def asked_of(rank: RankTrace, event: Event, moved: Cost) -> Cost:
     """The requested bytes of a call: its messages, or the bound of a native call.
 
-    Additional bytes of the backend's algorithm that the trace lacks and the wire shows.
+    The wire shows additional bytes of the backend's algorithm, which the trace lacks.
 
     Args:
         moved: bytes that the rank sends and receives for the call: see `cost_of`.

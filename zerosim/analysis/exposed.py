@@ -79,7 +79,7 @@ def _in_state(
 
 
 def _one_after_another(start: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """The same time, each moment of it in one wait only: the one that began first."""
+    """The same time, with each moment in one wait only: the one that began first."""
     before = np.concatenate([start[:1], np.maximum.accumulate(end)[:-1]])[: len(start)]
     begin = np.maximum(start, before)
     return begin, np.maximum(begin, end)

@@ -1,11 +1,10 @@
 """The critical path over all ranks, its time by cause, and the slack of every event.
 
-Starting from the last event, one follows its last-ready predecessor, and so on to the beginning:
-the time in between is the path's, and no event on it could end later without delaying the end of
-the iteration. A rank's wait for another is never on the path: the path is then on the other rank.
-The slack
-of an event is how much later it could have ended with the end unchanged and all other durations the
-same (Kelley and Walker 1959).
+The path follows the last-ready predecessor from the last event back to the beginning: the time in
+between is the path's, and no event on it could end later without delaying the end of the iteration.
+A rank's wait for another is never on the path: the path is then on the other rank. The slack of an
+event is how much later it could have ended with the end unchanged and all other durations the same
+(Kelley and Walker 1959).
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ class CriticalPath:
 
     Attributes:
         nodes: in order of time.
-        pieces: in order of time, without those of no duration.
+        pieces: in order of time, without empty ones.
     """
 
     start_ns: int

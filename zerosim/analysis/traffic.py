@@ -85,7 +85,7 @@ class TracedCall:
 
     @property
     def purpose(self) -> Purpose:
-        """The purpose of the call, as far as it is known."""
+        """The purpose of the call; `UNLABELLED` if unknown."""
         return self.event.purpose or Purpose.UNLABELLED
 
     @property
@@ -119,7 +119,7 @@ class Moved:
         wire_sent_bytes, wire_received_bytes: the kernel's count; None if not measured.
         is_computed: whether some of `sent_bytes` was computed and not intercepted.
         unknown: why `sent_bytes` is unknown; "" if it is known.
-        is_unsized: whether the payload of some call is unknown, and missing in the sums.
+        is_unsized: whether the payload of some call is unknown, and missing from the sums.
     """
 
     calls: int = 0
@@ -147,8 +147,8 @@ def traced_calls(trace: Trace) -> Iterator[TracedCall]:
 def goes_over_sockets(rank: RankTrace, peers: Peers, calls: Iterable[TracedCall]) -> bool:
     """Whether the kernel counts a rank's traffic: it does not see NVLink or InfiniBand.
 
-    A device's backend uses sockets for its set-up in any case, some kilobytes: it sends all
-    requested bytes over them, or almost nothing.
+    A device's backend always uses sockets for its set-up, some kilobytes; otherwise it sends
+        either all requested bytes over them or almost none.
 
     Args:
         calls: of the rank.

@@ -1,7 +1,7 @@
 """The protocol or algorithm forced on NCCL: not recorded, but the kernel's counters show it.
 
 `NCCL_PROTO` and `NCCL_ALGO` force a protocol or an algorithm on all calls, and a network may allow
-a protocol that NCCL's model leaves out. The bytes of a whole run are compared with the expected
+a protocol that NCCL's model omits. The bytes of a whole run are compared with the expected
 ones: if NCCL's own choice does not explain them and a forced one does, that one was forced.
 """
 
@@ -26,7 +26,7 @@ _FORCED = (
 
 
 def tuning_of(trace: Trace, peers: Peers | None = None) -> Tuning:
-    """The settings that were forced on NCCL in a run, as far as its sockets show them.
+    """The settings that were forced on NCCL in a run, as far as its sockets reveal them.
 
     Args:
         peers: the peers of its sockets; determined here by default.

@@ -33,7 +33,7 @@ _MARKER = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The folder of traces."""
+    """Add the option for the folder of traces."""
     group = parser.getgroup("zerosim", "traces of distributed training (zerosim)")
     group.addoption(
         "--zerosim-traces",
@@ -49,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure() -> None:
-    """Ranks that synchronized for an assert leave together."""
+    """Let ranks that synchronized for an assert exit together."""
     meeting = sys.modules.get("zerosim.pytest_plugin.meeting")
     if meeting is not None:
         meeting.part()

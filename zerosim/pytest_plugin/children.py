@@ -38,11 +38,11 @@ def run(
     """Run a program to its end, with its processes traced, and print its output.
 
     Args:
-        kwargs: of `subprocess.Popen`; and `timeout`, in seconds.
+        kwargs: passed to `subprocess.Popen`; and `timeout`, in seconds.
 
     Raises:
         EnvironmentFault: it cannot be started.
-        RunError: it ended with another exit code than 0, or not in time.
+        RunError: it ended with a nonzero exit code, or not in time.
     """
     given = kwargs.pop("env", None)
     env = dict(os.environ if given is None else given)
@@ -87,7 +87,7 @@ def _kill(process: subprocess.Popen[str]) -> None:
 
 
 def notes(folder: Path) -> list[str]:
-    """The tracer's messages of the processes."""
+    """The tracer's messages from the processes."""
     found = []
     for path in sorted(folder.glob("note-*.txt")):
         found += path.read_text().splitlines()
@@ -105,9 +105,8 @@ def require_trace(folder: Path) -> None:
     said = "".join(f"; {note}" for note in notes(folder))
     raise EnvironmentFault(
         f"no process that was started joined a process group, so nothing was traced{said}: "
-        f"expected Python processes "
-        f"that start over (torchrun, subprocess, torch.multiprocessing's spawn, not fork) and "
-        f"call torch.distributed.init_process_group"
+        f"expected Python processes with a new interpreter (torchrun, subprocess, "
+        f"torch.multiprocessing's spawn, not fork) that call torch.distributed.init_process_group"
     )
 
 

@@ -26,21 +26,21 @@ def parse_counts(given: object) -> dict[Key, int]:
     """Parse a test's expectation.
 
     Raises:
-        ConfigError: a key names nothing, keys name different things, or a count is none.
+        ConfigError: a key is unknown, keys are of different kinds, or a count is invalid.
     """
     if not isinstance(given, Mapping):
         raise ConfigError(f"{given!r} are not counts: expected, for example, {{'all-reduce': 3}}")
     counts: dict[Key, int] = {}
     for key, count in given.items():
         if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-            raise ConfigError(f"{key!r} is expected {count!r} times: expected 0 or more")
+            raise ConfigError(f"{key!r} has count {count!r}: expected 0 or more")
         parsed = _parse_key(key)
         if parsed in counts:
             raise ConfigError(f"{_words(parsed)} is given twice: expected one count")
         counts[parsed] = count
     if len({_kinds(key) for key in counts}) > 1:
         raise ConfigError(
-            f"{', '.join(_words(key) for key in counts)} do not name the same things, so a call "
+            f"{', '.join(_words(key) for key in counts)} are keys of different kinds, so a call "
             f"may count twice: expected only operations, only purposes, or the same pairs"
         )
     return counts
@@ -98,7 +98,7 @@ def _parse_key(given: object) -> Key:
         member = _member(part)
         if type(member) in found:
             raise ConfigError(
-                f"{given!r} names two of one kind: expected such as ('forward', 'send')"
+                f"{given!r} names two of one kind: expected a key like ('forward', 'send')"
             )
         found[type(member)] = member
     if not found:

@@ -16,7 +16,7 @@ from zerosim.view.reading import Run
 from zerosim.view.reading.selection import purpose_of
 
 _MOST_CALLS = 12
-"""More kinds of calls than this are counted, not listed."""
+"""Kinds of calls beyond this number are counted, not listed."""
 
 
 def place_words(rank: int, iteration: int) -> str:
@@ -98,7 +98,7 @@ def _signed(value: Fraction) -> str:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Columns, the first two to the left."""
+    """Aligned columns, the first two to the left."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = []
     for row in rows:

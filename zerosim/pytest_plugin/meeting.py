@@ -59,7 +59,7 @@ class AssertMeeting:
         found = Path(self._store().get(self._key("folder")).decode())
         if not found.is_dir():
             raise ConfigError(
-                f"rank 0 writes to {found}, which rank {self._rank} cannot see: give "
+                f"rank 0 writes to {found}, which rank {self._rank} cannot access: give "
                 "--zerosim-traces a folder that all hosts share"
             )
         return found
@@ -105,7 +105,7 @@ class AssertMeeting:
                 late = ", ".join(str(rank) for rank in missing)
                 raise RunError(
                     f"rank {late} did not reach this assert within {self._timeout_s:g} s: "
-                    "expected every rank to call it, as a collective; a test may ask for more "
+                    "expected every rank to call it, as a collective; extend the timeout "
                     "with pytest.mark.zerosim(timeout_s=...)"
                 )
             if missing:
@@ -119,7 +119,7 @@ class AssertMeeting:
 
 
 def part() -> None:
-    """Wait a little until all ranks have printed: torchrun ends the others when one has failed."""
+    """Wait briefly until all ranks have printed: torchrun ends the others when one has failed."""
     if not _met:
         return
     store, rank, num_ranks = _met[-1]

@@ -16,7 +16,7 @@ class Options:
         memory: record live tensors, by role, at each event.
         wire: read the kernel's counters.
         allocations: also record PyTorch's allocations on the CPU.
-        timeout_s: timeout for ranks to reach an assert, or the end of `run`.
+        timeout_s: timeout for ranks to reach an assert or the end of `run`.
     """
 
     memory: bool = True
@@ -36,7 +36,7 @@ def read_marker(marker: Any) -> Options:
     args: tuple[Any, ...] = marker.args
     given: dict[str, Any] = marker.kwargs
     known = {field.name: type(field.default) for field in fields(Options)}
-    expected = f"expected one of {', '.join(known)}, by its name"
+    expected = f"expected one of {', '.join(known)}, by name"
     if args:
         raise ConfigError(f"the marker zerosim was given {args[0]!r}: {expected}")
     for name, value in given.items():

@@ -29,7 +29,7 @@ class OwnTrace:
     """Records this process until it is closed."""
 
     def __init__(self, home: Path, name: str, options: Options) -> None:
-        """Begin to record, unless a trace is being recorded already.
+        """Begin to record, unless a trace is already being recorded.
 
         Args:
             home: a folder of this test alone.
@@ -58,13 +58,13 @@ class OwnTrace:
         """Everything recorded so far, of all ranks, as a trace of its own.
 
         Raises:
-            ConfigError: this process is not recorded, or changed its rank since.
+            ConfigError: this process is not recorded, or its rank has changed.
             RunError: a rank did not reach this assert.
         """
         if self._taken_by is not None:
             raise ConfigError(
-                f"the test began a trace of its own in {self._taken_by}, so zerosim_trace recorded "
-                f"no more: read that trace, or leave zerosim.trace out"
+                f"the test began a trace of its own in {self._taken_by}, so zerosim_trace stopped "
+                f"recording: read that trace, or omit zerosim.trace"
             )
         if self._session is None:
             raise ConfigError(

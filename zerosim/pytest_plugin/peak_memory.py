@@ -89,7 +89,7 @@ def check_peak(selection: Selection, limit: Quantity, roles: tuple[Role, ...], p
 def _peak(
     line: Timeline, selection: Selection, roles: tuple[Role, ...]
 ) -> tuple[int, Timeline, int]:
-    """The maximum bytes of the selection, and its sample."""
+    """The maximum bytes of the selection, and the sample with them."""
     if selection.iterations == (WHOLE,):
         positions = np.arange(len(line.samples), dtype=np.int64)
     else:

@@ -1,6 +1,6 @@
 """The work of each rank of `zerosim_trace.run`: it calls the test's function, traced.
 
-The function is found by the file that defines it: pytest imports test files in ways of its own.
+The function is found by the file that defines it: pytest imports test files in its own way.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def call_traced(
     """Call a function as one of the ranks; returns its result.
 
     Args:
-        call: function, arguments and named arguments, pickled.
-        files: of the modules that the test's process has from its project, by their names.
+        call: function, arguments and keyword arguments, pickled.
+        files: the files of the project's modules in the test's process, by module name.
         traces: the folder of the trace.
     """
     ranks = joined()  # whatever the function does with its process groups
@@ -40,7 +40,7 @@ def call_traced(
         allocations=options.allocations,
     ):
         value = function(*args, **kwargs)
-        # the last reading of the kernel's counters is when nothing is in flight
+        # read the kernel's counters last when nothing is in flight
         ranks.meet("the function has returned")
     return value
 

@@ -31,7 +31,7 @@ def run_ranks(
     """Call a function on several ranks, each traced.
 
     Args:
-        call: arguments and named arguments.
+        call: arguments and keyword arguments.
         home: a new folder; the trace is in `trace` below it.
         name: of the test.
 
@@ -72,7 +72,7 @@ def _pickle(function: Callable[..., Any], call: tuple[tuple[Any, ...], dict[str,
     except Exception as error:  # noqa: BLE001 - pickle raises any exception
         raise ConfigError(
             f"{name} cannot be passed to ranks, which are separate processes ({error}): "
-            f"expected a function at the top of its module"
+            f"expected a top-level function of a module"
         ) from None
     try:
         return pickle.dumps((function, *call))
@@ -106,7 +106,7 @@ def _words(function: Callable[..., Any], results: list[RankResult], timeout_s: f
         key=lambda found: found[1].time_s,
     )
     of = f"of {len(results)}"
-    # a killed rank is the reason why others failed, whichever reported first
+    # a killed rank is why others failed, whichever reported first
     codes = enumerate(result.code for result in results)
     killed = {rank: code for rank, code in codes if code is not None}
     lines = [f"rank {rank} {of} {end_words(code)} in {name}" for rank, code in killed.items()]

@@ -24,7 +24,7 @@ _NO_NAME = re.compile(r"[^\w.-]+")
 
 
 def plain(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """An error of a test shows the test's line and one message, and no frame of ours."""
+    """Let errors show the test's line and one message, without our own frames."""
 
     @functools.wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -107,10 +107,10 @@ class Recordings:
             kwargs: passed to `subprocess.Popen`; and `timeout`, in seconds.
 
         Returns:
-            Its outcome, with its output, which is also printed, so that pytest shows it.
+            Its exit code and its output, which is also printed, so that pytest shows it.
 
         Raises:
-            RunError: it ended with another exit code than 0, or not in time.
+            RunError: it ended with a nonzero exit code, or not in time.
             EnvironmentFault: it cannot be started, or no process of it could be traced.
         """
         __tracebackhide__ = True
@@ -125,7 +125,7 @@ class Recordings:
     def recording(self) -> Iterator[Path]:
         """Trace the ranks that are started inside, each a new Python process.
 
-        For a test that starts them itself: by torch.multiprocessing's spawn, or by subprocess.
+        For a test that starts them itself, with torch.multiprocessing's spawn or with subprocess.
 
         Yields:
             The folder of the trace.
@@ -171,7 +171,7 @@ def new_folder(parent: str | Path, name: str) -> Path:
             continue
         except OSError as error:
             raise EnvironmentFault(
-                f"cannot create {folder}: {error.strerror}; give a folder that can be written"
+                f"cannot create {folder}: {error.strerror}; give a writable folder"
             ) from None
         return folder
-    raise AssertionError("itertools.count ends never")
+    raise AssertionError("itertools.count never ends")

@@ -58,7 +58,7 @@ def require_clear(selection: Selection) -> None:
     """Check that no parameters or gradients are moved where nothing is counted.
 
     Raises:
-        ConfigError: some are, and the test did not specify whether they count.
+        ConfigError: some are, and the test does not specify whether they count.
     """
     if selection.iterations == (WHOLE,):
         return

@@ -1,4 +1,4 @@
-"""Ranks of a simulated run without a file, represented by that of another rank."""
+"""Ranks of a simulated run without a file, represented by the file of another rank."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Receives from any rank whose trace lacks the sender: matching them with sends.
 
 The trace records the sender once a rank waits for such a receive (`Close.peers`). A receive without
-a wait is matched here by the sends: group, order, size and dtype. If sends of several ranks match,
-the sender stays unknown.
+a wait is matched here with the sends, by group, order, size and dtype. If sends of several ranks
+match, the sender stays unknown.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class FromAny:
 
     @property
     def fits(self) -> bool:
-        """Whether there are equally many sends and receives."""
+        """Whether there are as many sends as receives."""
         return len(self.sends) == len(self.receives)
 
 

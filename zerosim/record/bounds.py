@@ -2,9 +2,8 @@
 
 A checksum shows that a row was not altered, but not that it makes sense, because the writer of a
 trace can forge it. Each number is therefore checked against its bounds here, once, before anything
-is computed from
-it, and all readers of a trace may rely on that. Reasons are `ValueError`s without a location; the
-caller adds it.
+is computed from it, and all readers of a trace may rely on that. Reasons are `ValueError`s without
+a location; the caller adds it.
 """
 
 from __future__ import annotations
@@ -44,16 +43,16 @@ MOST_OF_A_COUNTER = 2**62 - 1
 """Limit of times, at most ns since 1970, and of counters since a host's boot: the sum of two fits
 into 64 bits."""
 LONGEST_NS = 2**56
-"""Two years, from the first event of a run to its last: some sums run over all events."""
+"""Limit from a run's first event to its last, two years: some sums run over all events."""
 MOST_DIGITS = 30
 """Limit of a number that a user chose freely, such as a bucket size."""
 MOST_RANKS = 2**20
-"""More than any machine has."""
+"""Limit of ranks, more than any machine has."""
 MOST_ITERATIONS = 2**40
-"""A thousand iterations a second for thirty years."""
+"""Limit of iterations: a thousand a second for thirty years."""
 
 _RUNNING = frozenset({"flops", "touched_bytes"})
-"""Fields that may be as large as a counter, besides times and the kernel's counters."""
+"""Further fields that may be as large as times and the kernel's counters."""
 _OF_A_RING = frozenset({"hop", "shard"})
 """Fields with at most as many entries as there are ranks."""
 _KERNEL = (WireDelta, Repeated, InterfaceSample)
@@ -61,7 +60,7 @@ _NOT_COUNTED = frozenset(
     {
         *("rank", "num_ranks", "node", "peer"),  # of the world
         *("schema", "iteration"),
-        *("unrecorded_bytes", "allocated_bytes"),  # they may be less than nothing
+        *("unrecorded_bytes", "allocated_bytes"),  # they may be negative
     }
 )
 
@@ -240,7 +239,7 @@ def _require_signed(name: str, values: Iterable[int]) -> None:
 
 
 def _require_plain(name: str, value: object) -> None:
-    """The integers within a value of free form."""
+    """Check the integers within a free-form value."""
     if isinstance(value, dict):
         for key, each in value.items():
             _require_plain(f"{name}, {key}", each)

@@ -32,9 +32,7 @@ def left_out(trace: Trace) -> tuple[str, ...]:
 
 
 def _predicted(trace: Trace) -> Iterator[str]:
-    """The quantities of a run that were never measured: its times, if they are not from
-    execution.
-    """
+    """The quantities of a run that were never measured: its times, if they are predicted."""
     match trace.manifest.source:
         case Source.SIMULATED:
             machine = trace.manifest.machine
@@ -60,7 +58,7 @@ def require_times(trace: Trace, what: str) -> None:
     """Refuse a trace in which times only give an order.
 
     Args:
-        what: the analysis that needs times, in words.
+        what: the rest of a clause about times: the analysis that needs them.
 
     Raises:
         TraceError: the run was imported, and only its order is known.

@@ -20,7 +20,7 @@ from zerosim.schema.events import Close, Event, Kind, Occurrence, Op, Transfer
 
 
 def _struct(kind: type, *bases: type) -> Any:
-    """A type with the fields of a record, which msgspec decodes five times as fast."""
+    """A type with the fields of a record that msgspec decodes five times as fast."""
     types = bounded_types(kind)
     return msgspec.defstruct(
         f"{kind.__name__}Row",
@@ -30,7 +30,7 @@ def _struct(kind: type, *bases: type) -> Any:
         ],
         bases=bases,
         kw_only=True,
-        gc=False,  # its references are older than itself, so there are no cycles
+        gc=False,  # it only refers to older objects, so there are no cycles
     )
 
 
@@ -194,7 +194,7 @@ class Events(Sequence[Event]):
     def _at(self, place: int) -> Event:
         made = self._made.get(place)
         if made is None:
-            # of several threads that look at it at once all get the same one
+            # concurrent readers all get the same object
             event = msgspec.convert(self._rows[place], Event, from_attributes=True)
             made = self._made.setdefault(place, event)
         return made
@@ -239,7 +239,7 @@ class Events(Sequence[Event]):
         return Events(rows)
 
     def on_device(self) -> Events:
-        """The same events at the times of the device, as far as known.
+        """The same events at the times of the device, where known.
 
         A computation is issued when its stream reaches it; a collective when the host issues it, if
         that is earlier.

@@ -23,7 +23,7 @@ from zerosim.schema.shortrows import KINDS, SEAL, SIZE, seal_row
 _ZERO = b"\0"
 _RECORDS = bytes([*KINDS, SEAL])
 _CHECKSUM = slice(3, 7)
-"""The place of the checksum in a seal."""
+"""The position of the checksum in a seal."""
 _READ_BYTES = 1 << 20
 
 
@@ -33,7 +33,7 @@ class Lines:
     Attributes:
         number: number of the last row that was read, counted from 1.
         crc: checksum of the rows up to there.
-        num_bytes: of those rows.
+        num_bytes: size of those rows.
         is_cut: whether the file ended within a row.
         is_over: whether its end row was read.
     """
@@ -42,7 +42,7 @@ class Lines:
         """Read nothing yet.
 
         Args:
-            content: of the file, if it has been read already.
+            content: the file's contents, if already read.
         """
         self.number = self.crc = self.num_bytes = 0
         self.is_cut = self.is_over = False
@@ -53,7 +53,7 @@ class Lines:
 
         Raises:
             OSError: the file cannot be read.
-            ValueError: a row is altered, or out of place.
+            ValueError: a row was altered or moved.
         """
         content = self._content
         with self._path.open("rb") if content is None else BytesIO(content) as file:
@@ -86,7 +86,7 @@ class Lines:
                 yield from self._ended(block, b"", crc32(block, self.crc))
 
     def _sealed(self, seal: bytes, crc: int) -> str | None:
-        """None if a killed rank left it incomplete."""
+        """Check a seal; None if a killed rank left it incomplete."""
         if seal == seal_row(crc):
             return SHORT
         if seal[-1]:
@@ -103,10 +103,10 @@ class Lines:
         self.num_bytes += len(block)
 
     def _ended(self, block: bytes, rest: bytes, crc: int) -> Iterator[tuple[str, bytes]]:
-        """The rows before what is no whole row.
+        """The whole rows before an incomplete one.
 
         Args:
-            block: short rows that nothing confirms.
+            block: short rows that no checksum confirms.
             rest: the rest of the file.
             crc: the checksum with that block.
 
@@ -115,7 +115,7 @@ class Lines:
         """
         line, newline, more = rest.partition(b"\n")
         self.is_cut = bool(rest.strip(_ZERO))
-        # a row of text that was being written has zeros in it, and only space behind it
+        # an incomplete row of text contains zeros, and only reserved space follows it
         was_being_written = _ZERO in line and line.isascii() and not more.strip(_ZERO)
         if newline and not was_being_written:
             self.number += count_rows(block) + 1
@@ -165,7 +165,7 @@ def _may_be_cut(rest: bytes) -> bool:
 def _pieces(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """Lines, seals, and series of other short records, each with its first byte.
 
-    The last piece, with 0, is the rest of the file that is none of these.
+    The last piece, with 0, is the rest of the file, which is none of these.
     """
     content, at = b"", 0
     while True:

@@ -45,7 +45,7 @@ class Mismatch:
     Attributes:
         message: one line that names ranks, units and source lines.
         ranks: the ranks concerned.
-        key: the collective concerned; None if the call has no place.
+        key: the collective concerned; None if the call has no position.
     """
 
     kind: MismatchKind
@@ -147,7 +147,7 @@ def _calls(rank: RankTrace) -> Iterator[Event]:
 
 
 def _collectives(trace: Trace, mismatches: list[Mismatch]) -> dict[CollectiveKey, dict[int, Event]]:
-    """The calls of whole groups by key and rank; those without a place become mismatches."""
+    """The calls of whole groups by key and rank; those without a position become mismatches."""
     calls: dict[CollectiveKey, dict[int, Event]] = {}
     for rank in trace.ranks:
         members = {name: tuple(sorted(set(group.ranks))) for name, group in rank.groups.items()}
@@ -184,7 +184,7 @@ def _messages(
             if _is_from_any(event):
                 unsaid.setdefault((rank.rank, event.group), []).append(event)
             elif len(event.peers) != 1 or event.peers[0] == rank.rank:
-                mismatches.append(_unknown(event, "expected one peer, another rank"))
+                mismatches.append(_unknown(event, "expected one peer, a different rank"))
             elif event.op is Op.SEND:
                 sends.setdefault((rank.rank, event.peers[0], event.group), []).append(event)
             else:
@@ -234,7 +234,7 @@ def _check(
     if not key.is_message and any(event.op is not first.op for event in others):
         yield _mismatch(MismatchKind.OP, key, events, involved)
         return
-    # a barrier has no payload, and each rank may send another amount in an all-to-all
+    # a barrier has no payload, and in an all-to-all each rank may send a different amount
     if first.op is not Op.BARRIER and any(event.dtype != first.dtype for event in others):
         yield _mismatch(MismatchKind.DTYPE, key, events, involved)
     if first.op not in (Op.BARRIER, Op.ALL_TO_ALL) and any(

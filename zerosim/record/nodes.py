@@ -39,7 +39,7 @@ def node_of(trace: Trace, rank: int) -> int:
 
 
 def num_nodes(trace: Trace) -> int:
-    """K."""
+    """Number of nodes, K."""
     return -(-trace.manifest.num_ranks // ranks_per_node(trace))
 
 

@@ -41,7 +41,7 @@ class PhaseWire:
 
     Attributes:
         rank: the rank of these counters.
-        iteration, micro_step, phase: those that began at `begin_ns`.
+        iteration, micro_step, phase: the position that began at `begin_ns`.
         begin_ns: time of that sample, on the rank's clock.
         end_ns: time of the next one.
         peers: measured bytes by peer.
@@ -80,7 +80,7 @@ def match_sockets(trace: Trace) -> Peers:
     socket of all ranks is at either end. Loopback addresses are only compared within a host.
 
     Returns:
-        The peer by (rank, socket index). Sockets that lead to no other rank are left out.
+        The peer by (rank, socket index). Sockets that lead to no other rank are omitted.
     """
     ends: dict[tuple[int, int], _Ends] = {}
     for rank in trace.ranks:
@@ -116,7 +116,7 @@ def wire_between(
         end: the later sample.
 
     Returns:
-        Bytes by peer; a peer without any open connection is left out.
+        Bytes by peer; a peer without an open connection is omitted.
     """
     before = {counter.socket: counter for counter in begin.counters}
     moved: dict[int, PeerBytes] = {}
@@ -137,7 +137,7 @@ def phase_wire(rank: RankTrace, peers: Peers) -> list[PhaseWire]:
 
     Args:
         rank: one rank of a trace.
-        peers: of `match_sockets`.
+        peers: the result of `match_sockets`.
 
     Returns:
         One entry for each pair of consecutive samples, in their order; the phase is the one that
@@ -189,7 +189,7 @@ _Ends = tuple[str, str, str]
 
 
 def _address(text: str) -> tuple[_IP | None, str]:
-    """The IP address, None if it is none, and one spelling for "ip:port"."""
+    """The IP address, None if it is invalid, and a canonical "ip:port"."""
     host, _, port = text.rpartition(":")
     try:
         ip: _IP = ipaddress.ip_address(host.strip("[]"))

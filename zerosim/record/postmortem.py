@@ -69,7 +69,7 @@ def explain_failure(
     """Explain the end of a run in a few lines: the rank that failed first, then the others.
 
     Args:
-        folder: the trace that was being written.
+        folder: the folder of the run's trace.
         exit_codes: exit codes by rank, of ranks that ended by themselves; negative for a signal.
         timeout_s: the timeout after which the run was ended because of a silent rank.
         errors: the last line of the traceback of each rank with one.
@@ -156,7 +156,7 @@ def _about_other(rank: _EndedRank, culprits: Sequence[_EndedRank]) -> str:
     if trace.failure is not None and trace.failure.op is not None:
         return f"rank {rank.rank} was waiting {_where(trace.failure, rank)}"
     waiting = [event for event in _open_events(trace) if event.kind is Kind.COLLECTIVE]
-    if rank.silent:  # the program went on, but its device did not complete its work
+    if rank.silent:  # the program continued, but its device did not complete its work
         waiting += filter(None, (_lacked(one, rank) for one in culprits))
     if waiting:
         return f"rank {rank.rank} was waiting {_where(waiting[0], rank)}"

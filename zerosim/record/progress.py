@@ -23,7 +23,7 @@ def iterations(trace: Trace) -> tuple[int, ...]:
 
 
 def still_in(trace: Trace, iteration: int) -> tuple[int, ...]:
-    """Ranks whose trace stops, temporarily or for good, before they finished an iteration."""
+    """Ranks whose traces stop, temporarily or for good, before they finished an iteration."""
     stopped = [rank for rank in trace.ranks if not rank.complete or rank.failure is not None]
     return tuple(rank.rank for rank in stopped if iteration not in _finished(rank))
 

@@ -302,7 +302,7 @@ class _Rows:
             raise ValueError(f"a second place with number {place.number}")
 
     def record(self, name: str, line: bytes) -> Any:
-        """A row as the record that it holds, checked."""
+        """A row as the record that it contains, checked."""
         if name == "header":
             check_header_schema(line)
         elif self.header is None:
@@ -351,7 +351,7 @@ class _Rows:
     def add_group(self, group: Group) -> None:
         # a group can have one backend for each type of device: the first is kept
         if self.groups.setdefault(group.name, group).ranks != group.ranks:
-            raise ValueError(f"a second group named {group.name!r} with other ranks")
+            raise ValueError(f"a second group named {group.name!r} with different ranks")
 
     def add_socket(self, socket: Socket) -> None:
         if self.sockets.setdefault(socket.index, socket) != socket:
@@ -370,7 +370,7 @@ class _Rows:
         of its calls is then unknown.
 
         Raises:
-            ValueError: a run that went well names a group that it does not have.
+            ValueError: a run without failures names a group that it does not have.
         """
         unknown = self.groups_named.keys() - self.groups.keys()
         if not unknown:
@@ -474,7 +474,7 @@ class _Rows:
         }
         last = max(allocations.numbers, default=-1)
         if len(lengths) > 1 or last >= len(self.memory_samples):
-            raise ValueError("allocations that do not fit the memory samples before them")
+            raise ValueError("allocations that do not match the memory samples before them")
         self.allocations.append(allocations)
 
     def add_failure(self, failure: Failure) -> None:
@@ -550,7 +550,7 @@ _ADDED: dict[str, object] = {
     "end_ns": None,
     "error": "",
 }
-"""The fields that a close can add to its event, with their neutral value."""
+"""The fields that a close can add to its event, with their default values."""
 _NEUTRAL = tuple(_ADDED.values())
 _added = attrgetter(*_ADDED)
 _QUICK = {name: (read, RELATIONS[ROW_TYPES[name]]) for name, read in READERS.items()}

@@ -1,4 +1,4 @@
-"""The rows of a rank's file one by one, as far as they can be read, for display."""
+"""The readable rows of a rank's file, one by one, for display."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _TOO_LONG = ("Exceeds the limit", "Integer value out of range")
 
 
 class OtherSchemaError(ValueError):
-    """The trace is intact, but another version wrote it."""
+    """The trace is intact, but a different version wrote it."""
 
 
 class _SchemaOnly(msgspec.Struct):
@@ -60,7 +60,7 @@ def decode_manifest(text: bytes) -> Manifest:
     """Decode `manifest.json`.
 
     Raises:
-        OtherSchemaError: it was written by another version.
+        OtherSchemaError: it was written by a different version.
         ValueError: not JSON, altered, or without a required field.
         RecursionError: nested deeper than any manifest.
     """
@@ -85,6 +85,6 @@ def _require_schema(found: object) -> None:
     # JSON's true equals 1 in Python
     if type(found) is not int or found not in SCHEMAS_READ:
         raise OtherSchemaError(
-            f"written with schema {found!r}, this version reads {_READ}: "
+            f"written with schema {found!r}; this version reads {_READ}: "
             f"read it with the version that wrote it, or record it again"
         )

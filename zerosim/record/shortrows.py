@@ -27,12 +27,12 @@ from zerosim.schema.shortrows import (
 Record = tuple[int, int, int, int, int, int, int, int]
 """A record, field by field."""
 SHORT = "short"
-"""The name of a block of short rows, where a line has that of its row."""
+"""The name of a block of short rows, in place of a line's row name."""
 _IN_TWO = frozenset({HAPPENED, TRANSFER})
 """Kinds of rows with a second record."""
 _NOTHING: Record = (0, 0, 0, 0, 0, 0, 0, 0)
 _BYTES_AT_ONCE = 2 * SEALED_AFTER * SIZE
-"""More than most blocks have; a row of memory may have thousands of changes."""
+"""Larger than most blocks; a row of memory may have thousands of changes."""
 
 
 def block_at(content: bytes, at: int) -> bytes:
@@ -43,12 +43,12 @@ def block_at(content: bytes, at: int) -> bytes:
 
 
 def count_rows(block: bytes) -> int:
-    """How many rows the records of a block are."""
+    """The number of rows that the records of a block form."""
     return len(block) // SIZE - block[::SIZE].count(MORE)
 
 
 def check_block(block: bytes) -> None:
-    """Check what a reader relies on besides the checksum.
+    """Check what a reader relies on in addition to the checksum.
 
     Raises:
         ValueError: a record is incomplete, or a block has too many rows.
@@ -60,7 +60,7 @@ def check_block(block: bytes) -> None:
 
 
 def without_torn(block: bytes) -> bytes:
-    """A block that nothing confirms, without an incomplete row at its end."""
+    """A block that no checksum confirms, without an incomplete row at its end."""
     records = list(RECORD.iter_unpack(block))
     while records and not records[-1][-1]:
         records.pop()
@@ -115,7 +115,7 @@ def plain_rows(
 
     Args:
         places: the fields of the rows `place` so far, by number.
-        issued: the time of issue of each open event, which is kept up to date.
+        issued: the time of issue of each open event; updated here.
     """
     for (kind, micro_step, a, b, c, d, value, _), more in rows_of(block):
         at = {"iteration": c - 1, **({"micro_step": micro_step} if micro_step else {})}

@@ -75,7 +75,7 @@ def load(folder: str | Path, *, strict: bool = False) -> Trace:
         The trace, all its rows checked.
 
     Raises:
-        TraceError: missing, unreadable, damaged, contradictory, of another schema; or, if
+        TraceError: missing, unreadable, damaged, contradictory, of a different schema; or, if
             `strict`, incomplete. The message is one line.
     """
     path = Path(folder)
@@ -157,7 +157,7 @@ def _list(path: Path) -> list[str]:
 
 
 def _require_file(path: Path) -> None:
-    # opening a pipe would wait for ever, so look before reading
+    # opening a pipe would block forever, so check before reading
     try:
         is_file = path.is_file()
     except OSError as error:

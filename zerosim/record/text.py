@@ -12,7 +12,7 @@ _MOST_NAMED = 4
 
 
 def one_line(text: str) -> str:
-    """The text on one line, with unprintable characters escaped and an excess cut off.
+    """The text on one line, with unprintable characters escaped, and truncated if too long.
 
     Messages quote file names and the contents of damaged files, which can contain anything.
     """

@@ -1,7 +1,7 @@
-"""The ranks of a light trace without its beginning, cut to the part that all of them kept.
+"""The ranks of a light trace without its beginning, trimmed to the part that all of them kept.
 
-Each rank discards its oldest rows by itself. Most begin with the same iteration; a killed rank may
-have kept an earlier one, which the others have discarded.
+Each rank discards its oldest rows independently. Most begin with the same iteration; a killed rank
+may have kept an earlier one, which the others have discarded.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How a debugger attaches to running ranks: the file with the socket's address and the token.
 
 One rank of each host listens on a socket that only this user can open, and writes its address and a
-token beside the trace. A client that is admitted there makes it summon the ranks through the run's
+token beside the trace. A client that it admits makes it summon the ranks through the run's
 own store; each rank connects to the address in the summons. Summons and ranks authenticate with the
 run's token, which is never sent over a network.
 """
@@ -29,7 +29,7 @@ LONGEST_LINE = 65536
 
 
 def new_token() -> str:
-    """A random token, or that of the environment if it is set."""
+    """The token in the environment if set, else a random one."""
     return os.environ.get(ATTACH_VARIABLE) or secrets.token_urlsafe(_TOKEN_BYTES)
 
 
@@ -108,7 +108,7 @@ class Summons:
     nonce: str
 
     def encode(self, token: str) -> str:
-        """The text that is put into the store."""
+        """The string that is put into the store."""
         said = asdict(self)
         return json.dumps(said | {"proof": proof(token, said)})
 

@@ -1,6 +1,6 @@
 """The vocabulary of a trace: closed sets as enums, records as frozen dataclasses.
 
-A rank writes rows, one JSON object a line, in the order of the events:
+A rank writes rows, one JSON object per line, in the order of the events:
 
     header                       rank, process and host; always the first row
     group, socket                records that later rows refer to by name or index
@@ -19,9 +19,9 @@ A rank writes rows, one JSON object a line, in the order of the events:
     end                          always the last row of a run that closed its trace
 
 Every row carries a checksum chained to the row before it (`zerosim.schema.rows`). A `begin` row
-without its `close` shows the rank's activity when it stopped. Schema 1 knows no templates: there,
+without its `close` shows the rank's activity when it stopped. Schema 1 has no templates: there,
 `open` and `event`, which every schema allows, contain a whole event instead of `begin` and
-`happened`. Schema 2 knows no short rows (`zerosim.schema.shortrows`).
+`happened`. Schema 2 has no short rows (`zerosim.schema.shortrows`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from enum import StrEnum
 from zerosim.base.tiers import Tier
 
 SCHEMA_VERSION = 3
-"""The kinds of rows."""
+"""The version of the row format."""
 SCHEMAS_READ = (1, 2, 3)
 
 
@@ -46,9 +46,9 @@ class Kind(StrEnum):
     TRANSFER = "transfer"
     """One message of a collective: a hop of a ring."""
     COPY = "copy"
-    """Bytes of this rank on their way from one of its tiers to another."""
+    """Bytes of this rank move from one of its tiers to another."""
     WAIT = "wait"
-    """The program waits until a collective or a copy is over."""
+    """The program waits until a collective or a copy has ended."""
     MARK = "mark"
     """A moment without a duration."""
 
@@ -61,7 +61,7 @@ class Phase(StrEnum):
     BACKWARD = "backward"
     UPDATE = "update"
     OUTSIDE = "outside"
-    """Before the first iteration, between two, or after the last."""
+    """Before the first iteration, between two iterations, or after the last."""
 
 
 STEP_PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
@@ -69,7 +69,7 @@ STEP_PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
 
 
 WHOLE = -1
-"""In place of an iteration: a program without an optimizer's step is taken as a whole."""
+"""In place of an iteration: a program without optimizer steps is treated as a whole."""
 
 
 class Purpose(StrEnum):
@@ -81,12 +81,12 @@ class Purpose(StrEnum):
     OVERFLOW_FLAG = "overflow flag"
     AVERAGE_LOSS = "average loss"
     AVERAGE_PARAMETERS = "average parameters"
-    """Local SGD: ranks that trained apart agree again."""
+    """Local SGD: ranks that trained separately synchronize their parameters."""
     COMPUTE_UPDATE = "compute the update"
-    """An optimizer that needs more of a divided tensor than its own part, as Muon does."""
+    """The optimizer needs more of a divided tensor than the rank's own part, as Muon does."""
     BROADCAST_STATE = "broadcast initial state"
     BROADCAST_PARAMETERS = "broadcast parameters"
-    """Those of one rank, in the middle or at the end: all take what it changed or trained last."""
+    """From one rank, after the start: all receive what it changed or trained last."""
     BROADCAST_BUFFERS = "broadcast buffers"
     """Buffers of a module, such as running means."""
     ACTIVATIONS = "activations"
@@ -98,26 +98,26 @@ class Purpose(StrEnum):
     METADATA = "exchange metadata"
     """Metadata of a framework: shapes, pickled objects, bucket orders."""
     GATHER_ACTIVATIONS = "gather activations"
-    """Checkpoints that are divided among the ranks of a tensor parallel group."""
+    """Checkpoints that are divided among the ranks of a tensor-parallel group."""
     OFFLOAD_ACTIVATIONS = "offload activations"
     FETCH_ACTIVATIONS = "fetch activations"
     OFFLOAD_GRADIENTS = "offload gradients"
     RETURN_PARAMETERS = "return parameters"
-    """Updated ones, from where the optimizer works to the device."""
+    """Updated parameters, from where the optimizer works to the device."""
     FETCH_PARAMETERS = "fetch parameters"
     """A rank's own part, from where it is kept to where it is needed."""
     STORE_PARAMETERS = "store parameters"
-    """Updated ones, to where they are kept."""
+    """Updated parameters, to where they are kept."""
     FETCH_STATES = "fetch optimizer states"
     STORE_STATES = "store optimizer states"
     SYNCHRONIZE = "synchronize"
     """A barrier."""
     UNLABELLED = "unlabelled"
-    """Unknown: a request outside of any label."""
+    """Unknown: the call was made outside of any label."""
 
 
 OF_MICRO_BATCHES = (Purpose.SEND_ACTIVATIONS, Purpose.SEND_GRADIENTS)
-"""Purposes of pipeline messages, where both ends know iteration and micro-batch."""
+"""Purposes of pipeline messages: both ends record iteration and micro-batch."""
 
 
 class Op(StrEnum):
@@ -144,7 +144,7 @@ class Algorithm(StrEnum):
     RING = "ring"
     """zerosim's own ring over send and receive; each hop is an event."""
     PAIRWISE = "pairwise"
-    """zerosim's own messages between each two ranks; each is an event."""
+    """zerosim's own messages between each pair of ranks; each is an event."""
     GLOO = "gloo"
     """The native call of PyTorch's Gloo backend."""
     NCCL = "nccl"
@@ -173,9 +173,9 @@ class OperatorWork:
     """The calls of one operator by a computation, as counted by a dry run.
 
     Attributes:
-        operator: PyTorch's name of it: "mm".
+        operator: PyTorch's name for it, such as "mm".
         calls: number of calls with the same work.
-        flops: floating point operations of one call; a multiplication and an addition are two.
+        flops: floating-point operations of one call; a multiplication and an addition are two.
         touched_bytes: bytes that one call reads and writes: its tensors, each once.
     """
 
@@ -199,22 +199,22 @@ class Event:
         unit: the module or bucket that communicates or computes; "" if unknown.
         purpose: the reason for a collective, transfer or copy; None for other kinds.
         op: the operation of the group; None for computations, copies and marks.
-        operator: PyTorch's name of an operator with unknown payload, because zerosim does not know
+        operator: PyTorch's name for an operator with unknown payload, because zerosim does not know
             it or an imported profile does not record its size; else "".
-        algorithm: its implementation; None like `op`.
+        algorithm: its implementation; None if `op` is.
         group: name of a `Group` row; "" if `op` is None.
         sequence: position among the collectives of that group on this rank.
         peers: global ranks with which this rank exchanges bytes directly, if known; for a native
             call with a root, the root. For a receive from any rank, the sender, which is known
             after the wait; empty without a wait.
-        dtype: element type as named by PyTorch ("bfloat16"); "" if it has none.
+        dtype: element type as named by PyTorch ("bfloat16"); "" if there is none.
         elements: number of elements of the payload.
         payload_bytes: size of the whole buffer: the output of an all-gather, the input of a
             reduce-scatter, the message of a transfer, the bytes of a copy. For quantized elements,
             including their scales.
         parts: elements of each piece of a native call's payload, if it is not one equal part per
             rank: for an all-to-all, the part sent to each rank of the group; for a reduce-scatter,
-                the tensors that are reduced separately; else empty.
+            the tensors that are reduced separately; else empty.
         received_parts: for an all-to-all with `parts`, the elements received from each rank.
         sent_bytes: bytes that the program requested this rank to send, summed over the
             intercepted messages; None for a native collective, whose algorithm cannot be
@@ -234,7 +234,7 @@ class Event:
         counted_bytes: for a copy from or to a disk, the kernel's count for the copying thread
             (`/proc/self/task/TID/io`: `rchar` or `wchar`); None if not measured.
         work: for a computation of a dry run, the calls of each operator; else empty.
-        error: the reason of its failure; "" if it succeeded.
+        error: the reason for its failure; "" if it succeeded.
         device_begin_ns, device_end_ns: start and end of its execution on the device, on the rank's
             clock; for a wait, when its stream reached it and when it continued. None on a CPU, and
             if not recorded.
@@ -281,12 +281,12 @@ class Event:
 
     @property
     def flops(self) -> int:
-        """Floating point operations of all its operators; 0 where they were not counted."""
+        """Floating-point operations of all its operators; 0 if they were not counted."""
         return sum(one.calls * one.flops for one in self.work)
 
     @property
     def touched_bytes(self) -> int:
-        """Bytes read and written, summed over all its operators; 0 where they were not counted."""
+        """Bytes read and written, summed over all its operators; 0 if they were not counted."""
         return sum(one.calls * one.touched_bytes for one in self.work)
 
 
@@ -341,7 +341,7 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Close:
-    """The end of an event that was opened: the fields that were not known before.
+    """The end of an open event: the fields that were not known before.
 
     Attributes: as in `Event`.
     """
@@ -402,7 +402,7 @@ class DeviceClock:
     """The alignment of a device's clock with the rank's own, once it is known.
 
     Attributes:
-        uncertainty_ns: the largest possible difference of the two over the whole run.
+        uncertainty_ns: the largest possible error of the alignment over the whole run.
         num_lost: number of events without device times, because too many were in flight at once.
     """
 
@@ -418,10 +418,10 @@ class Header:
         schema: `SCHEMA_VERSION` of the writer.
         clock_ns: the rank's clock (monotonic) when the trace began.
         wall_ns: nanoseconds since 1970 at the same moment, to align hosts.
-        node: position of its node, as its launcher counts them.
-        segment: position of this file among those that the rank wrote, one after another, of a
-            light trace; 0 for the first.
-        follows: checksum of the last row of the file before; "" for the first.
+        node: index of its node, as counted by the launcher.
+        segment: index of this file among those that the rank of a light trace wrote, one after
+            another; 0 for the first.
+        follows: checksum of the last row of the previous file; "" for the first.
         since: the iteration with which this file begins; None for the first file, and if it
             begins within an iteration.
     """
@@ -461,7 +461,7 @@ class Socket:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """Bytes that a connection had to send again, which `WireDelta.sent_bytes` does not include."""
+    """Bytes that a connection retransmitted, which `WireDelta.sent_bytes` does not include."""
 
     socket: int
     sent_bytes: int
@@ -490,10 +490,10 @@ class WireSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterfaceSample:
-    """The kernel's counters of one network interface (totals since it exists).
+    """The kernel's counters of one network interface (totals since its creation).
 
-    They count whole packets of all processes; `zerosim.trace.interfaces` derives the part of the
-    rank's own sockets.
+    They count whole packets of all processes; `zerosim.trace.interfaces` describes the difference
+    from the sockets' own counts.
 
     Attributes:
         name: "eth0" and the like.
@@ -510,8 +510,8 @@ class InterfaceSample:
 
 
 EVALUATION = "evaluation"
-"""The metric that tells how many seconds a forward without gradients took between two steps, up to
-the row's time."""
+"""The metric with the seconds that a forward without gradients took between two steps, up to the
+row's time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -573,7 +573,7 @@ class Held(StrEnum):
     RESULT = "result"
     """The output of a call."""
     STATE = "state"
-    """The state of a role that the rank holds for a unit."""
+    """The rank's state of a role for a unit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -587,7 +587,7 @@ class Checksum:
         role: role of a state ("parameters"); else "".
         event: id of the call or message, for its input or output; else None.
         digest: the CRC-32 of the bytes; for several tensors, the sum modulo 2^32.
-        largest: the largest absolute value of floating point elements; nan or inf if an element is
+        largest: the largest absolute value of floating-point elements; nan or inf if an element is
             not finite; None if not computed.
     """
 

@@ -29,15 +29,15 @@ class FaultKind(StrEnum):
     SWAP = "swap"
     """It makes a call only after the following one; a message, after the next one to that rank."""
     SIZE = "size"
-    """It gives a call fewer elements."""
+    """It passes a call fewer elements."""
     DTYPE = "dtype"
-    """It gives a call a different dtype."""
+    """It passes a call a different dtype."""
     GROUP = "group"
     """It makes a call in a different group."""
     PEER = "peer"
     """It sends a message to the wrong rank, or receives it from the wrong one."""
     DIE = "die"
-    """It is killed where it would call."""
+    """It is killed where it would make the call."""
     HANG = "hang"
     """It hangs at the call."""
     DIE_WRITING = "die-writing"
@@ -53,7 +53,7 @@ class FaultKind(StrEnum):
     SEED = "seed"
     LEARNING_RATE = "learning-rate"
     BATCH = "batch"
-    """It has another seed, `times` the learning rate, half of the batch."""
+    """These three: it has a different seed, `times` the learning rate, half of the batch."""
     SHORT_DATA = "short-data"
     """Its data end before the iteration."""
     LOADER_ERROR = "loader-error"
@@ -141,7 +141,7 @@ class Fault:
                 )
 
     def __str__(self) -> str:
-        """The fault as it is typed."""
+        """The fault as typed after `--fault`."""
         said = [
             f"{one.name}={getattr(self, one.name)}"
             for one in fields(self)
@@ -150,7 +150,7 @@ class Fault:
         return ",".join([self.kind, f"rank={self.rank}", *said])
 
     def require_ranks(self, num_ranks: int) -> None:
-        """Check that there is such a rank.
+        """Check that the fault's rank exists.
 
         Raises:
             ConfigError: there is no such rank.
@@ -195,7 +195,7 @@ def _value(text: str, key: str, value: str) -> Any:
     if key == "unit":
         return value
     known = ", ".join([*_NUMBERS, *_DECIMALS, "unit", *_CHOICES])
-    raise ConfigError(f"fault is {text!r}: {key!r} is none of {known}; such as {_EXAMPLE}")
+    raise ConfigError(f"fault is {text!r}: {key!r} is not one of {known}; such as {_EXAMPLE}")
 
 
 def read_faults(texts: Sequence[str]) -> tuple[Fault, ...]:

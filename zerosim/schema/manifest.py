@@ -66,7 +66,7 @@ class Source(StrEnum):
     PREDICTED = "predicted"
     """Computed from another run: its times under changed conditions."""
     IMPORTED = "imported"
-    """A program recorded by another tool: data that it lacks is not recorded."""
+    """A program recorded by another tool: data that the tool omits is missing here."""
 
 
 EACH = 8

@@ -25,7 +25,7 @@ class Role(StrEnum):
     """The parameters that this rank keeps between iterations: all of them, or its shard."""
     GRADIENTS = "gradients"
     MASTER = "fp32 master"
-    """fp32 copy of the parameters, below fp32 only."""
+    """fp32 copy of the parameters; only if their dtype is below fp32."""
     MOMENTUM = "momentum"
     VARIANCE = "variance"
     GATHERED = "gathered parameters"
@@ -65,9 +65,9 @@ ROLE_OF_STATE = {
     "row_var": Role.VARIANCE,
     "col_var": Role.VARIANCE,
 }
-"""Names of states in PyTorch's optimizers."""
+"""Names of these states in PyTorch's optimizers."""
 FACTORED_STATES = {"row_var": 1, "col_var": 2}
-"""Adafactor's, which are averages over a dim of a matrix: the dim, counted from the last as 1."""
+"""Adafactor's states, averages over a dim of a matrix: the dim, the last one being 1."""
 
 
 OUTSIDE_THE_MODEL = "outside the model"
@@ -75,7 +75,7 @@ OUTSIDE_THE_MODEL = "outside the model"
 
 
 NOT_REDUCED_YET = "not reduced yet"
-"""The unit of gradients that a system keeps to itself from one micro-step to the next."""
+"""The unit of gradients that a system keeps internally from one micro-step to the next."""
 
 
 class Moment(StrEnum):
@@ -84,7 +84,7 @@ class Moment(StrEnum):
     BEGIN = "begin"
     """An event began."""
     END = "end"
-    """An event was over."""
+    """An event ended."""
     PHASE = "phase"
     """A phase began."""
     RECOMPUTED = "recomputed"
@@ -113,7 +113,7 @@ class MemoryPlace:
     """A role, a unit and a tier, named once: short rows refer to them by a number.
 
     Attributes: as in `Holding`, except for
-        number: the number by which they refer to it.
+        number: the number by which short rows refer to it.
     """
 
     number: int
@@ -133,8 +133,8 @@ class MemorySample:
         changes: the roles and units whose bytes changed, with the new bytes.
         unrecorded_bytes: bytes over all roles that the allocator's record lacks: those allocated
             before it began or by another thread.
-        allocated_bytes: live bytes as counted by the device's allocator; None if not queried, as
-            between phase borders, or known only later (CPU).
+        allocated_bytes: live bytes as counted by the device's allocator; None if not queried
+            (between phase borders) or known only later (CPU).
         peak_bytes: the allocator's peak so far; None in the same cases.
     """
 
@@ -158,7 +158,7 @@ class Allocations:
     They are counted from the beginning of the trace, without earlier allocations.
 
     Attributes:
-        numbers: of the samples concerned, ascending.
+        numbers: numbers of the samples concerned, ascending.
         allocated_bytes: live bytes at each of them.
         peak_bytes: the peak since the previous sample.
     """

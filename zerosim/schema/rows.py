@@ -5,8 +5,8 @@ A line is a JSON object whose first field is the row's name and whose last is a 
     {"row":"metric","iteration":3,"name":"loss","value":2.31,"time_ns":81,"crc":"5f0c1a9e"}
 
 The checksum is the CRC-32 of the text before `,"crc"`, continued from the checksum of the line
-before. A line that was changed, dropped, doubled or moved therefore breaks the chain. Fields with
-their default value are left out. Values that JSON cannot represent as numbers are written as
+before. A line that was changed, dropped, duplicated or moved therefore breaks the chain. Fields
+with their default value are omitted. Values that JSON cannot represent as numbers are written as
 strings ("nan", "inf"). The most frequent rows are short records between the lines
 (`zerosim.schema.shortrows`). A file that is being written, or whose rank was killed, ends in zeros:
 space for further rows. Shared by the writer (`zerosim.trace`) and the reader (`zerosim.record`).
@@ -71,7 +71,7 @@ ROW_TYPES: dict[str, type] = {
     "failure": Failure,
     "end": End,
 }
-"""The name that a row carries in its first field, and the record that it holds."""
+"""The name in a row's first field, and the type of its record."""
 
 MANIFEST_NAME = "manifest.json"
 _PREFIX = b'{"row":"'
@@ -80,11 +80,11 @@ _SEAL_LENGTH = len(_MARK) + len('5f0c1a9e"}')
 _END_LENGTH = _SEAL_LENGTH + len(b"\n")
 _NAME_AT = len(_PREFIX)
 _NAMES = {_PREFIX + name.encode(): name for name in ROW_TYPES}
-"""By the beginning of a line, up to the end of its row's name."""
+"""Row names by the beginning of a line, up to the end of the name."""
 
 
 def rank_file_name(rank: int) -> str:
-    """Name of the file that holds the rows of `rank`."""
+    """Name of the file with the rows of `rank`."""
     return f"rank-{rank}.jsonl"
 
 
@@ -118,7 +118,7 @@ def row_text(name: str, record: Any) -> str:
 
 
 def row_writer(name: str, *fields: str) -> Callable[..., str]:
-    """A function that writes rows of this name from these fields; the others have their default."""
+    """A function that writes rows of this name from these fields; others keep their defaults."""
     return values_text(ROW_TYPES[name], *fields, head=f'{{"row":"{name}"')
 
 

@@ -19,13 +19,13 @@ from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 _REMEMBERED = 4096
-"""Size of the cache of texts of strings and tuples of strings: units and sources recur."""
+"""Size of the cache of encoded strings and tuples of strings: units and sources recur."""
 
 Text = Callable[..., str]
 
 
 def plain(value: Any) -> Any:
-    """The value with everything converted that JSON cannot represent."""
+    """The value, with everything that JSON cannot represent converted."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, str):
@@ -79,7 +79,7 @@ def values_text(kind: type, *names: str, head: str = "") -> Text:
     """The function that writes these fields from their values, in this order, without a record.
 
     Args:
-        names: fields that are not named have their default.
+        names: the fields; others have their defaults.
         head: text to write before them.
     """
     chosen = {field.name: (field, hint) for field, hint in _hinted(kind)}
@@ -87,7 +87,7 @@ def values_text(kind: type, *names: str, head: str = "") -> Text:
 
 
 def _writing(chosen: Iterable[tuple[Field[Any], Any]], place: str, head: str = "") -> list[str]:
-    """The statements that write these fields; their values are at this place."""
+    """The statements that write these fields; `place` is the prefix of their values."""
     lines = [f"t = {_literal(head)}"]
     for field, hint in chosen:
         write = f"t += {_literal(f',{_key(field)}')} + {_expression(field, hint)}"
@@ -133,7 +133,7 @@ def _differs(field: Field[Any]) -> str:
 
 
 def _expression(field: Field[Any], hint: Any, value: str = "v") -> str:
-    """The text of a value that is what its field declares, as source; else `to_json` says it."""
+    """Source of a value's text, if it has its field's declared type; else it calls `to_json`."""
     name = f"type_{field.name}"
     if hint is int:
         known, text = "int", f"int_text({value})"
@@ -151,7 +151,7 @@ def _expression(field: Field[Any], hint: Any, value: str = "v") -> str:
 
 
 def _of_many(hint: Any) -> Any:
-    """The element type of a tuple of any length; None if the type is another."""
+    """The element type of a tuple of any length; None for any other type."""
     return get_args(hint)[0] if get_origin(hint) is tuple else None
 
 
@@ -164,7 +164,7 @@ def _function(kind: type, names: Iterable[str], body: list[str]) -> Text:
         if isinstance(inner, type) and is_dataclass(inner):
             known[f"text_{field.name}"] = _record_text(inner)
     source = "\n    ".join([f"def text({', '.join(names)}):", *body])
-    # from a string, exec makes Python forget that Ctrl-C ended it, and the exit code would say 1
+    # given a string, exec makes Python forget that Ctrl-C ended it, and the exit code would be 1
     exec(compile(source, __file__, "exec"), known)  # noqa: S102 - names of our own fields
     made: Text = known["text"]
     return made

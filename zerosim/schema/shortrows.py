@@ -16,14 +16,14 @@ of text (`zerosim.schema.rows`), little-endian:
     SEAL      0           checksum, 0, 0, 0                                  0
 
 Fields with "+ 1" are 0 for none. Times are in ns. The last field of a TRANSFER's second record is 0
-if its end was never observed. The last field of MEMORY holds, from its low bits on, the phase (8
+if its end was never observed. The last field of MEMORY has, from its low bits on, the phase (8
 bits), the moment (8 bits) and the number of MORE records that follow it (16 bits). A place is a
 role, a unit and a tier, named by an earlier row `place` of text. A row whose values do not fit, or
 that has further fields, is a line of text with the same name, as in schemas 1 and 2.
 
 Records are part of the chain of checksums: that of a line covers the short rows before it, and a
 SEAL contains the checksum so far after about 64 short rows without a line. So a killed rank leaves
-few rows that no checksum confirms. A record that a killed rank left incomplete has no mark.
+few rows that no checksum confirms. A record that it left incomplete has no mark.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _pack = RECORD.pack
 def begin_row(
     template: int, number: int, iteration: int, micro_step: int, sequence: int | None, issue_ns: int
 ) -> bytes:
-    """The begin of an event.
+    """The beginning of an event.
 
     Raises:
         struct.error: a value does not fit.
@@ -67,7 +67,7 @@ def close_row(number: int, since_issue_ns: int, end_ns: int) -> bytes:
     """The end of an event without further fields.
 
     Args:
-        since_issue_ns: the time of its start, from its issue on.
+        since_issue_ns: the time from its issue to its start.
 
     Raises:
         struct.error: a value does not fit.
@@ -78,7 +78,7 @@ def close_row(number: int, since_issue_ns: int, end_ns: int) -> bytes:
 def happened_row(
     template: int, number: int, parent: int, at: tuple[int, int], since_ns: int, until_ns: int
 ) -> bytes:
-    """An event that is over, from its issue and start on.
+    """A complete event, with the times of its issue, start and end.
 
     Args:
         at: iteration and micro-step.
@@ -104,7 +104,7 @@ def transfer_row(
     """A message of a collective.
 
     Args:
-        ids: its own, and that of the collective.
+        ids: its own id, and that of the collective.
         sizes: elements and bytes.
         times_ns: start and end.
         carries: hop and shard.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 HAND_WRITTEN = "hand-written"
-"""The system of a program that calls collectives on its parameters and gradients by itself."""
+"""The system of a program that itself calls collectives on its parameters and gradients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,8 +19,8 @@ class Parameter:
     Attributes:
         name: from the model's root, "blocks.0.attention.query.weight".
         shape: shape of the whole parameter, before any system divides it.
-        dtype: dtype in which it is kept, by PyTorch's name.
-        trainable: whether it gets a gradient.
+        dtype: PyTorch's name of the dtype in which it is kept.
+        trainable: whether it receives a gradient.
     """
 
     name: str

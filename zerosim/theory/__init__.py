@@ -3,7 +3,7 @@
 It has padding and partition arithmetic, the traffic of each algorithm on a rank, the laws of the
 papers with every named deviation, and the claims that a run can be compared with. It is layer L1:
 it imports the standard library and layer L0 (`errors`, `events`, `config`, `quantities`), never
-torch, the engine or a trace: otherwise its predictions would prove nothing.
+torch, the engine or a trace; otherwise, its predictions would prove nothing.
 """
 
 from __future__ import annotations

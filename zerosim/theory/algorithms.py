@@ -93,7 +93,7 @@ def backend_messages(backend: str, num_bytes: int) -> int:
 
 
 def is_more_than_asked(algorithm: Algorithm, op: Op | None) -> bool:
-    """Whether an algorithm implements a call by a larger one: Gloo reduce-scatters by all-reduce.
+    """Whether an algorithm implements a call as a larger one: Gloo reduce-scatters by all-reduce.
 
     Apart from that, a native call differs from its bound only by the rounding of its segments.
     """
@@ -130,7 +130,7 @@ def _nccl_bound(request: Request) -> Cost:
             return Cost(0, request.payload_bytes, None, None)
         case Op.BROADCAST | Op.REDUCE:
             return replace(ring_cost(request), messages_sent=None, messages_received=None)
-        case _:  # Gloo sends the same bytes to the same ranks, but splits them differently
+        case _:  # Gloo sends the same bytes to the same ranks, only split differently
             return replace(gloo_cost(request), messages_sent=None, messages_received=None)
     if request.num_ranks == 1:
         return NOTHING
@@ -166,7 +166,7 @@ def framing(backend: str, cost: Cost) -> Framing | None:
 
     Args:
         backend: "gloo", "nccl", ... as in `Group.backend`; for a ring, its transport.
-        cost: of one or more collectives.
+        cost: the cost of one or more collectives.
 
     Returns:
         The framing, or None if unknown: for any other backend, or number of messages.

@@ -30,12 +30,12 @@ class Cause(StrEnum):
     SCALES = "scales of quantization"
     """An fp32 scale per block of quantized elements, and the unused half byte of an odd row."""
     DELAYED_UPDATE = "delayed update"
-    """The first step has no delayed update of an earlier one."""
+    """The first step has no delayed update from an earlier one."""
     ACTIVATIONS = "activations"
-    """Of tensor- and expert-parallel ranks, and checkpoints: the law counts only parameters and
-    gradients."""
+    """Activations of tensor- and expert-parallel ranks, and checkpoints: the law counts only
+    parameters and gradients."""
     UNEQUAL_PARTS = "unequal parts of ranks"
-    """A root sends more than others, and some ranks are roots of more than others are."""
+    """A root sends more than others, and some ranks are roots more often than others."""
 
     # of programs that zerosim's engine did not run
     KEPT_PARAMETERS = "parameters kept"
@@ -44,9 +44,9 @@ class Cause(StrEnum):
     """Modules that a forward does not call are not gathered; parameters without a gradient are not
     reduced."""
     SMALLER_GROUP = "smaller group"
-    """Gathered again within a smaller group than the one across which it is sharded."""
+    """Parameters are gathered again within a smaller group than that of their shards."""
     RECOMPUTATION = "recomputation"
-    """Forward is recomputed in backward, with its communication."""
+    """Forward is recomputed in backward, including its communication."""
     USED_AGAIN = "parameters used again"
     """Several modules share a parameter, or one computes several times: each gathers it."""
     REDUCED_AGAIN = "gradients reduced again"
@@ -54,8 +54,7 @@ class Cause(StrEnum):
     NOT_REDUCED = "gradients not reduced"
     """Gradients are accumulated in place, or not needed."""
     NEVER_READY = "gradients never ready"
-    """A reduction waits for gradients that never come: it is never made, and replicas drift
-    apart."""
+    """A reduction waits for gradients that never arrive: it is never made, and replicas diverge."""
     ALL_REDUCED = "gradients all-reduced"
     """Each rank gets all sums instead of its own part."""
     REDUCTION_DTYPE = "dtype of the reduction"
@@ -94,7 +93,7 @@ class Cause(StrEnum):
     OUTSIDE = "outside of the step"
     """A checkpoint or an evaluation metric: in the iteration, but outside of its optimizer step."""
     UNLIKE = "unlike the law"
-    """Traffic of a hand-written program beyond that of its closest known pattern, or below it."""
+    """A hand-written program's traffic above or below that of the closest known pattern."""
     SMALL = "small beside the model"
     """Scalars that the program itself reduces in a step: a norm, an accuracy, a flag."""
     NOT_ATTRIBUTED = "not attributed"
@@ -157,7 +156,7 @@ class Deviation:
     Attributes:
         cause: its name.
         bytes: exact; positive if more is sent.
-        words: an explanation, with this step's numbers.
+        words: an explanation with this step's numbers.
     """
 
     cause: Cause

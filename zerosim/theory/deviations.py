@@ -89,7 +89,7 @@ def node_deviations(workload: Workload, node: int = 0) -> tuple[Deviation, ...]:
 def _of_term(
     workload: Workload, rank: int, term: Term, link: Link | None, algorithm: Algorithm
 ) -> Iterable[tuple[Cause, Fraction]]:
-    """Padding, frozen parameters, omissions of a step without an update, and the rest."""
+    """Padding, frozen parameters, the omissions of a skipped step, and the rest."""
     each = term.bytes_a_parameter * term.share(workload, rank, link)
     frozen = workload.num_frozen
     named = Fraction(0)

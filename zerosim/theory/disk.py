@@ -2,8 +2,7 @@
 
 A file contains the data, a header of 32 bytes that identifies them, and a checksum of 8 bytes per
 started block of 1 MiB. It is padded to whole pages of 4096 bytes, since direct I/O reads and writes
-pages. One
-write or read moves the whole file.
+pages. One write or read moves the whole file.
 """
 
 from __future__ import annotations

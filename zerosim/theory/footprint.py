@@ -1,7 +1,7 @@
 """The predicted peak of a rank's memory: every part of it, with its formula and source.
 
 Model states are those of `model_states`, gathered units and whole gradients those of `residency`,
-activations those of `saved`: this module combines those that are live at once. That differs from
+activations those of `saved`: this module combines those that coexist. That differs from
 moment to moment, so the peak is the largest of four:
 
     the loss            all activations, and the logits of all tokens
@@ -11,7 +11,7 @@ moment to moment, so the peak is the largest of four:
     the update          all model states, and one unit's gradients in fp32
 
 Memory that no law covers (fragmentation of the allocator, the driver's context, workspaces of
-libraries) is a margin, which is declared as an assumption.
+libraries) is a margin, which is marked as an assumption.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Footprint:
     Attributes:
         moment: the moment, in words.
         place: the rank's stage of a pipeline; "" if there is one stage.
-        parts: the parts, all nonempty.
+        parts: the nonempty parts.
         host_bytes, disk_bytes: bytes on the host and on the disk instead of on the device.
     """
 
@@ -165,7 +165,7 @@ def _activations(layout: Layout, place: str) -> StageActivations:
 
 @lru_cache(maxsize=1024)
 def _kinds(pieces: tuple[AlikeUnits, ...]) -> tuple[tuple[str, int], ...]:
-    """Kinds of blocks, and how many there are of each."""
+    """Kinds of blocks, and the number of each."""
     return tuple((one.name, one.times) for one in pieces if one.name in BLOCKS)
 
 

@@ -34,12 +34,12 @@ _OWN = "zerosim.train.models, next_byte_loss"
 LOG_PROBABILITIES, MADE_AGAIN = "log-probabilities", "a block made again"
 """Parts of a moment, by name."""
 Kinds = tuple[tuple[str, int], ...]
-"""Kinds of blocks of a stage, and how many there are of each."""
+"""Kinds of blocks of a stage, and the number of each."""
 
 
 @dataclass(frozen=True, slots=True)
 class InWords:
-    """A text that is produced on demand, because the language can change while parts are kept."""
+    """A string that is produced on demand, because the language may change later."""
 
     key: str
     fields: tuple[tuple[str, object], ...] = ()
@@ -98,7 +98,7 @@ def _inside(cut: LayerCut) -> str | InWords:
 
 
 def words(key: str, **fields: object) -> InWords:
-    """A text with its placeholders filled in."""
+    """A message with its placeholders filled in."""
     return InWords(key, tuple(fields.items()))
 
 
@@ -144,7 +144,7 @@ class StageActivations(NamedTuple):
         kinds: the kinds of the stage's blocks.
         micro_batches: number of micro-batches with live activations.
         kept, first: activations kept by all blocks, and by the first one alone.
-        again, first_again: activations recomputed by one of them, and by the first one.
+        again, first_again: activations recomputed by one block, and by the first one.
         scores: logits before and in the head.
     """
 
@@ -199,7 +199,7 @@ def activations(
 
 @lru_cache(maxsize=4096)
 def _kept_by(computing: Computing, keeping: KeptActivations, kinds: Kinds) -> int:
-    """Bytes that all blocks keep of a micro-batch."""
+    """Bytes that all blocks keep for a micro-batch."""
     has_statistics = keeping.recompute is not Recompute.FULL and not keeping.has_scores
     beside = statistics_bytes(computing) if has_statistics else 0
     return sum([times * (block_bytes(computing, keeping, kind) + beside) for kind, times in kinds])

@@ -81,7 +81,7 @@ def _together(one: _States, other: _States) -> _States:
 
 @lru_cache(maxsize=4096)
 def _most_gathered(workload: Workload) -> int:
-    """The most bytes of gathered units; the few blocks of a workload represent all."""
+    """The peak bytes of gathered units; the few blocks of a workload represent all."""
     whole = whole_bytes(workload)
     order = [unit for unit in whole if unit != ROOT]
     spanning = [ROOT] if ROOT in whole else []
@@ -131,7 +131,7 @@ class StageUnits(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def held_by_stage(of: StageUnits) -> HeldByStage:
-    """The memory that is the same for every micro-batch."""
+    """The memory that does not depend on the micro-batch."""
     workload, pieces = of.workload, of.pieces
     states = _states(workload, tuple(one.times for one in pieces))
     whole: Mapping[str, int] = whole_bytes(workload)

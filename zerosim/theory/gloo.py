@@ -4,7 +4,7 @@ Each rule below was derived from the algorithms documented in Gloo's sources
 (github.com/pytorch/gloo, files allreduce.cc, reduce.cc, allgather.cc, alltoall.cc, broadcast.cc,
 gather.cc, scatter.cc, barrier.cc) and then compared with the kernel's TCP counters of torch 2.13.0
 (CPU build) over loopback, with 2, 3, 4 and 5 ranks, elements of 1, 2, 4 and 8 bytes, and payloads
-from nothing to 16 MB: every one of 7,130 readings was reproduced to the byte.
+from 0 to 16 MB: each of the 7,130 readings was reproduced to the byte.
 `tests/theory/test_gloo_wire.py` repeats a part of that measurement; it fails for a version of
 PyTorch that changes an algorithm.
 """
@@ -32,8 +32,8 @@ def gloo_cost(request: Request) -> Cost:
     - all-to-all: a message to each other rank, of any size, including none.
     - broadcast: a binomial tree from the root.
     - reduce: a ring reduce-scatter, then a message from each rank to the root. Above 2N MiB it
-      sends more than that, because its loop continues for all but two segments.
-    - gather, scatter: a message for each rank but the root.
+        sends more than that, because its loop continues for all but two segments.
+    - gather, scatter: a message per rank other than the root.
     - barrier: an empty message in each of ceil(log2 N) rounds.
     - send, receive: one message of any size.
 
@@ -93,7 +93,7 @@ def _largest_segment(element_bytes: int) -> int:
 
 
 def _all_reduce(request: Request) -> Cost:
-    """Rank r sends S less block r, then S less block r - 1, to rank r - 1."""
+    """Rank r sends S minus block r, then S minus block r - 1, to rank r - 1."""
     total_bytes, num_ranks = request.payload_bytes, request.num_ranks
     if total_bytes == 0 or num_ranks == 1:
         return NOTHING
@@ -122,7 +122,7 @@ def _reduce(request: Request) -> Cost:
     segments = _Segments(total_bytes, segment_bytes, num_segments)
     block = num_segments // num_ranks
     own = request.rank * block
-    # All segments but two: with two segments a block that is the whole reduce-scatter; with
+    # All segments but two: with two segments per block, that is the whole reduce-scatter; with
     # more, Gloo's loop sends segments that it has already sent.
     cost = _exchange(segments, own + block, own + 2 * block, num_segments - 2)
     to_root = [_one_message(segments, rank * block, block) for rank in range(num_ranks)]
@@ -144,7 +144,7 @@ def _broadcast(request: Request) -> Cost:
     """In round i every rank that has the payload sends it to the rank 2^i further on.
 
     Ranks are counted from the root. Rank v receives the payload in the round of its highest bit, so
-    it sends in all later rounds, as far as there are ranks.
+    it sends in all later rounds, while there are ranks left.
     """
     distance = (request.rank - request.root) % request.num_ranks
     num_rounds = (request.num_ranks - 1).bit_length()

@@ -3,7 +3,7 @@
 A law counts payloads in Psi, all parameters without padding; a rank of a ring of N sends (N-1)/N of
 each, and copies 1/N. `deviations` explains how a real step differs from it.
 
-ZeRO-Offload: 4 bytes x Psi over the bus in 16 bits, 2 to the host and 2 back, divided among N
+ZeRO-Offload: 4 bytes x Psi over the bus with 16-bit elements, 2 to the host and 2 back, among N
 ranks. No partition between device and host moves less: a partition through an fp32 edge moves 6 or
 more.
 ZeRO-Infinity: parameters are read from their tier before each use, optimizer states are read from

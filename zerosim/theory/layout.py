@@ -52,8 +52,8 @@ class Layout:
         chunks: v, model chunks per stage (interleaved schedule).
         zero_bubble: whether weight gradients are delayed to times when a rank would be idle
             (ZB-H1).
-        float8: whether matrix products of blocks are 8-bit; states and communication are unchanged.
-        replicas: groups of data-parallel ranks that each have all states (HSDP).
+        float8: whether blocks compute matrix products in 8 bits; states and communication do not.
+        replicas: groups of data-parallel ranks, each with a full copy of the states (HSDP).
 
     Raises:
         ConfigError: the ranks cannot divide the model in this way.
@@ -226,7 +226,7 @@ class Layout:
 
 
 class _MadeOnce(Computing):
-    """Operators that are created once per key, so identity is equality: like `_OneOfEach`."""
+    """Operators that are created once per key and compared by identity, like `_OneOfEach`."""
 
     __slots__ = ()
     __hash__ = object.__hash__
@@ -239,7 +239,7 @@ _computing = lru_cache(maxsize=4096)(_MadeOnce)
 
 
 class _MadeOnceEngine(EngineConfig):
-    """A configuration that is created once and often used as a key: like `_OneOfEach`."""
+    """A configuration that is created once and often used as a key, like `_OneOfEach`."""
 
     __slots__ = ()
     __hash__ = object.__hash__
@@ -267,7 +267,7 @@ def _without_secondary(config: EngineConfig) -> EngineConfig:
 
 
 class _OneOfEach(Workload):
-    """A workload that is created once and often used as a key, so identity is equality."""
+    """A workload that is created once and often used as a key, compared by identity."""
 
     __slots__ = ()
     __hash__ = object.__hash__
@@ -291,7 +291,7 @@ def _workload(
 
 
 class _MadeOncePieces(tuple[AlikeUnits, ...]):
-    """Units of a stage, which are created once and often used as a key: like `_OneOfEach`."""
+    """Units of a stage, which are created once and often used as a key, like `_OneOfEach`."""
 
     __slots__ = ()
     __hash__ = object.__hash__
@@ -314,7 +314,7 @@ def _experts_of(found: tuple[AlikeUnits, ...]) -> tuple[UnitSize, ...]:
 def _pieces(
     shape: Transformer, cut: LayerCut, pipeline: int, place: str, layers: int
 ) -> tuple[AlikeUnits, ...]:
-    """A tied embedding is on both ends of a pipeline, and the rarer kind of blocks comes first."""
+    """A tied embedding is on both end stages, and the rarer kind of block comes first."""
     own = {FIRST: (ROOT, EMBEDDING), MIDDLE: (), LAST: (ROOT, HEAD)}[place]
     if pipeline == 1:
         own = (ROOT, EMBEDDING, HEAD)

@@ -110,7 +110,7 @@ class Request:
         if min((*self.parts, *self.received_parts)) < 0 or sum(self.parts) != self.num_elements:
             raise ConfigError(
                 f"parts of {self.op} are {self.parts} and {self.received_parts}: expected no "
-                f"negative ones, the first {self.num_elements} together"
+                f"negative ones, and the first to add up to {self.num_elements}"
             )
         for parts in (self.parts, self.received_parts):
             if self.op is Op.ALL_TO_ALL and len(parts) != self.num_ranks:
@@ -128,7 +128,7 @@ class Request:
         """Size of one rank's part of the buffer, if all parts are equal.
 
         Raises:
-            ConfigError: the elements do not divide by the number of ranks.
+            ConfigError: the elements are not divisible by the number of ranks.
         """
         if self.num_elements % self.num_ranks:
             raise ConfigError(

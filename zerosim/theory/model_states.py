@@ -34,14 +34,14 @@ class Kept:
     """A rank's part of a unit, a parameter or several of them, for one role.
 
     Attributes:
-        unit: "" in a program with storages without units.
+        unit: "" in a program that has no units.
         elements: elements over all ranks, as the law counts them.
         frozen: the frozen elements among them, which need no memory in this role.
         element_bytes: bytes of an element.
         among: number of ranks among which the law divides them; 0 for parts that each rank
             keeps whole.
         kept: elements on this rank.
-        cause: why these are not an equal share of the total.
+        cause: why `kept` is not an equal share of the total.
         since: the first iteration whose update begins with these elements.
     """
 
@@ -111,7 +111,7 @@ class ModelStates:
 
     @property
     def tiers(self) -> tuple[Tier, ...]:
-        """Tiers with model states; the device first, in any case."""
+        """Tiers with model states; always the device first."""
         found = {part.tier for part in self.parts}
         return tuple(tier for tier in Tier if tier is Tier.DEVICE or tier in found)
 
@@ -123,7 +123,7 @@ class ModelStates:
 
     @property
     def what(self) -> str:
-        """The subject of the law, in words."""
+        """What the law describes, in words."""
         if not self.unknown:
             return said("states.model_states")
         return said("states.with_optimizer" if len(self.roles) > 1 else "states.parameters")

@@ -1,7 +1,7 @@
 """A movement of a step: a collective, a message, or a copy between the tiers of a rank.
 
-Planned by theory or called by a program, it is the same record; the implementation determines the
-bytes that a rank sends for it.
+Whether planned by theory or made by a program, it is the same record; the implementation determines
+the bytes that a rank sends for it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PASSES = {
     Op.BROADCAST: 1,
     Op.REDUCE: 1,
 }
-"""How often a buffer crosses a ring, in the mean over ranks."""
+"""How often a buffer crosses a ring, averaged over ranks."""
 _SHARES = PASSES | {Op.ALL_TO_ALL: 1}
 """The same with all-to-all, where each rank sends all parts of its buffer but its own."""
 
@@ -46,7 +46,7 @@ class Movement:
         span: its group among those of ZeRO.
         quantized_bytes: size of one buffer of quantized elements with its scales; None if its
             elements are not quantized.
-        carrier: its own implementation; None for that of the others.
+        carrier: its own implementation; None if it is that of the others.
         chunk_bytes: largest message of zerosim's ring.
         origin, target: tiers of a copy.
     """

@@ -8,7 +8,7 @@ call costs twice its payload; NCCL chooses it when it expects it to be faster.
 The rules are those of NVIDIA/nccl 2.28 (src/enqueue.cc, src/device/prims_simple.h,
 src/graph/tuning.cc), compared with the kernel's TCP counters of torch 2.11.0 with NCCL 2.28.9 on an
 H100, 2 and 4 ranks over loopback, payloads from 8 B to 64 MiB (`tests/theory/test_nccl_wire.py`).
-They apply to ranks that NCCL treats as a node each. More network interfaces mean more channels;
+They apply if NCCL treats each rank as a node. More network interfaces mean more channels;
 sockets do not see traffic over NVLink or InfiniBand.
 """
 
@@ -21,7 +21,7 @@ from zerosim.schema.events import Op
 from zerosim.theory.messages import Request
 
 HEADER_BYTES = 4
-"""Before each message of NCCL's socket transport."""
+"""Header of each message of NCCL's socket transport."""
 NUM_CHANNELS = 2
 """Channels over one interface, of a collective; a message between two ranks has at most as many."""
 _KIB = 1 << 10
@@ -34,7 +34,7 @@ _ROOTED_CHUNK_BYTES = 512 * _KIB
 _ROW_BYTES = 16
 """Alignment of a chunk of an all-reduce."""
 _TRAFFIC_BYTES = 16 * _KIB
-"""Minimum bytes of a channel for NCCL to use another one."""
+"""Minimum bytes per channel for NCCL to use one more."""
 
 
 class Protocol(StrEnum):
@@ -55,7 +55,7 @@ class _Cut:
     Attributes:
         chunk_bytes: maximum payload of a message; for Simple, of two.
         line_bytes, wire_bytes: payload of an indivisible line, and its size on the wire.
-        threads, thread_bytes: payload per thread below which NCCL uses one channel less.
+        threads, thread_bytes: payload per thread below which NCCL uses one channel fewer.
     """
 
     chunk_bytes: int
@@ -77,7 +77,7 @@ _CUTS = {
 
 
 class NcclAlgorithm(StrEnum):
-    """The edges along which NCCL sends."""
+    """The topology along which NCCL sends."""
 
     RING = "ring"
     TREE = "tree"
@@ -206,17 +206,17 @@ _HOP_US = {
     (NcclAlgorithm.TREE, Protocol.LL128): 8.5,
     (NcclAlgorithm.TREE, Protocol.SIMPLE): 14.0,
 }
-"""Latency of a hop over the network. Source of all: src/graph/tuning.cc, as in `predict/placement`.
-Except for a hop of LL or LL128 along a ring, 2.7 and 4.0 there: an interface adds its own latency,
-and with about 2 of it every measured choice is reproduced."""
+"""Latency of a hop over the network, from src/graph/tuning.cc, as in `predict/placement`.
+Except for a ring hop with LL or LL128, 2.7 and 4.0 there: an interface adds its own latency, and
+with about 2 of it every measured choice is reproduced."""
 _PART_OF_BUS = {
     NcclAlgorithm.RING: {Protocol.LL: 0.5, Protocol.LL128: 0.92, Protocol.SIMPLE: 1.0},
     NcclAlgorithm.TREE: {Protocol.LL: 1 / 3.8, Protocol.LL128: 120 / 128, Protocol.SIMPLE: 0.92},
 }
 _PLATEAU = 1.4
-"""A ring's all-reduce over the network takes longer to start, once its messages are split."""
+"""Factor of a ring all-reduce's latency over the network, once its messages are split."""
 _PLATEAU_BYTES = 64
-"""Bytes per channel and rank from which messages are split."""
+"""Bytes per channel and rank above which messages are split."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +282,7 @@ def _parts(request: Request, protocol: Protocol) -> list[int]:
     )
     fit = min(size // (cut.threads * per_thread), _ratio(traffic, _TRAFFIC_BYTES))
     count = max(1, min(NUM_CHANNELS, fit))
-    # the bytes of one rank are split, so that each part has equally many bytes of every rank
+    # one rank's bytes are split, so that each part has as many bytes from every rank
     ranks = request.num_ranks if request.op in (Op.ALL_GATHER, Op.REDUCE_SCATTER) else 1
     each = max(1, _ratio(size // ranks, count)) * ranks
     return [min(each, size - start) for start in range(0, size, each)]
@@ -314,7 +314,7 @@ def _round(request: Request, protocol: Protocol, size: int, rank: int) -> int:
         return (num_ranks - 1) * cut.wire(size // num_ranks)
     row = _ratio(_ratio(size, num_ranks), _ROW_BYTES) * _ROW_BYTES
     rows = [cut.wire(max(0, min(row, size - place * row))) for place in range(num_ranks)]
-    # rank r sends all chunks but its next, then all but the one after that
+    # rank r sends all chunks but the next rank's, then all but the one after that
     return 2 * sum(rows) - rows[rank % num_ranks] - rows[(rank + 1) % num_ranks]
 
 

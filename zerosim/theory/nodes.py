@@ -52,7 +52,7 @@ def span_size(workload: Workload, span: Span) -> int:
 
 
 def members(workload: Workload, span: Span, rank: int) -> tuple[int, ...]:
-    """The ranks with which `rank` communicates, itself included, in their order."""
+    """The ranks with which `rank` communicates, including itself, in order."""
     size, step = span_size(workload, span), workload.node_size
     return _members(span, size, step, workload.num_ranks, workload.tensor_parallel, rank)
 

@@ -1,6 +1,6 @@
-"""The operators of a transformer's units: floating point operations and bytes of each.
+"""The operators of a transformer's units: floating-point operations and bytes of each.
 
-The operators are PyTorch's for `zerosim.train.models`, each with its floating point operations (a
+The operators are PyTorch's for `zerosim.train.models`, each with its floating-point operations (a
 multiplication and an addition are two) and with the bytes of its tensors, each touched once; a test
 compares them with the counts of a dry run. Small vectors shared by all tokens (a norm's weight, the
 angles of rotary positions) are omitted.
@@ -30,7 +30,7 @@ class Operator:
 
     Attributes:
         flops, touched_bytes: of one call.
-        is_narrow: a product of 8-bit numbers.
+        is_narrow: whether it multiplies 8-bit numbers.
     """
 
     calls: int
@@ -48,8 +48,8 @@ class Computing:
         sequence: s, tokens of a sequence.
         element_bytes: bytes of an element of the compute dtype.
         has_scores: whether attention writes the scores of all pairs of tokens to memory.
-        has_dropout: dropout on these scores, and after attention and the MLP.
-        is_float8: matrix products of blocks are 8-bit; their inputs are cast first.
+        has_dropout: whether there is dropout on these scores, and after attention and the MLP.
+        is_float8: whether matrix products of blocks are 8-bit; their inputs are cast first.
     """
 
     shape: Transformer
@@ -282,7 +282,7 @@ class Computing:
             yield Operator(1, 0, size * (2 * rows + positions))
 
     def _look_up_backward(self) -> Iterator[Operator]:
-        """If the table belongs to the root, the embedding has no parameters of its own."""
+        """A tied table belongs to the root; the embedding then has at most its positions."""
         size, rows, shape = self.element_bytes, self.between_elements, self.shape
         if not shape.ends.tied:
             yield Operator(1, 0, size * (self._tokens_known * shape.width + rows))
@@ -292,7 +292,7 @@ class Computing:
             yield Operator(1, 0, size * 2 * positions)
 
     def _kept(self, elements: int) -> Operator:
-        """New gradients are added to their buffer: read, and the buffer both read and written."""
+        """New gradients are added to their buffer: both are read, and the buffer is written."""
         return Operator(1, 0, 3 * self.element_bytes * elements)
 
 
@@ -303,7 +303,7 @@ def again_by_operators(computing: Computing, name: str) -> tuple[Operator, ...]:
 
 
 def _half(one: Operator) -> Operator:
-    """Of equal products every second one is recomputed; other operators are all recomputed."""
+    """Half of equal products are recomputed; other operators are all recomputed."""
     if not one.flops:
         return one
     return replace(one, flops=one.flops // 2, touched_bytes=one.touched_bytes // 2)

@@ -3,7 +3,7 @@
 The memory laws count persistent states. In between, stage 3 gathers a unit while it computes, and
 stages 2 and 3 have a unit's whole gradient from its backward until its last bucket is reduced. Both
 are bounded: by the prefetched units, and by one bucket in flight. Units that span the whole model
-("root") come first and stay until the end.
+("root") are gathered first and stay until the end.
 
 hpZ of ZeRO++ keeps a part of the gathered parameters for backward: the smaller its groups, the
 larger the part.
@@ -26,7 +26,7 @@ _FROZEN_SUFFIX = ".frozen"
 
 
 def module_of(unit: str) -> str:
-    """The module that a unit belongs to: its frozen parameters are a unit of their own."""
+    """The module that a unit belongs to: its frozen parameters form a separate unit."""
     return unit.removesuffix(_FROZEN_SUFFIX)
 
 
@@ -40,7 +40,7 @@ def num_ahead(
     spanning: Collection[str],
     leaving: Collection[str] = (),
 ) -> int:
-    """Number of gathered units besides those that compute; at most the prefetch limit.
+    """Number of gathered units other than those that compute; at most the prefetch limit.
 
     Args:
         gathered: complete units.

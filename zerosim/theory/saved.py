@@ -8,7 +8,7 @@ full recomputation a block keeps its input, 2 s b h. Statistics of norms and of 
 per token and head) are counted with their operator.
 
 Source: V. Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models"
-(arXiv 2205.05198), sections 4 and 5, equations 1 to 6; of Llama's blocks the same is derived here:
+(arXiv 2205.05198), sections 4 and 5, equations 1 to 6; the law of Llama's blocks is derived here:
 keys and values of k heads, an MLP of three matrices of width f, no biases and no masks.
 """
 
@@ -153,7 +153,7 @@ def _kept_by_operators(computing: Computing, block: BlockShape) -> Iterator[Save
 
 @lru_cache(maxsize=4096)
 def block_bytes(computing: Computing, keeping: KeptActivations, name: str = BLOCK) -> int:
-    """The activations of one block, together."""
+    """Total bytes of the activations of one block."""
     return int(sum(one.bytes for one in kept_in_block(computing, keeping, name)))
 
 
@@ -173,7 +173,7 @@ def loss_elements(computing: Computing) -> int:
 
 
 def in_flight(pipeline: int, chunks: int = 1) -> Fraction:
-    """The layers with live activations on the first stage, as a fraction of all: 1 + (p-1) / (p v).
+    """Live activations on the first stage, in those of all layers: 1 + (p-1) / (p v).
 
     These are p micro-batches of L / p layers each, and some more with v interleaved chunks.
     """

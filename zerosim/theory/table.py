@@ -33,7 +33,7 @@ class TableCell:
 
     @property
     def last_place(self) -> Fraction:
-        """One unit of the last printed place; the paper rounds some cells and truncates others."""
+        """One unit in the last printed place; the paper rounds some cells and truncates others."""
         return Fraction(1, 10 ** len(self.printed.partition(".")[2]))
 
 

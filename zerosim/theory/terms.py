@@ -19,7 +19,7 @@ from zerosim.theory.nodes import Span, link_shares
 from zerosim.theory.workload import Workload
 
 OF_A_ROOT = (Op.BROADCAST, Op.REDUCE)
-"""Operations in which ranks send unequal amounts: the differences are in a term's `rest`."""
+"""Operations for which ranks send unequal amounts: the differences are in a term's `rest`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class Term:
         return self.passes * self.element_bytes
 
     def goes_over(self, link: Link | None) -> bool:
-        """Whether it may use the given link; None for all traffic between ranks."""
+        """Whether it may use the given link; None means all traffic between ranks."""
         return self.link is link or (self.link is None and link in (Link.NODE, Link.NETWORK))
 
     def share(self, workload: Workload, rank: int, link: Link | None) -> Fraction:

@@ -6,7 +6,7 @@ or with sequence parallelism sharded along the sequence. Token embedding and hea
 vocabulary.
 
 Sources: M. Shoeybi et al., "Megatron-LM" (arXiv 1909.08053), section 3; V. Korthikanti et al.
-(arXiv 2205.05198), section 4.2.2. Module `operators` has what each unit computes.
+(arXiv 2205.05198), section 4.2.2. Module `operators` describes what each unit computes.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def require_cut(name: str, shape: Transformer, tensor: int) -> None:
     """Check that the ranks can compute a block together.
 
     Raises:
-        ConfigError: the number of heads is not divisible by that of the ranks.
+        ConfigError: the number of heads is not divisible by the number of ranks.
     """
     heads = shape.key_heads
     if tensor < 1 or heads % tensor:

@@ -21,7 +21,7 @@ class Activations:
 
     Attributes:
         num_blocks: number of blocks in a micro-step.
-        elements: elements of the input of one, b s h: sequences of a micro-batch, tokens of each,
+        elements: elements of one block's input, b s h: sequences of a micro-batch, tokens of each,
             width.
         carrier: the backend of the sums over tensor-parallel ranks.
 
@@ -92,7 +92,7 @@ class Workload:
         require_names(self.units)
 
     def __hash__(self) -> int:
-        # a hash over all units would cost as much as the cache saves
+        # hashing all units would cost as much as the cache saves
         return hash((self.config.stage, self.num_ranks, len(self.units), self.update_skipped))
 
     @property
@@ -139,7 +139,7 @@ class Workload:
 
     @property
     def num_nodes(self) -> int:
-        """K."""
+        """K: number of nodes."""
         return -(-self.num_ranks // self.node_size)
 
     @property

@@ -27,8 +27,8 @@ Sources: S. Rajbhandari et al., "ZeRO" (arXiv 1910.02054), sections 5.3, 6.1, 7 
 accumulation follows from what a stage keeps between micro-steps; J. Ren et al., "ZeRO-Offload"
 (arXiv 2101.06840), section 3; S. Rajbhandari et al., "ZeRO-Infinity" (arXiv 2104.07857), sections 5
 and 6; G. Wang et al., "ZeRO++" (arXiv 2306.10209), section 3; M. Shoeybi et al., "Megatron-LM"
-(arXiv 1909.08053), section 3. That gradients are reduce-scattered where owners broadcast, and
-updated rows sent to owners, is our own combination, for owners of parameters alone.
+(arXiv 1909.08053), section 3. Reduce-scattering gradients and sending updated rows to owners that
+broadcast is our own combination, for owners of parameters only.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ from zerosim.theory.zeropp import (
 
 FP32_BYTES, FP64_BYTES = 4, 8
 STATE_BYTES = 12
-"""Per parameter on a disk: fp32 master, momentum, variance."""
+"""Bytes per parameter on a disk: fp32 master, momentum, variance."""
 SUMS_A_PASS = 2
 """All-reduces of a block in forward, and again in backward."""
 
@@ -295,7 +295,7 @@ class _ZeroStep:
             )
 
     def agreements(self) -> Iterator[Term]:
-        """One number per rank: whether a gradient overflowed, and the norm of all."""
+        """One number per rank for each: whether a gradient overflowed, and the norm of all."""
         workload = self._workload
         if workload.partitions and self._config.dtype is DType.FP16:
             yield self._number(Purpose.OVERFLOW_FLAG, FP32_BYTES, Cause.OVERFLOW_FLAG)

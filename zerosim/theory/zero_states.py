@@ -54,7 +54,7 @@ class RoleBytes:
 
     Attributes:
         bytes: for one parameter, without partitioning.
-        is_divided: each rank keeps one row of N.
+        is_divided: whether each rank keeps one row of N.
     """
 
     tier: Tier
@@ -86,7 +86,7 @@ def bytes_a_parameter(
 
 
 def _has_master(config: EngineConfig) -> bool:
-    """Whether there is a master copy: an fp32 row is its own, if whole in the optimizer's tier."""
+    """Whether there is a master copy: fp32 rows stored where they are updated need none."""
     states = config.offload_optimizer.tier
     is_elsewhere = states is Tier.DISK or states is not config.offload_param.tier
     is_apart = config.has_owners and not config.owners_update
@@ -110,12 +110,12 @@ def zero_states(
 
     Every unit is padded to a multiple of N; a partitioned one keeps one row of N. A frozen unit has
     parameters only. With owners, unit i is kept whole by rank i % N, so ranks differ: its
-    parameters, or all its states, then 16 Psi/N only in the mean over ranks.
+    parameters, or all its states, which average 16 Psi/N over ranks.
 
     Args:
         rank: index among all ranks.
         first_update: the iteration of the first update: momentum and variance exist from the next
-            one on, on a disk from the beginning, as zeros.
+            one on; on a disk from the beginning, as zeros.
     """
     config, num_ranks = workload.config, workload.num_ranks
     parts = tuple(_parts(workload, rank // workload.tensor_parallel, optimizer, first_update))

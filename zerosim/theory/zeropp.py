@@ -1,7 +1,7 @@
 """The size of quantized elements, and the groups of ZeRO++: qwZ, hpZ, qgZ.
 
 A block of elements shares one fp32 scale (symmetric: no zero point). int8 takes a byte per element;
-two int4 elements share a byte, and the last of an odd number has one to itself.
+two int4 elements share a byte; with an odd number, the last has its own.
 
 Source: G. Wang et al., "ZeRO++: Extremely Efficient Collective Communication for Giant Model
 Training" (arXiv 2306.10209), section 3: 3.1 qwZ, 3.2 hpZ, 3.3 qgZ.

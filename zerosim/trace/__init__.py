@@ -1,7 +1,7 @@
 """Records the collectives and memory of any PyTorch training program.
 
-It imports torch, the standard library and zerosim's L0, nothing else: it must work where only torch
-is installed. The package is callable: `with zerosim.trace(folder): ...`.
+It imports only torch, the standard library and zerosim's L0: it must work where only torch is
+installed. The package is callable: `with zerosim.trace(folder): ...`.
 
 In reading order:
 

@@ -14,16 +14,16 @@ from zerosim.trace.holdings import holdings
 from zerosim.trace.sink import Position
 
 Saved = Callable[[int], str | None]
-"""The unit for which autograd saved a storage, by its key; None if it did not."""
+"""Maps a storage's key to the unit for which autograd saved it; None if it did not."""
 
 
 class AddressMapper(Protocol):
-    """A device that knows the address of everything in its memory."""
+    """A device that knows all addresses in its memory."""
 
     def maps(self, position: Position) -> list[AddressMap]:
-        """The maps to record when the process enters a phase: that of this moment.
+        """The maps to record when the process enters a phase: the current one.
 
-        The map of the peak comes first, if an iteration has just ended.
+        If an iteration has just ended, the map at its peak comes first.
         """
         ...
 
@@ -34,17 +34,17 @@ class _Mappers:
 
 
 def install(places: AddressMapper | None) -> None:
-    """Record the addresses of this device; None for none."""
+    """Record the addresses of this device; None to record none."""
     _Mappers.places = places
 
 
 def installed() -> AddressMapper | None:
-    """The device of the recorded addresses."""
+    """The device whose addresses are recorded, if any."""
     return _Mappers.places
 
 
 def explain_saved(saved: Saved | None) -> None:
-    """Set the function that knows which storages autograd saved."""
+    """Set the function that identifies storages saved by autograd."""
     _Mappers.saved = saved
 
 

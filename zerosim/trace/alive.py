@@ -4,8 +4,8 @@
     freed         a weak reference calls back when a storage is freed
     resized       `resizes` reports what frameworks resize; a phase boundary checks the rest
 
-If PyTorch's version gives no such callback, every update checks every storage. Only the thread
-that computes may update the bytes.
+If this version of PyTorch makes no such callback, every update checks every storage. Only the
+computing thread may update the bytes.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ State = dict[Place, int]
 """Bytes by role, unit and tier."""
 
 _RESIZED = (Role.GATHERED, Role.BUFFERS, Role.CHECKPOINTS)
-"""Roles of storages that frameworks empty and fill again."""
+"""Roles of storages that frameworks free and refill."""
 
 
 class _Counted(weakref.ref[Any]):
     """A live storage, as it was when last checked.
 
     Attributes:
-        is_unrecorded: the allocator's record leaves it out.
+        is_unrecorded: the allocator's record omits it.
     """
 
     __slots__ = ("bytes", "held", "is_unrecorded", "place")
@@ -50,11 +50,11 @@ class AliveStorages:
     """The registered storages that are live.
 
     Attributes:
-        state: bytes by place; 0 for a place that is empty again.
+        state: bytes by place; 0 for a place that has become empty.
         changed: places whose bytes may have changed since this set was last emptied.
-        not_recorded: storages that the allocator's record leaves out, by key, besides those that
-            another thread allocated.
-        unrecorded_bytes: bytes of these storages of both kinds.
+        not_recorded: storages that the allocator's record omits, by key, besides those allocated by
+            another thread.
+        unrecorded_bytes: bytes of both kinds of omitted storages.
     """
 
     def __init__(self, holdings: HeldStorages) -> None:
@@ -73,7 +73,7 @@ class AliveStorages:
         self._resized = resizes.listen()
 
     def __len__(self) -> int:
-        """How many storages are alive."""
+        """Number of live storages."""
         return len(self._counted)
 
     def close(self) -> None:
@@ -105,7 +105,7 @@ class AliveStorages:
         self.changed.add(place)
 
     def may_grow(self, held: HeldStorage) -> None:
-        """A collective received this storage, which may have been resized for the call."""
+        """A collective was passed this storage, which may have been resized for the call."""
         self._resized.add(held.key)
 
     def _told(self) -> list[_Counted]:
@@ -174,7 +174,7 @@ class AliveStorages:
 
 
 def _tells_of_an_end() -> bool:
-    """Whether a weak reference to a storage lasts as long as the storage, wherever that is kept."""
+    """Whether a weak reference to a storage lives as long as the storage, even one kept by C++."""
     said: list[Any] = []
     tensor = torch.zeros(1, device="cpu")
     kept = weakref.ref(tensor.untyped_storage(), said.append)

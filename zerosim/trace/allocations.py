@@ -1,10 +1,10 @@
 """PyTorch's own record of allocations on the CPU: the bytes that its allocator has not freed.
 
-On CUDA the caching allocator can be asked at any time. On the CPU only a profiler is notified of
-each allocation, on the thread that it runs on, and its record is available once it is stopped.
+On CUDA the caching allocator can be queried at any time. On the CPU only a profiler is notified of
+each allocation, on its own thread, and its record is available once it is stopped.
 PyTorch's first profiler (`torch.autograd.profiler_legacy`) does that silently. It could also record
-each operator, at a cost of a microsecond each. That is switched off, except for the one operator
-whose only purpose is to mark a moment.
+each operator, at a microsecond each. That is switched off, except for the one operator that marks a
+moment.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from torch._C._profiler import ProfilerConfig, ProfilerState, _ExperimentalConfi
 
 _MARK = "aten::_debug_has_internal_overlap"
 _MOST_MARKS = 256
-"""After so many the profiler is read, so that its memory stays bounded."""
+"""After this many, the profiler is read, so that its memory stays bounded."""
 
 
 @dataclass(slots=True)
 class MarkedAllocations:
-    """The live bytes at some marks.
+    """The live bytes at each mark.
 
     Attributes:
         numbers: the number given to each mark.
@@ -41,7 +41,7 @@ class AllocationRecord:
     """Counts the bytes that the thread which created it allocates and frees."""
 
     def __init__(self) -> None:
-        """Begin to count.
+        """Start counting.
 
         Raises:
             RuntimeError: a profiler is running in this thread.
@@ -60,11 +60,11 @@ class AllocationRecord:
 
     @property
     def is_full(self) -> bool:
-        """True if it should be read soon."""
+        """True if the record should be read soon."""
         return len(self._marked) >= _MOST_MARKS
 
     def mark(self, number: int) -> None:
-        """Remember this moment; no effect on another thread."""
+        """Mark this moment; no effect on other threads."""
         if self.is_own_thread:
             _note_operators(wanted=True)
             torch._debug_has_internal_overlap(self._nothing)

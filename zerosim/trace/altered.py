@@ -1,5 +1,5 @@
-"""The altered input or output of a faulty rank: tensors changed, shortened, of a different dtype,
-in a different group, for a different peer.
+"""Alters the calls of a faulty rank: changed or shortened tensors, a different dtype, group or
+peer.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _in_other_group(given: Any) -> Any:
     for group in dist.distributed_c10d._world.pg_map:
         if group.group_name != name and group.size() > 1:
             return tuple(group.boxed() if one is own else one for one in given)
-    raise ConfigError("fault group: this rank is in no other group of several ranks")
+    raise ConfigError("fault group: this rank is in no other group with several ranks")
 
 
 def _with_other_peer(given: Any) -> Any:
@@ -65,7 +65,7 @@ INSTEAD: Mapping[FaultKind, Callable[[Any], Any]] = {
     FaultKind.GROUP: _in_other_group,
     FaultKind.PEER: _with_other_peer,
 }
-"""The tensors that a rank passes instead of the correct ones."""
+"""How each fault alters the arguments of a call."""
 
 
 def _first(given: Any) -> torch.Tensor | None:
@@ -79,7 +79,7 @@ def _first(given: Any) -> torch.Tensor | None:
 
 
 def alter_first(given: Any, fault: Fault) -> None:
-    """Alter the first floating point tensor among the arguments, if there is one."""
+    """Alter the first floating-point tensor among the arguments, if there is one."""
     tensor = _first(given)
     if tensor is not None:
         alter(tensor.detach(), fault)

@@ -1,7 +1,7 @@
 """A rank to which a debugger can attach later: it trains with an open gate until summoned.
 
-A thread of its own polls the run's store over a connection of its own. The first rank of each host
-also listens for debuggers (`zerosim.schema.attach`).
+A separate thread polls the run's store over a separate connection. The first rank of each host also
+listens for debuggers (`zerosim.schema.attach`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _NUM_CALLS, _CALL, _RANK = "zerosim: calls", "zerosim: call {}", "zerosim: rank 
 
 
 class Attachable:
-    """This rank, while no debugger is attached."""
+    """A rank to which a debugger can attach."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Attachable:
         self._thread = threading.Thread(target=self._look, name="zerosim-attach", daemon=True)
 
     def begin(self) -> None:
-        """Wait for calls."""
+        """Start listening for summonses."""
         if self._header.local_rank == 0:
             place = _HostDoor(self._header.rank, self._folder, self._token, self._call)
             place.begin()
@@ -73,8 +73,8 @@ class Attachable:
         self._thread.start()
 
     def end(self) -> None:
-        """End: no debugger can attach to this rank any more."""
-        is_own = os.getpid() == self._pid  # else a forked child
+        """Stop listening: no debugger can attach to this rank any more."""
+        is_own = os.getpid() == self._pid  # False in a forked child
         self._over.set()
         self._called.set()
         if is_own:
@@ -106,7 +106,7 @@ class Attachable:
             self._called.clear()
 
     def _met(self) -> tuple[Any, int]:
-        """The run's store over a connection of our own, and how many calls were before."""
+        """The run's store over a separate connection, and the number of earlier summonses."""
         store = _own_store()
         where = machine()
         said = {"machine": where, "host": self._header.host, "proof": proof(self._token, where)}
@@ -182,8 +182,8 @@ class Attachable:
             )
         if strangers:
             raise ConfigError(
-                f"rank {_names(strangers)} have another token: expected {ATTACH_VARIABLE} to be "
-                "the same secret on all hosts"
+                f"rank {_names(strangers)} have a different token: expected {ATTACH_VARIABLE} to "
+                "be the same secret on all hosts"
             )
         if away:
             hosts = ", ".join(dict.fromkeys(host for _, host in away))
@@ -216,7 +216,7 @@ def _connected(call: Summons) -> socket.socket:
 
 
 class _HostDoor:
-    """The sockets of this user's processes on this host that can summon the ranks."""
+    """A socket on which this user's processes on this host can summon the ranks."""
 
     def __init__(
         self, rank: int, folder: Path, token: str, call: Callable[[Summons], dict[str, Any]]
@@ -230,7 +230,7 @@ class _HostDoor:
         """Listen, and publish the address.
 
         Raises:
-            OSError: no socket can be made, or the trace's folder not be written.
+            OSError: a socket cannot be created, or the trace's folder cannot be written.
         """
         path = self._folder / "call"
         self._listening.bind(str(path))
@@ -289,7 +289,7 @@ def attachable(
         found.begin()
     except OSError as error:
         guard.say(
-            f"rank {header.rank} cannot be attached to later: {first_line(error)}; it runs on"
+            f"rank {header.rank} cannot be attached to later: {first_line(error)}; it goes on"
         )
         return None
     return found

@@ -9,11 +9,11 @@ from torch import nn
 _LISTS = (nn.ModuleList, nn.ModuleDict)
 _CONTAINERS = (*_LISTS, nn.Sequential)
 NEVER_CALLED = (*_LISTS, nn.ParameterList, nn.ParameterDict)
-"""Modules that only hold others: no hook of theirs ever fires."""
+"""Modules that only contain others: their hooks never fire."""
 
 
 def default_blocks(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Each child of a container, and each direct child that has no container inside, by name.
+    """Each child of a container, and each direct child that contains no container, by name.
 
     A container is a ModuleList, a ModuleDict or a Sequential. Modules without parameters are not
     blocks.

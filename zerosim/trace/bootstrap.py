@@ -32,7 +32,7 @@ from zerosim.trace.session import Session
 _OWN_FILES = f"{Path(__file__).parent}{os.sep}"
 _RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 ATTEMPT = "attempt-"
-"""Folders of attempts before the last are named so, with their number behind it."""
+"""Prefix of the folders of earlier attempts, followed by the attempt's number."""
 _OF_AN_ATTEMPT = ("rank-*.jsonl", "rank-*.jsonl.before", MANIFEST_NAME)
 """Files in the order of their removal: the lock of the manifest shows that it is unfinished."""
 
@@ -45,7 +45,7 @@ class _Process:
         pid: the process of this state; a forked child starts with its parent's.
         identity: rank and number of ranks at the beginning of the trace.
         failed_with: the error that ends the process, once recorded.
-        is_over: the trace has ended, and no other one begins.
+        is_over: the trace has ended, and no other will begin.
     """
 
     pid: int
@@ -65,7 +65,7 @@ def joined(settings: dict[str, Any], say: Callable[[str], None]) -> None:
     Args:
         settings: options of the command: the folder, the program, whether to record memory, the
             extent of a light trace.
-        say: leaves a line for the command to print.
+        say: passes a line to the command to print.
     """
     global _this  # noqa: PLW0603 - a process has one trace
     if _this is None or _this.pid != os.getpid():
@@ -85,7 +85,7 @@ def joined(settings: dict[str, Any], say: Callable[[str], None]) -> None:
 
 
 def end() -> None:
-    """The process ends, or its trace must."""
+    """End the trace: the process is exiting, or the trace cannot continue."""
     this = _this
     if this is None or this.pid != os.getpid() or this.session is None:
         return
@@ -108,7 +108,7 @@ def _begin(this: _Process, settings: dict[str, Any]) -> None:
         this.say(_again(this))
         return
     try:
-        said = settings.get("light")  # the command may be of an earlier version
+        said = settings.get("light")  # the command may be from an earlier version
         light = Light.from_plain(said) if said else None
         checks = settings.get("check_replicas", 0)
         extent = Extent(memory=settings["memory"], light=light, check_replicas=checks)
@@ -144,7 +144,7 @@ def _set_earlier_attempts_aside(this: _Process, folder: Path) -> None:
         # the folder itself is locked for the whole run by the command that traces it
         descriptor = os.open(folder / MANIFEST_NAME, os.O_RDONLY)
     except OSError:
-        return  # no attempt before has recorded anything
+        return  # no earlier attempt recorded anything
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         left = [path for pattern in _OF_AN_ATTEMPT for path in folder.glob(pattern)]
@@ -172,13 +172,13 @@ def _give_way(this: _Process, folder: Path) -> None:
 
 
 def _stop(this: _Process, error: Exception) -> None:
-    """Something went wrong with the tracing: nothing more is written."""
+    """Tracing failed: nothing more is written."""
     labels.attach(None)
     this.say(f"rank {this.identity[0]}: tracing stopped: {_words(error)}")
 
 
 def _words(error: Exception) -> str:
-    """An error in a line; one that is our own mistake with its place."""
+    """An error as one line; a bug of the tracer with its location."""
     if isinstance(error, ZerosimError):
         return first_line(error)
     frames = traceback.extract_tb(error.__traceback__)
@@ -187,7 +187,7 @@ def _words(error: Exception) -> str:
 
 
 def _forget(this: _Process) -> None:
-    """In a child that was forked."""
+    """Drop the parent's trace in a forked child."""
     session, this.session, this.is_over = this.session, None, True
     if session is not None:
         session.abandon()
@@ -215,9 +215,9 @@ def _uncaught() -> BaseException | None:
     """The error that ends this process, if known."""
     error = sys.exc_info()[1]
     if isinstance(error, SystemExit):
-        # torch.multiprocessing hands an error on in a file, and exits
+        # torch.multiprocessing passes an error on in a file, and exits
         return error.__context__ if error.code not in (None, 0) else None
-    # Python keeps the printed error, also if the program prints its errors itself
+    # Python keeps the uncaught error, even if the program prints errors itself
     return error or getattr(sys, "last_value", None)
 
 
@@ -230,7 +230,7 @@ def _hide_own_frames(error: BaseException | None, seen: set[int]) -> None:
     trace = error.__traceback__
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename
-        # a kernel hands a call on by a function of PyTorch
+        # the interception passes a call on through a PyTorch function
         is_own = name.startswith(_OWN_FILES) or (was_own and name == torch._ops.__file__)
         if not is_own:
             frames.append(trace)

@@ -32,10 +32,10 @@ from zerosim.trace.unended import Unended
 from zerosim.trace.writer import EventWriter
 
 _MOST_REMEMBERED = 256
-"""Number of tensors by which pending collectives are identified."""
+"""Maximum number of remembered tensors that identify pending collectives."""
 _LOOK_S = 0.002
 _A_MOMENT_S = 1.0
-"""Timeout for a backend thread to report the end of a call; a machine may be busy."""
+"""Timeout for a backend thread to report the end of a call; the machine may be busy."""
 
 
 class _CallingThread(threading.local):
@@ -48,9 +48,9 @@ class _PendingCall:
     """A native call that reports its end.
 
     Attributes:
-        work: kept alive with its tensors until the call ends, so that a waiter is identified by it.
+        work: kept alive with its tensors until the call ends, so that it identifies a wait.
         thread: the calling thread.
-        reads_wire: no other collective uses the sockets until its end.
+        reads_wire: no other collective uses the sockets until it ends.
     """
 
     work: Any
@@ -152,7 +152,7 @@ class Calls:
         position = current.position or labels.position()
         if not takes(position.iteration):
             return None
-        if is_between:  # it begins the next one that is
+        if is_between:  # its call begins the next recorded iteration
             asked = labels.snapshot()
             current = current._replace(
                 source=asked.source, functions=asked.functions, issue_ns=asked.issue_ns
@@ -170,7 +170,7 @@ class Calls:
             self._thread.exclusive.append(token)
             return
         if dry.installed() is not None and work is not None:
-            # complete already; its end is placed, and the waiter reports it
+            # already complete, with a simulated end; kept so that a wait for it is recorded
             self._unended.keep(work, token)
         if dry.installed() is not None or work is None:
             self._writer.end(token, "")
@@ -182,7 +182,7 @@ class Calls:
             return
         if self._checksums is not None:
             self._checksums.performed(token, work)
-        # while this refers to the work, a waiter holds the same object
+        # as long as this refers to the work, a waiter gets the same object
         is_alone = labels.is_alone()
         self._works[token] = _PendingCall(work, future, threading.get_ident(), is_alone)
         self._events[id(work)] = token
@@ -230,7 +230,7 @@ class Calls:
             self.release_works()
 
     def release_works(self) -> None:
-        """Drop completed works, as far as this thread may free their tensors.
+        """Drop completed works, if this thread may free their tensors.
 
         Dropping a work may drop the last reference to its tensors. The caller or the computing
         thread is allowed to free them; the backend's thread, which reports the end, is not.
@@ -270,11 +270,11 @@ class Calls:
     def settle(self, *, longest_s: float) -> None:
         """Wait until the backend's threads have reported the end of all calls.
 
-        Destroying a group joins its threads while holding the GIL, which these threads need for
-        their report.
+        Destroying a group joins its threads while holding the GIL, which these threads need to
+        report.
 
         Args:
-            longest_s: timeout for pending calls; for completed ones a moment is enough.
+            longest_s: timeout for pending calls; completed ones have a shorter one.
         """
         begun = time.monotonic()
         while under_way := [self._works[token] for token in {*self._works} - {*self._over}]:
@@ -287,7 +287,7 @@ class Calls:
 
     @guarded
     def finish(self) -> None:
-        """Record completed calls that were not reported yet."""
+        """Record completed calls that have not been reported yet."""
         self.settle(longest_s=0)
         for event in self._unended.take_all():
             self._writer.end(event, "", is_seen=False)
@@ -295,7 +295,7 @@ class Calls:
         self.messages.flush()
 
     def end_those_over(self) -> None:
-        """Record the end of calls that the backend's thread did not report yet.
+        """Record the end of calls that the backend's thread has not reported yet.
 
         A waiter may continue, and even exit, before that thread runs.
         """
@@ -313,7 +313,7 @@ class Calls:
         self._over.append(token)
 
     def _source_of(self, token: int) -> tuple[int, ...]:
-        """The sender of a receive from any rank, which its work knows after the wait."""
+        """The sender of a receive from any rank; its work provides it after the wait."""
         begun, work = self._writer.begun(token), self._unended.work_of(token)
         if begun is None or work is None:
             return ()
@@ -323,12 +323,12 @@ class Calls:
         ranks = self._writer.ranks_of(call.group)
         try:
             place = work._source_rank()
-        except RuntimeError:  # it failed, or its backend does not tell
+        except RuntimeError:  # it failed, or its backend does not report it
             return ()
         return ranks[place : place + 1] if place >= 0 else ()
 
     def _remember(self, call: OperatorCall, event: int) -> None:
-        """Functional collectives are waited for by their tensors, and soon."""
+        """Remember a functional collective's tensors, by which it will soon be waited for."""
         addresses = tuple(filter(None, map(_address, call.results)))
         for address in addresses:
             self._by_storage[address] = (event, addresses)
@@ -336,7 +336,7 @@ class Calls:
             self._by_storage.popitem(last=False)
 
     def _end_dropped(self) -> None:
-        """A call without a wait ended at an unknown time."""
+        """End calls that were dropped without a wait, at an unknown time."""
         for event in self._unended.take_dropped():
             self._writer.end(event, "", is_seen=False)
 
@@ -381,7 +381,7 @@ def _stand(
 
 
 def _met(call: OperatorCall, current: Labels | None) -> MetFault | None:
-    """The effect of an injected fault on a program's call; those of an engine are elsewhere."""
+    """The fault to inject into a program's call; an engine's calls are handled elsewhere."""
     faults = faulty.installed()
     if faults is None or current is None or labels.is_described():
         return None
@@ -406,12 +406,12 @@ def _met_message(call: OperatorCall) -> MetFault | None:
 def _error_of(done: torch.futures.Future[Any]) -> str:
     """The error of a finished future's work; "" if it succeeded.
 
-    Its value is a list of tensors, which only the computing thread may touch; the value of a list
-    of futures is the list, and their first error is its error.
+    The future's value is a list of tensors, which only the computing thread may touch. A combined
+    future is read instead: its value is the list of futures, its error the first of theirs.
     """
     try:
         torch._C._collect_all([done]).value()
-    except Exception as error:  # noqa: BLE001 - whatever it was is written down
+    except Exception as error:  # noqa: BLE001 - any error is recorded
         return first_line(error)
     return ""
 

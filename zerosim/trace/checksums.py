@@ -1,8 +1,8 @@
 """Checksums of a rank's states, inputs and outputs in its own trace; the reader compares ranks.
 
-Ranks do not communicate for this: the program makes no further calls and no rank waits. A checksum
+Ranks do not communicate for this: there are no additional calls, and no rank waits. A checksum
 costs a pass over the bytes (CRC-32), on a GPU also a copy to the host; it is therefore taken only
-every so many iterations (`Extent.check_replicas`).
+once in several iterations (`Extent.check_replicas`).
 
     given     input of a call; with the largest absolute value, to find non-finite elements
     result    output of a call that the program waits for in Python
@@ -33,7 +33,7 @@ _MOST_AWAITED = 256
 _ARE_GIVEN = frozenset({Op.ALL_REDUCE, Op.REDUCE_SCATTER, Op.REDUCE, Op.SEND})
 """Calls whose payload is their input; for others it is their output."""
 _ARE_FILLED = frozenset({Op.ALL_REDUCE, Op.ALL_GATHER, Op.BROADCAST, Op.RECEIVE})
-"""Calls whose results are equal on all ranks, or at the other end."""
+"""Calls with equal results on all ranks, or equal data at both ends."""
 Tensors = Sequence[torch.Tensor]
 _KEPT = (Role.PARAMETERS, Role.MASTER, Role.MOMENTUM, Role.VARIANCE)
 _LOOKED_AT = {
@@ -41,11 +41,11 @@ _LOOKED_AT = {
     Phase.UPDATE: (Role.PARAMETERS, Role.GRADIENTS),
     Phase.OUTSIDE: _KEPT,
 }
-"""The states to check when a phase begins; outside, after an update."""
+"""The states to check when a phase begins; outside begins after an update."""
 
 
 class Checksums:
-    """Writes checksums down, in the iterations that are checked."""
+    """Records checksums in the checked iterations."""
 
     def __init__(
         self, write: Callable[[str, object], None], now_ns: Callable[[], int], extent: Extent
@@ -94,7 +94,7 @@ class Checksums:
             self._say(Held.RESULT, position, unit, event, tensors)
 
     def entered(self, position: Position) -> None:
-        """The process, hence the thread that computes, is in another phase."""
+        """The process, and with it the computing thread, entered a phase."""
         is_update = position.phase is Phase.UPDATE
         was_update, self._was_update = self._was_update, is_update
         self._awaited.clear()
@@ -171,18 +171,18 @@ def _crc(tensor: torch.Tensor) -> int:
     if not tensor.numel():
         return 0
     raw = tensor.contiguous().cpu()
-    # a tensor that was once an array of NumPy's cannot be resized any more, as programs do
+    # once a NumPy array shares its memory, a program could no longer resize the tensor
     num_bytes = raw.numel() * raw.element_size()
     return zlib.crc32((ctypes.c_char * num_bytes).from_address(raw.data_ptr()))
 
 
 def _largest(tensor: torch.Tensor) -> float:
-    # a norm without a copy exists on every device for no dtype shorter than float32
+    # for dtypes shorter than float32, not every device computes a norm without a copy
     value = tensor if tensor.element_size() >= 4 else tensor.float()
     return float(torch.linalg.vector_norm(value, float("inf")))
 
 
 def _most(values: Sequence[float]) -> float | None:
-    """The largest; one that is not finite before all others."""
+    """The largest value; a non-finite one takes precedence."""
     unusual = [value for value in values if not math.isfinite(value)]
     return unusual[0] if unusual else max(values, default=None)

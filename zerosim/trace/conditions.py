@@ -1,10 +1,10 @@
-"""Conditions of a breakpoint: a whitelist of Python's expressions.
+"""Conditions of a breakpoint: a subset of Python expressions.
 
     phase == "backward" and unit == "blocks.1" and bytes > 1e6
     grad("blocks.1").isnan().any()
 
-They are read into a tree and computed by this module: nothing is evaluated as code, no attribute
-but those listed is read, and nothing can be changed.
+They are parsed into a tree and evaluated by this module: nothing is executed as code, only listed
+attributes are read, and nothing can be changed.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class _AbsentError(Exception):
 
 
 class Condition:
-    """A condition that was read.
+    """A parsed condition.
 
     Attributes:
         text: the original text.
@@ -75,10 +75,10 @@ class Condition:
     """
 
     def __init__(self, text: str) -> None:
-        """Read it.
+        """Parse it.
 
         Raises:
-            ConfigError: the text is not an expression, or has something that is not allowed.
+            ConfigError: the text is not an expression, or contains something that is not allowed.
         """
         self.text = text
         if len(text) > _LONGEST:
@@ -103,12 +103,12 @@ class Condition:
         """Whether the condition is true before this event; False if a value is missing.
 
         Raises:
-            ConfigError: it cannot be computed: two things cannot be compared, and the like.
+            ConfigError: it cannot be evaluated; for example, two values are not comparable.
         """
         return bool(self._compute(rank, stand, absent=False, finish=bool))
 
     def show(self, rank: int, stand: Stand) -> str:
-        """The value of the expression, as text; errors are those of `holds`."""
+        """The value of the expression as a string; raises the errors of `holds`."""
         return str(self._compute(rank, stand, absent="not there", finish=_words))
 
     def _compute(
@@ -124,7 +124,7 @@ class Condition:
             return absent
         except (TypeError, ValueError, AttributeError, RuntimeError, ArithmeticError) as error:
             raise ConfigError(
-                f"condition {self.text!r} cannot be computed: {first_line(error)}"
+                f"condition {self.text!r} cannot be evaluated: {first_line(error)}"
             ) from None
 
 
@@ -151,15 +151,15 @@ def _require_callable(call: ast.Call) -> None:
 def _require_known(node: ast.AST) -> None:
     if isinstance(node, ast.Name) and node.id not in NAMES:
         raise ConfigError(
-            f"condition has the name {node.id}: expected one of {', '.join(NAMES)}, or a text in "
-            f"quotes"
+            f"condition has the name {node.id}: expected one of {', '.join(NAMES)}, or a "
+            f"quoted string"
         )
     if isinstance(node, ast.Constant) and not isinstance(node.value, str | int | float):
-        raise ConfigError(f"condition has {node.value!r}: expected numbers and texts")
+        raise ConfigError(f"condition has {node.value!r}: expected numbers and strings")
     known = isinstance(node, (*_STRUCTURE, ast.Name)) or type(node) in _OPERATORS
     if not known:
         raise ConfigError(
-            f"condition has {ast.unparse(node)!r} in it: expected names, numbers, texts, "
+            f"condition contains {ast.unparse(node)!r}: expected names, numbers, strings, "
             f"comparisons, and, or, not"
         )
 

@@ -1,9 +1,9 @@
 """Times of execution on a device, on the rank's clock, without waiting for the device.
 
-A mark is recorded in a stream at start and end of an event; it has a time once the device reaches
-it. The computing thread queries marks at phase borders: nothing waits for the device unless the
-program does. NCCL executes the collectives of a group one after another, on a stream of its own:
-one that was issued before the previous one ended began at that end.
+A mark is recorded in a stream at the start and end of an event; it has a time once the device
+reaches it. The computing thread queries marks at phase borders: nothing waits for the device unless
+the program does. NCCL executes the collectives of a group one after another, on its own stream: one
+that was issued before the previous one ended began at that end.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from zerosim.trace.rowfile import Rows
 _MOST = 8192
 """Number of events with pending device times."""
 _LONGEST_S = 1.0
-"""Timeout for the device at the end of a trace; a hanging device is given up."""
+"""Timeout for the device at the end of a trace; a hanging device is abandoned."""
 _POLL_S = 0.001
 _REBASE_MS = 8000.0
-"""CUDA's times have single precision: after so long, they have no microseconds."""
+"""CUDA's times have single precision: after this long, they no longer resolve microseconds."""
 _row = row_writer("device", "event", "begin_ns", "end_ns")
 
 
 class Mark(Protocol):
-    """A place in a stream of a device."""
+    """A position in a stream of a device."""
 
     def is_over(self) -> bool:
         """Whether the device has reached it."""
         ...
 
     def time_ns(self) -> int:
-        """The time at which it was reached, on the rank's clock; only if it was."""
+        """The time at which it was reached, on the rank's clock; undefined before."""
         ...
 
 
@@ -48,12 +48,12 @@ class Marks(Protocol):
     """A source of marks."""
 
     def here(self) -> Mark | None:
-        """A mark in the current stream of this thread; None if there can be none."""
+        """A mark in the current stream of this thread; None if none can be recorded."""
         ...
 
     def after(self, work: Any) -> Mark | None:
-        """A mark that the device reaches when a work of the backend ends; None if there can be
-        none.
+        """A mark that the device reaches when a work of the backend ends; None if none can be
+        recorded.
         """
         ...
 
@@ -74,7 +74,7 @@ class _CudaMark:
 
 
 class CudaMarks:
-    """CUDA's events, from the first one on."""
+    """CUDA events, timed relative to the first one."""
 
     def __init__(self, now_ns: Callable[[], int]) -> None:
         self._now_ns = now_ns
@@ -97,11 +97,11 @@ class CudaMarks:
         is_batch = bool(dist.distributed_c10d._world.pg_coalesce_state)
         if is_batch or torch.cuda.is_current_stream_capturing():
             return None
-        # to wait for the work itself would give its tensors back to the allocator, for streams that
-        # have not waited to overwrite: its future lets a stream wait, and nothing else
+        # waiting for the work itself would return its tensors to the allocator, and streams that
+        # have not waited could overwrite them; waiting for its future only makes a stream wait
         with suppress(RuntimeError):
             future = work.get_future()
-            if not future.done():  # it would be waited for by the host: it is not NCCL's
+            if not future.done():  # the host would wait: it is not NCCL's
                 return None
             if self._ours is None:
                 self._ours = torch.cuda.Stream()
@@ -165,7 +165,7 @@ class DeviceTimes:
             self._begun[event] = mark, group
 
     def ends(self, event: int, work: Any = None) -> None:
-        """End it at the current point of this thread's stream, or with the work; no effect if
+        """End it at the current point of this thread's stream, or with the work, unless it has
         ended.
         """
         begin, group = self._begun.pop(event, (None, ""))
@@ -184,7 +184,7 @@ class DeviceTimes:
         self._thread.mark = self._marks.here()
 
     def goes_on(self, wait: int) -> None:
-        """It has waited; the wait is an event."""
+        """It has waited; `wait` is the wait's event."""
         begin, self._thread.mark = self._thread.mark, None
         end = None if begin is None else self._marks.here()
         if begin is not None and end is not None and len(self._ended) < _MOST:
@@ -221,7 +221,7 @@ class DeviceTimes:
         )
 
     def close(self) -> None:
-        """Write what the device completes within a moment, and the alignment of its clock."""
+        """Write what the device completes shortly, and the alignment of its clock."""
         self.wait()
         if not self._ended:
             with suppress(RuntimeError):  # a failed device has no times

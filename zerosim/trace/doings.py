@@ -48,7 +48,7 @@ def stack_of(frame: Any, without: tuple[str, ...] = (_OWN,)) -> list[str]:
     """
     summary = traceback.StackSummary.extract(traceback.walk_stack(frame), lookup_lines=False)
     found = []
-    for one in summary:  # the innermost first
+    for one in summary:  # innermost first
         path = Path(one.filename)
         if not one.filename.startswith(without) and not _PYTHONS_OWN & {path.name, *path.parts}:
             found.append(f"{path.parent.name}/{path.name}:{one.lineno} in {one.name}")

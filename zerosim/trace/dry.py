@@ -1,8 +1,8 @@
-"""The interface of a dry run for tracer and engine: facts that the process itself does not show.
+"""The interface of a dry run for tracer and engine: facts that the process itself does not reveal.
 
 In a dry run (`zerosim.predict.simulate`), one process acts as one of N ranks, with fake tensors and
-PyTorch's fake backend. The dry run provides the backend that it stands for, the allocations of the
-device, and the work of a computation.
+PyTorch's fake backend. The dry run provides the simulated backend, the allocations of the device,
+and the work of a computation.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from zerosim.schema.manifest import Alike
 from zerosim.trace.clock import Clock
 
 FAKE_BACKEND = "fake"
-"""PyTorch's name of the backend that sends nothing."""
+"""PyTorch's name for the backend that sends nothing."""
 
 
 class DryRun(Protocol):
@@ -51,7 +51,7 @@ class DryRun(Protocol):
         ...
 
     def aside(self) -> AbstractContextManager[None]:
-        """Work of another thread, not of the current computation."""
+        """Exclude the work inside from the current computation: it is another thread's."""
         ...
 
 
@@ -61,7 +61,7 @@ class _CurrentDryRun:
 
 @contextmanager
 def installed_as(run: DryRun) -> Iterator[None]:
-    """This process does a dry run inside."""
+    """The code inside is a dry run."""
     assert _CurrentDryRun.run is None, "one dry run at a time"
     _CurrentDryRun.run = run
     try:
@@ -71,7 +71,7 @@ def installed_as(run: DryRun) -> Iterator[None]:
 
 
 def installed() -> DryRun | None:
-    """The dry run that this process does; None if it runs for real."""
+    """The current dry run; None in a real run."""
     return _CurrentDryRun.run
 
 

@@ -1,7 +1,7 @@
-"""Code that a compiler does not touch.
+"""Excludes the tracer from compilation.
 
-While a program's compiled code runs, `torch.compile` looks at every Python frame that begins, and
-compiles it if it can. The functions that record a trace must never be compiled.
+While a program's compiled code runs, `torch.compile` inspects every new Python frame, and compiles
+it if it can. The functions that record a trace must never be compiled.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _run_as_it_is(function: F, inside: Any) -> F:
 
 @guarded
 def _guarded() -> None:
-    """All that is guarded runs in one code."""
+    """All guarded functions share one wrapper's code object."""
 
 
 uncompiled(_guarded)

@@ -1,4 +1,4 @@
-"""Functions of PyTorch, replaced while a fault is to be injected there, and restored."""
+"""PyTorch functions, replaced while a fault is to be injected there, then restored."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def replaced_loader(reads: Callable[[], None], size_of: Callable[[int], int]) ->
 
 @contextmanager
 def replaced_seed(seed_for: Callable[[int], int]) -> Iterator[None]:
-    """Replace the given seed by another one."""
+    """Replace the given seed with a different one."""
     seed = torch.manual_seed
 
     def manual_seed(number: Any) -> Any:

@@ -9,7 +9,7 @@ from zerosim.base.config import Light
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """The scope of a recording, besides collectives.
+    """The scope of a recording, in addition to collectives.
 
     Attributes:
         wire: the kernel's byte counters of its TCP connections.

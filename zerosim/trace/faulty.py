@@ -34,7 +34,7 @@ from zerosim.trace.holdings import bytes_of, holdings
 from zerosim.trace.sink import Labels, Position
 
 _AFTER_ALL_S = 3600.0
-"""A rank that hangs looks so rarely whether it still does."""
+"""Interval at which a hanging rank wakes up."""
 MESSAGES = (Op.SEND, Op.RECEIVE)
 
 
@@ -42,7 +42,7 @@ Way = tuple[Op, int]
 
 
 class _Held(NamedTuple):
-    """A call that is delayed until after the next one; for a message, the next of its direction."""
+    """A call that is delayed until after the next one; for a message, the next in its direction."""
 
     call: Callable[[], Any]
     way: Way | None
@@ -67,7 +67,7 @@ class MetFault(NamedTuple):
 
 
 class _FaultDepth(threading.local):
-    """Per thread: whether it performs a call with a fault, which must not be injected again."""
+    """Per thread: whether it is making a faulty call, into which no fault is injected again."""
 
     depth = 0
 
@@ -86,7 +86,7 @@ class Faults:
         self._happened: Counter[Fault] = Counter()
         self._met: Counter[tuple[Fault, int]] = Counter()
         self._held: _Held | None = None
-        self._works: list[Any] = []  # of calls that the program does not know of
+        self._works: list[Any] = []  # of calls that the program did not make
         self._inside = _FaultDepth()
         self._undo = ExitStack()
         self._lock = threading.Lock()
@@ -140,7 +140,7 @@ class Faults:
         """The fault at this call, for a rank that is about to make it.
 
         Args:
-            is_ring: its messages will be seen one by one.
+            is_ring: its messages will be intercepted one by one.
         """
         if self._inside.depth or not self.own:
             return None
@@ -181,7 +181,7 @@ class Faults:
         skipped: Callable[[Any], Any],
         way: Way | None = None,
     ) -> Any:
-        """Make a call as a rank with this fault makes it.
+        """Make a call as a rank with this fault would.
 
         Args:
             fault: None for a call that follows a delayed one.
@@ -216,7 +216,7 @@ class Faults:
         kind = fault.kind
         if kind in INSTEAD:
             result = call(INSTEAD[kind](given))
-            if way is not None:  # its other end may arrive later than the program's next action
+            if way is not None:  # its peer may arrive after the program's next action
                 return result
             wait_for(result)
         elif kind is FaultKind.SWAP:
@@ -288,7 +288,7 @@ class Faults:
             return
 
     def computed(self, here: Labels | Position, unit: str, seconds: float) -> None:
-        """A computation took this long: a slow rank takes longer."""
+        """A computation took this long; a slow rank takes longer."""
         position = here if isinstance(here, Position) else here.position or labels.position()
         fault = self.of(FaultKind.SLOW, position.iteration)
         if fault is not None and fault.is_at(unit, fault.op, position.phase, fault.purpose):
@@ -304,7 +304,7 @@ class Faults:
         return fault.times
 
     def told(self) -> None:
-        """An engine's run got different options on this rank."""
+        """An engine's run was given different options on this rank."""
         for fault in self.own:
             if fault.kind in (FaultKind.SEED, FaultKind.BATCH):
                 self.happens(fault, "from the beginning")
@@ -384,7 +384,7 @@ def _moment(position: Position) -> str:
 
 def _die() -> NoReturn:
     os.kill(os.getpid(), signal.SIGKILL)
-    while True:  # it arrives at once
+    while True:  # until the signal arrives
         time.sleep(_AFTER_ALL_S)
 
 
@@ -395,7 +395,7 @@ def go_wrong(
     again: Callable[..., Any],
     sends: Callable[..., Any],
 ) -> Any:
-    """Make a call of an operator with a rank's fault.
+    """Call an operator with a rank's fault.
 
     Args:
         again: calls it, and the call is recorded.
@@ -422,7 +422,7 @@ def go_wrong(
 
 
 def done(operator: Any, given: tuple[Any, ...]) -> Any:
-    """The return value of an operator without work: its output, the first one, and a work."""
+    """The return value of an operator that did nothing: its first output, and a completed work."""
     num_returned = len(operator._schema.returns)
     if num_returned == 0:
         return None

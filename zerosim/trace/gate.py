@@ -1,9 +1,8 @@
 """The gate: the point before an event at which a debugger can pause a thread of a rank.
 
-Code that records an event checks first, `if gate.is_closed: gate.stop(...)`; if open, that is one
-load and one test. If closed, the keeper decides: the thread pauses until it is released, or
-continues. At that point nothing of the event has happened: no row has been written, and no operator
-called.
+Code that records an event first checks `if gate.is_closed: gate.stop(...)`; an open gate costs one
+load and one test. At a closed one the keeper decides: the thread pauses until released, or
+continues. At that point nothing of the event has happened: no row was written, no operator called.
 
 The keeper is `trace.keeper`, which talks to a debugger; without one the gate stays open.
 """
@@ -26,7 +25,7 @@ _REMEMBERED = 3
 
 
 class Gatekeeper(Protocol):
-    """Decides about threads at a closed gate."""
+    """Decides which threads pause at a closed gate."""
 
     def arrives(self, thread: int, stand: Stand) -> None:
         """A thread has reached an event; returns when the thread may continue."""
@@ -37,7 +36,7 @@ class _Opened(threading.local):
     """The context of a thread.
 
     Attributes:
-        stand: the collective of our own, with the number of the gate's closing.
+        stand, closing: the open collective of our own, and how often the gate was closed before it.
         unit: the unit that gathers before computing; computes: its computation, once called.
     """
 
@@ -65,7 +64,7 @@ class Gate:
         self._opened = _Opened()
 
     def close(self, keeper: Gatekeeper) -> None:
-        """Ask this keeper before each event from now on."""
+        """Consult this keeper before each event from now on."""
         self._keeper = keeper
         self._closings += 1
         self.is_closed = True
@@ -135,7 +134,7 @@ class Gate:
         return met is not None and met[_alike(stand)] > stand.place
 
     def _counted(self, stand: Stand) -> Stand:
-        """The n-th occurrence on a rank corresponds to the n-th on the others."""
+        """Number the event: its n-th occurrence on a rank corresponds to the n-th on the others."""
         key = _alike(stand)
         with self._lock:
             met = self._met.get(stand.iteration)

@@ -31,10 +31,10 @@ class _Guarding:
 def arm(
     on_trouble: Callable[[Exception], None] | None, say: Callable[[str], None] = _to_stderr
 ) -> None:
-    """From now on hand the first error of anything guarded to `on_trouble`; None raises them.
+    """From now on, pass the first error of guarded code to `on_trouble`; None raises errors.
 
     Args:
-        say: receives messages of the tracer, if standard error belongs to the program.
+        say: receives the tracer's messages; by default they go to standard error.
     """
     _Guarding.on_trouble = on_trouble
     _Guarding.is_tripped = False
@@ -54,7 +54,7 @@ def trip() -> None:
 def guarded(function: Callable[P, R]) -> Callable[P, R | None]:
     """`function`, with errors that end the trace if they must not reach the program.
 
-    It then returns None, which must tell its caller that there is nothing to do.
+    It then returns None, which its caller must take as nothing to do.
     """
 
     @functools.wraps(function)

@@ -25,9 +25,9 @@ from zerosim.base.tiers import Tier
 from zerosim.schema.memory import Role
 
 PLAIN = (torch.Tensor, torch.nn.Parameter, FakeTensor)
-"""Tensors with a storage of their own. A fake one's is of its size, without memory behind it."""
+"""Tensors with their own storage. A fake tensor's storage has a size, but no memory."""
 _FIRST_CLEANING = 256
-"""With so many entries those of dead storages are dropped for the first time."""
+"""At this many entries, those of dead storages are first dropped."""
 
 _TENSOR: Any = torch.Tensor
 _free_weak_ref = torch.UntypedStorage._free_weak_ref
@@ -54,7 +54,7 @@ class HeldStorage:
         unit: str,
         tier: Tier = Tier.DEVICE,
     ) -> None:
-        # as `StorageWeakRef` has it, whose two calls more cost as much as all of this
+        # like `StorageWeakRef`, whose two extra calls would double the cost
         self.key: int = cast("int", storage._weak_ref())
         self.dtype = tensor.dtype
         self.shape = tensor.shape
@@ -74,8 +74,7 @@ class HeldStorage:
     def bytes(self) -> int | None:
         """Current size of the storage; None if it is gone.
 
-        This holds a reference to the storage for a moment, so only the computing thread may call
-        it.
+        This briefly keeps a reference to the storage, so only the computing thread may call it.
         """
         storage = torch.UntypedStorage._new_with_weak_ptr(self.key)
         return None if storage is None else storage.nbytes()
@@ -105,7 +104,7 @@ class HeldStorages:
         *,
         is_found: bool = False,
     ) -> None:
-        """Declare the role of a tensor's storage; the latest declaration is valid.
+        """Declare the role of a tensor's storage; the latest declaration applies.
 
         Args:
             is_found: the tracer inferred the role, so the next trace must infer it again.
@@ -148,7 +147,7 @@ class HeldStorages:
 
     def get(self, storage: torch.UntypedStorage) -> HeldStorage | None:
         """The declaration of a live storage."""
-        # an entry's weak reference sees to it that no other storage has this address
+        # an entry's weak reference ensures that no other storage has this address
         return self._held.get(storage._cdata)
 
     def find(self, key: int) -> HeldStorage | None:
@@ -187,7 +186,7 @@ class HeldStorages:
 
     @contextmanager
     def apart(self) -> Iterator[None]:
-        """Set earlier declarations aside meanwhile: none of them belongs to the simulated rank."""
+        """Set earlier declarations aside inside: none of them belongs to the simulated rank."""
         with self._lock:
             before = self._held, self._files
             self._held, self._files = {}, {}
@@ -200,13 +199,13 @@ class HeldStorages:
                 self.files_version += 1
 
     def __iter__(self) -> Iterator[HeldStorage]:
-        """Everything, alive or not, in the order in which it was first said."""
+        """All entries, alive or not, in the order of their first declaration."""
         with self._lock:
             return iter(list(self._held.values()))
 
 
 holdings = HeldStorages()
-"""Of this process."""
+"""The declared storages of this process."""
 
 hold = holdings.hold
 hold_file = holdings.hold_file
@@ -214,7 +213,7 @@ release = holdings.release
 
 
 def bytes_of(storage: torch.UntypedStorage) -> torch.Tensor:
-    """All bytes of a storage, as a tensor of them."""
+    """All bytes of a storage, as a uint8 tensor."""
     whole: Any = torch.empty(0, dtype=torch.uint8, device=storage.device)
     viewed: torch.Tensor = whole.set_(storage, 0, (storage.nbytes(),))
     return viewed
@@ -242,7 +241,7 @@ def is_same_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _begin(tensor: torch.Tensor) -> int:
-    """Bytes from its storage's beginning to its own."""
+    """The tensor's offset in its storage, in bytes."""
     return int(tensor.storage_offset()) * tensor.element_size()
 
 

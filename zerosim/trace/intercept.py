@@ -1,4 +1,4 @@
-"""Interception of every collective that PyTorch is called for, and of every wait for one.
+"""Intercepts every call of a PyTorch collective, and every wait for one.
 
 A kernel for each `c10d` operator is registered at the dispatch key BackendSelect, which every call
 passes below autograd: plain, `no_grad`, `inference_mode` (whose tensors carry no autograd keys),
@@ -130,7 +130,7 @@ class Interception:
 
 
 def _passed(begins: Any, ends: Any, awaited: Any, go_on: Any) -> Any:
-    """Wait by `go_on`, and report the duration."""
+    """Wait with `go_on`, and report the duration."""
     token = begins(awaited)
     error = ""
     try:
@@ -144,7 +144,7 @@ def _passed(begins: Any, ends: Any, awaited: Any, go_on: Any) -> Any:
 
 
 def _is_message(work: Any) -> bool:
-    """Whether it is a message of Gloo, whose group timeout was set long ago."""
+    """Whether it is a Gloo message, which keeps the timeout with which it was posted."""
     try:
         work.get_future()
     except RuntimeError:

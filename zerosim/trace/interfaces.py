@@ -11,10 +11,10 @@ other users of the device:
                + headers that are longer or shorter than these: connection setup, reports of lost
                  packets (SACK), ARP
 
-and the same for received bytes. A packet is one as counted by the device: if the device takes more
-than a frame and splits it itself (segmentation offload), that is one packet with one header. The
-formula thus applies to a veth pair, which never splits, and to a card that counts its frames.
-Acknowledgements without data are packets without data, and need no term.
+and the same for received bytes. Packets are those that the device counts: if it takes more than a
+frame and splits it itself (segmentation offload), that is one packet with one header. The formula
+thus applies to a veth pair, which never splits, and to a card that counts frames. Pure
+acknowledgements are packets without data, and need no extra term.
 
 Sampled by the first rank of each node, if there are several nodes, at the beginning and end of a
 trace and at the beginning of each iteration. Counters are those of
@@ -57,7 +57,7 @@ def read_interfaces(time_ns: int) -> list[InterfaceSample]:
     """
     try:
         lines = _COUNTERS.read_text().splitlines()[2:]
-    except OSError:  # no Linux
+    except OSError:  # not Linux
         return []
     longer = _longer_addresses()
     found = []
@@ -100,7 +100,7 @@ def _ask(asks: socket.socket, what: int, name: str) -> bytes:
 
 
 def _longer_addresses() -> dict[str, list[str]]:
-    """Addresses of IPv6 by interface."""
+    """IPv6 addresses by interface."""
     try:
         lines = _ADDRESSES.read_text().splitlines()
     except OSError:

@@ -1,8 +1,8 @@
 """A rank's side of the debugger: operates the gate, reports paused threads, answers queries.
 
-The debugger listens on a socket in the file system, which only this user can open, and names it in
-a variable; each rank connects when its trace begins. Both sides exchange lines of JSON. If the
-other side is gone, the gate opens and the run continues: nothing here may outlast it.
+The debugger listens on a socket in the file system, which only this user can open, and passes its
+path in a variable; each rank connects when its trace begins. Both sides exchange lines of JSON. If
+the other side is gone, the gate opens and the run continues: nothing here may outlast it.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from zerosim.trace.writer import EventWriter
 
 _LOOK_S = 0.008
 _QUIET_NS = 300_000
-"""A process with threads that compute less than this between two checks is waiting."""
+"""A process is waiting if its threads compute less than this between two checks."""
 _A_QUESTION_FAILS = (
     *(ZerosimError, RuntimeError, ValueError, TypeError, LookupError, AttributeError),
     *(NotImplementedError, ArithmeticError, MemoryError),
 )
-"""Release the ranks, whatever the answer."""
+"""Errors of a query: the reply reports them; any other error releases the ranks."""
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class _Standing:
 
 
 class SocketKeeper:
-    """A `gate.Gatekeeper` that asks the debugger at a socket."""
+    """A `gate.Gatekeeper` controlled by the debugger at a socket."""
 
     def __init__(
         self,
@@ -63,10 +63,10 @@ class SocketKeeper:
         *,
         attaches: bool = False,
     ) -> None:
-        """Keep nothing yet.
+        """Start with no paused thread.
 
         Args:
-            attaches: the program runs already: it is stopped as its next iteration begins.
+            attaches: the program is already running: pause it when its next iteration begins.
         """
         self._connection = connection
         self._rank = header.rank
@@ -125,7 +125,7 @@ class SocketKeeper:
             self._tell("bye")
             self._let_all_go()
             looking.look_through(None)
-            with suppress(OSError):  # a child that was forked leaves it to its parent
+            with suppress(OSError):  # a forked child leaves it to its parent
                 self._connection.shutdown(socket.SHUT_RDWR)
         self._connection.close()
 
@@ -139,7 +139,7 @@ class SocketKeeper:
         why = self._why_here(stand, computes)
         own = _Standing(thread, stand, computes)
         with self._changed:
-            # released on its way here, it does not pause after all
+            # it was released before it got here, so it does not pause after all
             if self._is_over or not (self._stops or why):
                 return
             self._stops = True
@@ -234,7 +234,7 @@ class SocketKeeper:
     # questions
 
     def _settled(self, _: dict[str, Any]) -> dict[str, Any]:
-        """Whether all threads wait, as far as the kernel tells."""
+        """Whether all threads wait, according to the kernel."""
         before, moves = computed(), self._moves
         time.sleep(_LOOK_S)
         after = computed()
@@ -349,6 +349,6 @@ def keep(
         keeper.begin(header, folder, contents)
     except (OSError, ZerosimError) as error:
         connection.close()
-        guard.say(f"rank {header.rank} cannot reach the debugger: {first_line(error)}; it runs on")
+        guard.say(f"rank {header.rank} cannot reach the debugger: {first_line(error)}; it goes on")
         return None
     return keeper

@@ -1,8 +1,8 @@
 """A program's own labels at run time: its position, unit and purpose.
 
 The engine, or any program, sets labels; a recorder (the sink) attaches them to events. Without a
-sink, every call here is a few attribute reads. Labels never decide what is recorded: the operators
-that PyTorch performs are intercepted in `intercept`.
+sink, every call here costs a few attribute reads. Labels never decide what is recorded: the
+operators that PyTorch performs are intercepted in `intercept`.
 
     enter(position)              the whole process moves to another phase
     with scope(unit=...)         this thread now works for that unit
@@ -46,7 +46,7 @@ class Hop:
 
 
 class _ProcessState:
-    """The process-wide part: one sink at most, one position."""
+    """The process-wide state: at most one sink, and one position."""
 
     __slots__ = ("description", "position", "sink")
 
@@ -103,7 +103,7 @@ def is_described() -> bool:
 
 
 def engine_ends(described: Description) -> None:
-    """The engine of this description is closed or gone: later training belongs to another one.
+    """The engine of this description is closed or gone: later training is not part of it.
 
     The current trace keeps the description.
     """
@@ -180,7 +180,7 @@ def scope(
 
 
 def work_for(unit: str, purpose: Purpose, *, is_alone: bool) -> None:
-    """From here on this thread works for that unit, until the scope around it ends.
+    """From here on this thread works for that unit, until the surrounding scope ends.
 
     Args:
         is_alone: no other collective of this process runs while one of this thread does.
@@ -189,7 +189,7 @@ def work_for(unit: str, purpose: Purpose, *, is_alone: bool) -> None:
 
 
 def begin_compute(unit: str) -> int | None:
-    """A unit begins to compute; pass the result to `end`."""
+    """A unit begins to compute; pass the returned event to `end`."""
     _thread.computing = unit
     if _state.sink is None:
         return None
@@ -208,7 +208,7 @@ def end(event: int | None, error: str = "") -> None:
 
 
 def broke_off() -> None:
-    """This thread's computation was aborted: there will be no call of `end`."""
+    """This thread's computation was aborted: `end` will not be called."""
     _thread.computing, _thread.computation = "", None
 
 
@@ -245,7 +245,7 @@ def collective(request: CollectiveRequest, buffer: Any = None) -> Iterator[None]
     """The messages inside are the hops of one collective of our own.
 
     Args:
-        buffer: the tensor that it works in, from its beginning to its end.
+        buffer: the tensor that it works on from start to end.
     """
     before = _thread.collective
     sink = _state.sink
@@ -306,7 +306,7 @@ class Awaited:
 
 @contextmanager
 def awaited(by: Awaited) -> Iterator[None]:
-    """A wait with `by` is a wait for the collective or the copy inside."""
+    """A wait for `by` is a wait for the collective or the copy inside."""
     _thread.last_collective = None
     before = _thread.works_for_others
     _thread.works_for_others = True
@@ -319,7 +319,7 @@ def awaited(by: Awaited) -> Iterator[None]:
 
 @contextmanager
 def waiting(collective: Awaited) -> Iterator[None]:
-    """This thread waits inside until a collective or a copy is over.
+    """This thread waits inside until a collective or a copy has ended.
 
     A thread that works on behalf of others inside `awaited` is not part of the program: its wait
     for the work of another thread is not recorded.
@@ -368,8 +368,7 @@ def hop(index: int, sends: int | None, receives: int | None) -> Iterator[Hop]:
 def open_collective() -> int | None:
     """The id of the collective that this thread's messages belong to, if any.
 
-    A collective that began under another sink does not belong to this one: each sink has its own
-    ids.
+    A collective that began under an earlier sink does not belong to this one: ids are per sink.
     """
     opened = _thread.collective
     return opened[1] if opened is not None and opened[0] is _state.sink else None
@@ -382,7 +381,7 @@ def began(event: int) -> None:
 
 
 def last_collective() -> int | None:
-    """The native collective that this thread began last, if it is this sink's."""
+    """The native collective that this thread began last, if it belongs to this sink."""
     last = _thread.last_collective
     return last[1] if last is not None and last[0] is _state.sink else None
 

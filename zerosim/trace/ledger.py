@@ -33,12 +33,12 @@ from zerosim.trace.threads import is_computing
 from zerosim.trace.workspaces import Workspaces
 
 _CHEAP_NS = 150_000
-"""A look that takes no longer is never left out."""
+"""An inspection that takes no longer is never skipped."""
 _RARELY = 50
-"""One that does is left out until so many times as long has passed."""
+"""A longer one is skipped until this multiple of its duration has passed."""
 _FEW = 1000
-"""Of so many storages no look is left out, however slow the machine is: a trace of a small model
-does not depend on what else the machine does."""
+"""Up to this many storages, no inspection is skipped, however slow the machine is: a small model's
+trace does not depend on the machine's load."""
 
 Changes = tuple[tuple[Place, int], ...]
 """The places whose bytes changed, with the new bytes."""
@@ -46,7 +46,7 @@ Changes = tuple[tuple[Place, int], ...]
 _ROUNDING = "blocks rounded to 512 B"
 """The unit of the bytes by which CUDA's caching allocator exceeds what was requested of it."""
 
-# the row of what does not fit a short row, without a record
+# writes a row that does not fit the short form, without creating a record
 _memory_row = row_writer(
     *("memory", "number", "event", "moment", "iteration", "micro_step", "phase", "time_ns"),
     *("changes", "unrecorded_bytes", "allocated_bytes", "peak_bytes"),
@@ -57,17 +57,17 @@ class MemoryLedger:
     """Inspects memory and records the changes. Thread-safe.
 
     Attributes:
-        labeler: finds the gradients; None if nothing does.
+        labeler: finds the gradients; None if they are not searched for.
     """
 
     def __init__(
         self, rows: Rows, now_ns: Callable[[], int], *, on_cuda: bool, counts_allocations: bool
     ) -> None:
-        """Begin to look.
+        """Start inspecting.
 
         Args:
             rows: the rank's file.
-            on_cuda: ask the device's allocator at phase borders.
+            on_cuda: query the device's allocator at phase borders.
             counts_allocations: keep PyTorch's own record of this thread's allocations as well,
                 unless a profiler is running already.
         """
@@ -103,7 +103,7 @@ class MemoryLedger:
         self._saved.unit = unit
 
     def uses(self, tensors: list[torch.Tensor]) -> None:
-        """A collective received these tensors: those without another role are its buffers."""
+        """A collective was passed these tensors: those without another role are its buffers."""
         for tensor in tensors:
             storage = storage_of(tensor)
             held = None if storage is None else holdings.get(storage)
@@ -130,7 +130,7 @@ class MemoryLedger:
         """Record the changes since the last inspection, at the beginning of a phase.
 
         Args:
-            moment: another moment instead.
+            moment: a different moment.
             event: the event that is open.
         """
         looked = self._look(moment, event, position)
@@ -141,12 +141,12 @@ class MemoryLedger:
                 self._write_addresses(position)
 
     def _look(self, moment: Moment, event: int | None, where: Position) -> Row | None:
-        """A row of what changed since the last look, if anything did; at a border in any case.
+        """A row of the changes since the last inspection, if there are any; at a border always.
 
-        Only the thread that computes looks: at an event of another thread nothing is written, and
-        what changed until then is in the next row of the thread that computes.
-        With thousands of storages a look takes long; it is then left out at events that follow
-        one another closely, so that looking stays a small part of the time.
+        Only the computing thread inspects: at an event of another thread nothing is written, and
+        the changes until then are in the computing thread's next row.
+        With thousands of storages an inspection is slow; it is then skipped at closely spaced
+        events, so that inspections take a small part of the time.
         """
         if not is_computing():
             return None
@@ -154,11 +154,11 @@ class MemoryLedger:
             return self._row(moment, event, where)
         if moment is not Moment.PHASE and dry.installed() is None and not self._is_due():
             return None
-        # a thread that was made to wait has not cost more, but that takes longer to find out
+        # CPU time excludes preemption, but takes longer to read
         clock = time.thread_time_ns if self._is_dear else time.perf_counter_ns
         begin_ns = clock()
         row = self._row(moment, event, where)
-        if self._looked_further:  # it is seldom, and no part of what looks cost
+        if self._looked_further:  # rare, and not counted as an inspection's cost
             return row
         cost_ns = clock() - begin_ns
         if self._is_dear or cost_ns <= _CHEAP_NS:
@@ -169,7 +169,7 @@ class MemoryLedger:
         return row
 
     def _is_due(self) -> bool:
-        """Whether so much time has passed that a look takes a small part of it."""
+        """Whether enough time has passed that an inspection takes a small part of it."""
         passed_ns = time.perf_counter_ns() - self._looked_ns
         return self._cost_ns <= _CHEAP_NS or passed_ns >= _RARELY * self._cost_ns
 
@@ -181,7 +181,7 @@ class MemoryLedger:
                 self.labeler.find_gradients(wholly=at_border)
             alive.bring_up_to_date(wholly=at_border)
             for unit, num_bytes in self._saved.changes().items():
-                # beside what an engine holds that computes a unit again
+                # in addition to the activations that a recomputing engine declares
                 alive.add((Role.ACTIVATIONS, unit, Tier.DEVICE), num_bytes)
             self._looked_further = at_border and self._look_further(where)
             changes = self._take_changes() if alive.changed else ()
@@ -190,7 +190,7 @@ class MemoryLedger:
             if not changes and not at_border:
                 return None
             allocated = peak = None
-            # it takes longer than all else: what is between two borders, storages tell
+            # the slowest part: between two borders, storages suffice
             if self._on_cuda and at_border and dry.installed() is None:
                 allocated, peak, requested = _allocated_on_device()
                 changes = self._with_workspaces(allocated, requested, changes)
@@ -204,7 +204,7 @@ class MemoryLedger:
             return _memory_row(*said, *at, now_ns, held, alive.unrecorded_bytes, allocated, peak)
 
     def _numbered(self, changes: Changes) -> list[tuple[int, int]]:
-        """The changes with the number of each place; a new place is written down."""
+        """The changes with the number of each place; a new place is recorded."""
         found = []
         for place, num_bytes in changes:
             number = self._places.get(place)
@@ -217,7 +217,7 @@ class MemoryLedger:
         return found
 
     def _look_further(self, where: Position) -> bool:
-        """Look for what has no role; returns whether it is time to."""
+        """Search for storages without a role if it is time to; returns whether it was."""
         if self._roleless is None:
             return False
         looked = self._roleless.look(where)
@@ -226,12 +226,12 @@ class MemoryLedger:
         return looked
 
     def _written_down(self, moment: Moment, phase: Phase) -> None:
-        """Let PyTorch's own record follow the row that was written last."""
+        """Mark the last written row in PyTorch's own record."""
         record = self._record
         if record is not None:
             record.mark(self._number)
             ends = moment is Moment.PHASE and phase is Phase.OUTSIDE
-            # autograd puts the record back that there was when an operator's backward began
+            # autograd restores the record as it was when an operator's backward began
             may_read = record.is_own_thread and phase is not Phase.BACKWARD
             if may_read and (ends or record.is_full):
                 self._write_allocations(record.read())
@@ -263,7 +263,7 @@ class MemoryLedger:
             self._rows.write("allocations", row)
 
     def _with_workspaces(self, allocated: int, requested: int, changes: Changes) -> Changes:
-        """What changed, with the workspaces of libraries and the rounding of the allocator.
+        """The changes, including library workspaces and the allocator's rounding.
 
         Args:
             allocated, requested: bytes of its live blocks, and of the requests for them.
@@ -283,14 +283,14 @@ class MemoryLedger:
         return changes
 
     def _looked_for_more(self, changes: Changes) -> Changes:
-        """A row about what has no role, of no kind, tells that it was looked for."""
+        """Add an empty entry without a role, which shows that a search was made."""
         if any(role is Role.OTHER and not unit for (role, unit, _), _ in changes):
             return ()
         place = (Role.OTHER, "", Tier.DEVICE)
         return ((place, self._alive.state.get(place, 0)),)
 
     def _take_changes(self) -> Changes:
-        """What is not as it was when this was asked last."""
+        """The changes since the last call."""
         state, written = self._alive.state, self._written
         changes = []
         for place in self._alive.changed:

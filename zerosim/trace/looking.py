@@ -29,7 +29,7 @@ _PIECE = 1 << 20
 
 
 class Content(NamedTuple):
-    """A tensor that this rank holds."""
+    """A tensor on this rank."""
 
     role: Role
     unit: str
@@ -40,7 +40,7 @@ Held = list[torch.Tensor]
 
 
 class _Program:
-    """Knows the tensors of a program without labels."""
+    """The source of the tensors of a program without labels."""
 
     contents: Callable[[], list[Content]] | None = None
 
@@ -54,7 +54,7 @@ def tensors(role: Role | None = None, unit: str | None = None) -> dict[tuple[Rol
     """The live tensors, by role and unit, in order of registration.
 
     Args:
-        role, unit: this one alone; None for all.
+        role, unit: only this one; None for all.
     """
     found: dict[tuple[Role, str], Held] = defaultdict(list)
     named = [] if _Program.contents is None else _Program.contents()
@@ -84,7 +84,7 @@ def values(role: Role, unit: str) -> bytes:
     For an engine's unit this is one vector, possibly with further tensors of the rank.
 
     Raises:
-        ConfigError: there is nothing, or too much.
+        ConfigError: there are no elements, or too many.
     """
     found = flat(role, unit)
     if found is not None and labels.is_described():

@@ -1,4 +1,4 @@
-"""A file that grows at its end, and keeps appended bytes however the process ends."""
+"""An append-only file that keeps its bytes however the process ends."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 
 _ROOM = 1 << 16
-"""Bytes that are mapped at a time: a killed rank leaves fewer zeros than these."""
+"""Bytes mapped at a time: a killed rank leaves fewer trailing zeros than this."""
 _KEEP_WHAT_IS_ALLOCATED = frozenset({"ext4", "f2fs", "overlay", "tmpfs", "xfs"})
 """File systems on which an allocated byte can be written whatever happens to the disk.
 
-Elsewhere, as over a network, the kernel would kill the program where `write` returns an error.
+Elsewhere, such as over a network, the kernel would kill the program where `write` returns an error.
 """
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -27,10 +27,10 @@ _libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 
 
 class MappedFile:
-    """Appended bytes; each row is visible to any reader once `append` returned.
+    """Appended bytes; each row is visible to any reader once `append` returns.
 
     They are copied into a mapping of the file's end: no system call, and no descriptor that the
-    program could close. Space is allocated in advance, so a full disk is an error and not a signal.
+    program could close. Space is allocated in advance, so a full disk is an error, not a signal.
     Where mapping is not possible, the bytes are written. Not thread-safe.
     """
 
@@ -53,7 +53,7 @@ class MappedFile:
         """Add bytes at the end.
 
         Raises:
-            OSError: they are not, or not all of them, in the file.
+            OSError: not all of them could be written.
         """
         num_bytes = len(content)
         if num_bytes > self._room and not self._map(num_bytes):
@@ -79,7 +79,7 @@ class MappedFile:
         """Rename the file.
 
         Raises:
-            OSError: it cannot be.
+            OSError: it cannot be renamed.
         """
         self._place.replace(path)
         self._place = Path(os.path.abspath(path))  # noqa: PTH100 - links stay as they are
@@ -120,7 +120,7 @@ class MappedFile:
             raise OSError(errno.ENOSPC, "the disk is full")
 
     def _find_again(self) -> None:
-        """The program may have closed the file, and reused its descriptor.
+        """Reopen the file if the program closed it, and perhaps reused its descriptor.
 
         Raises:
             OSError: the file is not the expected one.
@@ -167,7 +167,7 @@ def _identity(descriptor: int) -> tuple[int, int] | None:
 
 
 def _keeps_what_is_allocated(file: int) -> bool:
-    """Whether the file is on one of these file systems, according to the mounts."""
+    """Whether the file is on one of these file systems, according to the mount table."""
     device = os.fstat(file).st_dev
     number = f"{os.major(device)}:{os.minor(device)}"
     try:

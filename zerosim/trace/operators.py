@@ -51,7 +51,7 @@ class OperatorCall(NamedTuple):
 def _flat(value: Any) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return [value]
-    if len(value) == 1 and isinstance(value[0], torch.Tensor):  # as most calls have it
+    if len(value) == 1 and isinstance(value[0], torch.Tensor):  # as in most calls
         return [value[0]]
     return [tensor for item in value for tensor in _flat(item)]
 

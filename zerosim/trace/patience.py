@@ -42,7 +42,7 @@ class TimeoutsFarOff:
 
     def _take_group(self, group: Any) -> None:
         for device in group._device_types:
-            with suppress(RuntimeError, AttributeError):  # a backend that knows of no timeout
+            with suppress(RuntimeError, AttributeError):  # a backend without timeouts
                 backend = group._get_backend(torch.device(device))
                 before = backend.options._timeout
                 backend._set_default_timeout(PATIENCE)

@@ -47,7 +47,7 @@ class PostedMessages:
             self._write(number, posted, now_ns)
 
     def flush(self) -> None:
-        """Record messages whose end was never seen."""
+        """Record messages that were never seen to end."""
         with self._lock:
             left, self._posted = self._posted, {}
         for number, posted in left.items():

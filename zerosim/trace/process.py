@@ -1,4 +1,4 @@
-"""A rank's process: its header, the manifest of its trace, and the reason of its failure."""
+"""A rank's process: its header, the manifest of its trace, and the reason for its failure."""
 
 from __future__ import annotations
 
@@ -89,11 +89,11 @@ def write_manifest(
         temporary.write_bytes(encode_manifest(manifest))
         if header.local_rank == 0:
             temporary.replace(target)
-        else:  # that of another rank is not replaced, even if it just appeared
+        else:  # another rank's manifest is not replaced, even if it just appeared
             _place(temporary, target)
     except OSError as error:
         raise EnvironmentFault(
-            f"cannot write {target}: {error.strerror}; give a folder that can be written"
+            f"cannot write {target}: {error.strerror}; give a writable folder"
         ) from None
 
 
@@ -127,7 +127,7 @@ def _backend() -> str:
 
 
 def store_ports() -> frozenset[int]:
-    """The rendezvous address: its traffic is not between ranks."""
+    """The port of the rendezvous store, whose traffic is not between ranks."""
     port = os.environ.get("MASTER_PORT", "")
     found = {int(port)} if port.isdigit() else set()
     if dist.is_available() and dist.is_initialized():
@@ -149,6 +149,6 @@ def is_lost_peer(error: BaseException) -> bool:
 
 
 def describe_failure(error: BaseException) -> str:
-    """An error as one line of text."""
+    """An error in one line."""
     lines = str(error).splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from zerosim.trace.operators import operator_of
 
 _OF_LOOKING = 3
-"""References by the list of all, the variable, the argument."""
+"""References of the search itself: the list of objects, the variable, the argument."""
 _TENSOR: Any = torch.Tensor
 
 
@@ -50,7 +50,7 @@ class ReachableBytes(TorchDispatchMode):
 
 
 def reachable_bytes() -> int:
-    """All tensors that are not frozen for the garbage collector."""
+    """Bytes of all tensors that are not frozen by the garbage collector."""
     sizes = {}
     for thing in gc.get_objects():
         if isinstance(thing, torch.Tensor):

@@ -1,7 +1,6 @@
 """The recorder of one rank: intercepted calls and labels, as rows in a file.
 
-Each row is written once known and passed to the kernel at once, so that rows before a crash are on
-disk.
+Each row is passed to the kernel as soon as it is known, so that a crash loses no earlier row.
 """
 
 from __future__ import annotations
@@ -222,7 +221,7 @@ class Recorder:
         return self._writer.begin(template, position, issue_ns=labels_.issue_ns)
 
     def close_compute(self, event: int, error: str) -> None:
-        """A computation is over."""
+        """A computation ended."""
         begun = self._writer.begun(event)
         if begun is None:
             return
@@ -269,7 +268,7 @@ class Recorder:
         )
 
     def checks(self, event: int, buffer: Any, *, is_over: bool) -> None:
-        """A collective of our own works in this buffer: it begins, or is over."""
+        """A collective of our own works in this buffer: it begins or has ended."""
         begun = self._writer.begun(event)
         if self._checksums is None or begun is None:
             return
@@ -311,7 +310,7 @@ class Recorder:
             gate.stop_before_hop(hop, self._rank, way)
 
     def close(self, event: int, error: str, counted_bytes: int | None = None) -> None:
-        """A copy, or a collective of our own, is over."""
+        """A copy, or a collective of our own, ended."""
         begun = self._writer.begun(event)
         if begun is not None:
             reads_wire = begun.template.kind is Kind.COLLECTIVE
@@ -389,7 +388,7 @@ class Recorder:
         self._writer.rows.write("standstill", found)
 
     def tear(self) -> None:
-        """Leave half a row at the end of the file, as a fault made on purpose."""
+        """Leave half a row at the end of the file, as an injected fault."""
         rows = self._writer.rows
         if isinstance(rows, RowFile):
             rows.tear()

@@ -32,7 +32,7 @@ def listen() -> set[int]:
 def stop_listening(journal: set[int]) -> None:
     """Stop adding to a set; no effect if nothing adds to it."""
     _Listening.journals = tuple(one for one in _Listening.journals if one is not journal)
-    # whoever replaced it after us has ours within: it then passes everything on
+    # a later replacement wraps ours, which then passes everything on
     if not _Listening.journals and torch.UntypedStorage.resize_ is _resize:
         torch.UntypedStorage.resize_ = _Listening.original  # type: ignore[method-assign]
 

@@ -31,11 +31,11 @@ from zerosim.trace.threads import is_computing
 
 _LOOKED_AT = (Phase.BACKWARD, Phase.UPDATE)
 _YOUNG = (0, 1)
-"""Generations of the collector that hold few objects."""
+"""Generations of the collector with few objects."""
 _FIRST_CLEANING = 1024
-"""With so many references those to tensors that are gone are dropped for the first time."""
+"""At this many references, those to freed tensors are first dropped."""
 _MOST_KINDS = 32
-"""After so many the bytes of further ones are counted together."""
+"""After this many kinds, the bytes of further ones are counted together."""
 
 
 class _Found(NamedTuple):
@@ -49,10 +49,10 @@ class RolelessStorages:
     """Looks for storages that have no declared role and were not saved by autograd."""
 
     def __init__(self, holdings: HeldStorages, saved_for: Callable[[int], str | None]) -> None:
-        """Remember what there is already: none of it is counted.
+        """Remember the existing storages: they are not counted.
 
         Args:
-            saved_for: for which unit autograd keeps the storage of a key; None if it does not.
+            saved_for: the unit for which autograd keeps the storage of a key; None if it does not.
         """
         self._holdings = holdings
         self._saved_for = saved_for
@@ -82,7 +82,7 @@ class RolelessStorages:
         return True
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop looking."""
         self._tensors.close()
 
     def grown(self) -> dict[str, int]:
@@ -119,7 +119,7 @@ class _Tensors:
         gc.callbacks.append(self._collects)
 
     def close(self) -> None:
-        """Notice no more."""
+        """Stop observing."""
         gc.callbacks.remove(self._collects)
 
     def __iter__(self) -> Iterator[torch.Tensor]:
@@ -130,7 +130,7 @@ class _Tensors:
         return iter((seen | {id(one): one for one in _young()}).values())
 
     def _collects(self, phase: str, info: dict[str, Any]) -> None:
-        """The collector is about to make young objects old."""
+        """The collector is about to move young objects to the old generation."""
         if phase != "start" or not info["generation"]:
             return
         if is_computing():

@@ -52,7 +52,7 @@ class RowFile:
             self._file = MappedFile(path)
         except OSError as error:
             raise EnvironmentFault(
-                f"cannot create {path}: {error.strerror}; give a folder that can be written"
+                f"cannot create {path}: {error.strerror}; give a writable folder"
             ) from None
         self._path = path
         self._crc = 0
@@ -100,7 +100,7 @@ class RowFile:
                 self._file.close()
 
     def leave(self) -> str:
-        """Close the file without a last row, as another file continues it; returns the checksum."""
+        """Close the file without a last row: another file continues it; returns the checksum."""
         with self._lock:
             self._closed = True
             if self._num_unsealed and not self._problem:
@@ -154,6 +154,6 @@ class RowFile:
                 self._file.close()
         if self._problem:
             raise EnvironmentFault(
-                f"cannot write to {self._path}: {self._problem}; make room for it"
+                f"cannot write to {self._path}: {self._problem}; free disk space"
             )
         self.num_bytes += len(content)

@@ -35,7 +35,7 @@ class _PackedTensor:
 
 
 class _CountedTensor(_PackedTensor):
-    """One whose storage is counted until autograd lets go of it."""
+    """One whose storage is counted until autograd releases it."""
 
     __slots__ = ("_gone", "_key")
 
@@ -46,7 +46,7 @@ class _CountedTensor(_PackedTensor):
         self._gone = gone
 
     def __del__(self) -> None:
-        # may run in the middle of anything, so it only leaves a word
+        # may run in the middle of anything, so it only leaves a note
         self._gone.append(self._key)
 
 
@@ -72,7 +72,7 @@ class SavedTensors:
         """Count nothing yet; `install` begins.
 
         Args:
-            holdings: storages that are something else.
+            holdings: storages that have a different role.
         """
         self.unit = ""
         self._holdings = holdings
@@ -93,7 +93,7 @@ class SavedTensors:
         """Stop counting; saved tensors stay valid."""
         self._holdings.stop_listening(self._said)
         autograd.graph.disable_saved_tensors_hooks = self._disable
-        if self._is_innermost():  # else another thread ends what this one began, or out of order
+        if self._is_innermost():  # else on another thread, or out of order
             self._hooks.__exit__()
 
     def changes(self) -> dict[str, int]:
@@ -104,7 +104,7 @@ class SavedTensors:
             self._settle()
             while self._said:
                 kept = self._kept.get(self._said.popleft().key)
-                if kept is not None:  # it is something else, and counted as that
+                if kept is not None:  # it has another role, and is counted there
                     self._grow(kept.unit, -kept.bytes)
                     kept.bytes = 0
             changed, self._changed = self._changed, {}
@@ -117,7 +117,7 @@ class SavedTensors:
 
     @contextmanager
     def _step_aside(self, error_message: str) -> Iterator[None]:
-        """Take our hooks away where PyTorch suffers none (torch.func.grad): nothing is counted."""
+        """Remove our hooks where PyTorch allows none (torch.func.grad): nothing is counted."""
         ours = self._is_innermost()
         if ours:
             self._hooks.__exit__()
@@ -145,8 +145,8 @@ class SavedTensors:
         if storage is None:
             return None
         if tensor.grad_fn is not None:
-            # an operator that saves its own result would be kept alive by it for ever; when it is
-            # unpacked, autograd attaches the result to its operator again
+            # an operator that saves its own result would be kept alive by it for ever; on
+            # unpacking, autograd attaches the result to its operator again
             tensor = tensor.detach()
         if self._holdings.get(storage) is not None:
             return _PackedTensor(tensor)
@@ -162,7 +162,7 @@ class SavedTensors:
         return _CountedTensor(tensor, key, self._gone)
 
     def _settle(self) -> None:
-        """Take in what was let go of meanwhile."""
+        """Apply the releases since the last call."""
         while self._gone:
             key = self._gone.popleft()
             kept = self._kept[key]

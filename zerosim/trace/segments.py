@@ -20,13 +20,13 @@ from zerosim.trace.guard import guarded
 from zerosim.trace.rowfile import Row, RowFile
 
 _STANDING = frozenset({"group", "socket", "template", "place", "strategy"})
-"""Rows that later ones refer to, or that hold until others take their place."""
+"""Rows that later ones refer to, or that apply until others replace them."""
 _MOST_STANDING = 1 << 14
 """Twice the tracer's number of templates, so that those in use are among them."""
 _LARGE_BYTES = 5_000_000
-"""Minimum number of rows after which the next iteration begins a segment."""
+"""Number of bytes after which the next iteration begins a segment."""
 _MOST_BYTES = 10_000_000
-"""Maximum number of rows in a segment, also for a program without iterations."""
+"""Maximum number of bytes in a segment, also for a program without iterations."""
 
 
 class SegmentedFile:
@@ -126,7 +126,7 @@ class SegmentedFile:
             rows.move(self._path)
         except OSError as error:
             raise EnvironmentFault(
-                f"cannot write to {self._folder}: {error.strerror}; make room for it"
+                f"cannot write to {self._folder}: {error.strerror}; free disk space"
             ) from None
         self._rows, self._num_iterations = rows, 0
         self._said_again_bytes = rows.num_bytes

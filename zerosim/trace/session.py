@@ -66,7 +66,7 @@ def trace(  # noqa: PLR0913 - each controls one aspect of the recording
             size, for jobs that run for days. Memory, computations and waits are not recorded.
             `Light(every=50)` chooses the iterations; True means `Light()`.
         faults: faults to inject, each on its rank; they are listed in the manifest.
-        check_replicas: every so many iterations, record checksums of the tensors that a rank holds,
+        check_replicas: interval, in iterations, of checksums of the tensors that a rank keeps,
             sends and receives, from which `zerosim diagnose` finds where ranks diverge; 0 for none.
         clock: source of timestamps, in ns; the kernel's monotonic clock by default.
 
@@ -262,7 +262,7 @@ def prepare_folder(folder: Path, rank: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise EnvironmentFault(
-            f"cannot create the folder {folder}: {error.strerror}; give one that can be written"
+            f"cannot create the folder {folder}: {error.strerror}; give a writable one"
         ) from None
     if (folder / rank_file_name(rank)).exists():
         raise EnvironmentFault(

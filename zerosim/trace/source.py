@@ -30,7 +30,7 @@ def _machinery() -> tuple[str, ...]:
 
 
 def _engines() -> dict[str, int]:
-    """Folders of functions that an event names: engines that decide about communication.
+    """Folders of engines that decide about communication: events name their functions.
 
     For each folder, the length of the path before its package.
     """
@@ -49,7 +49,7 @@ _INSTALLED = "-packages/"
 """In the path of installed packages, which may lie within the standard library's folder."""
 _ENGINES = _engines()
 _PASS_ON = ("/deepspeed/comm/", "/deepspeed/utils/nvtx.py")
-"""The separator between DeepSpeed's functions, or PyTorch's."""
+"""Files of DeepSpeed that only pass calls on: events do not name their functions."""
 _PASSING_ON = (
     f"{Path(__file__).parents[1] / 'predict' / 'simulate'}/",
     torch._tensor.__file__,
@@ -59,7 +59,7 @@ _PASSING_ON = (
 
 
 def caller() -> str:
-    """The innermost line that belongs neither to a framework nor to the machinery here."""
+    """The innermost line that belongs neither to a framework nor to the tracer."""
     return next(program_lines(sys._getframe(1)), "")
 
 

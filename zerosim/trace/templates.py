@@ -15,7 +15,7 @@ _MOST_REMEMBERED = 8192
 
 
 class Shared(NamedTuple):
-    """What a collective or a copy moves, and between whom: as in `Template`."""
+    """What a collective or a copy moves, and from where to where: as in `Template`."""
 
     purpose: Purpose
     op: Op | None = None
@@ -56,7 +56,7 @@ class Templates:
         known = self._known.get(said)
         if known is not None:
             return known
-        # two threads may write the same one at once: both are right
+        # two threads may write the same one at once: both are valid
         template = Template(
             number=self._take_number(),
             kind=kind,

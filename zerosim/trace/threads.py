@@ -45,7 +45,7 @@ def entered(phase: Phase) -> None:
 
 @contextmanager
 def beside() -> Iterator[None]:
-    """This thread acts inside as another, non-computing thread: for a dry run."""
+    """Inside, this thread acts as a non-computing one: for a dry run."""
     before, _Computing.is_beside = _Computing.is_beside, True
     try:
         yield
@@ -54,7 +54,7 @@ def beside() -> Iterator[None]:
 
 
 def computing() -> int:
-    """The thread that computes, by its number."""
+    """The id of the computing thread."""
     return _Computing.computing
 
 

@@ -1,7 +1,7 @@
 """Detects a hanging rank and records the stack of its program, once per standstill.
 
-A thread of its own checks now and then; it touches no tensor, and costs nothing to a rank that
-writes rows.
+A separate thread checks periodically; it touches no tensor, and costs a rank that writes rows
+nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from zerosim.trace.recorder import Recorder
 from zerosim.trace.source import program_lines
 
 _QUIET_S = 2.0
-"""A rank without a row for so long hangs, or computes for long."""
+"""A rank that writes no row for this long is hanging, or in a long computation."""
 _LOOK_S = 0.5
 _MOST_LINES = 8
 

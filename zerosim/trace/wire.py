@@ -36,10 +36,10 @@ class Connections:
     """
 
     def __init__(self, ignored_ports: frozenset[int] = frozenset()) -> None:
-        """Find the connections that exist.
+        """Find the existing connections.
 
         Args:
-            ignored_ports: connections with such a port at either end are left out (a store).
+            ignored_ports: connections with such a port at either end are excluded (a store).
         """
         self._ignored_ports = ignored_ports
         self._sockets: dict[int, socket.socket] = {}
@@ -58,7 +58,7 @@ class Connections:
 
         Args:
             wholly: False to look closer only if a file was opened or closed since. A connection
-                that has taken the number of another file meanwhile is then found by the next call.
+                that reuses another file's descriptor is then found by the next call.
 
         Returns:
             The new ones.

@@ -1,8 +1,8 @@
 """The memory that cuBLAS keeps on a GPU: a workspace for each of its handles and streams.
 
 PyTorch allocates them through its own allocator without creating a tensor, so no storage reveals
-them. All have one size, which PyTorch chooses (aten/src/ATen/cuda/CublasHandlePool.cpp): among the
-memory that no role explains, blocks of that size are workspaces.
+them. All have the same size, which PyTorch chooses (aten/src/ATen/cuda/CublasHandlePool.cpp): among
+the memory that no role explains, blocks of that size are workspaces.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def alive(segments: Iterable[Mapping[str, Any]], size: int) -> int:
     """Bytes of the live blocks of a given size.
 
     Args:
-        segments: as `torch.cuda.memory._snapshot` has them.
+        segments: as in `torch.cuda.memory._snapshot`.
     """
     return sum(
         size
@@ -65,7 +65,7 @@ class Workspaces:
         """
         if not self._size:
             self._size = workspace_bytes(torch.cuda.get_device_capability()[0])
-        # all that the allocator has is asked for seldom: when there is more than ever before
+        # a full snapshot of the allocator is rarely taken: when there is more than ever before
         if other_bytes < self._most + self._size:
             return 0
         self._most = other_bytes

@@ -37,9 +37,9 @@ from zerosim.trace.wire import Connections, Totals, difference
 _SCANS = 4
 """Phases that search for connections after a call of a new kind: those of a step."""
 _SCAN_NS = 100_000_000
-"""After so long they are looked for in any case."""
+"""After this long, connections are searched for in any case."""
 
-# the rows of what does not fit a short row, without a record
+# write rows that do not fit the short form, without creating a record
 _begin_row = row_writer(
     *("begin", "template", "id", "iteration", "micro_step", "sequence", "issue_ns")
 )
@@ -80,7 +80,7 @@ class Begun:
         start_ns: time of its start.
         totals: the sockets' counters at its start; empty if its bytes cannot be separated.
         sent_bytes, received_bytes: bytes of the messages inside; None if it has none.
-        since_issue_ns: the time of its start, from its issue on.
+        since_issue_ns: the time from its issue to its start.
     """
 
     id: int
@@ -162,7 +162,7 @@ class EventWriter:
         Args:
             issue_ns: time of issue, if it was issued earlier than now.
             sequence: as in `Event`.
-            counts_messages: it consists of messages that will be seen.
+            counts_messages: it consists of messages that will be intercepted.
             reads_wire: it has the sockets to itself until its end.
             on_device: False for a call on CPU tensors.
         """
@@ -337,12 +337,12 @@ class EventWriter:
         self._groups.clear()
 
     def ignore_port(self, port: int) -> None:
-        """Traffic of this address is not between ranks."""
+        """Exclude this port: its traffic is not between ranks."""
         if self._wire is not None:
             self._wire.ignore(frozenset({port}))
 
     def scan(self, *, wholly: bool = True) -> None:
-        """Write down connections that are new; `wholly` as in `Connections.scan`."""
+        """Record new connections; `wholly` as in `Connections.scan`."""
         if self._wire is not None:
             self._scanned_ns = self.now_ns()
             for found in self._wire.scan(wholly=wholly):
@@ -375,7 +375,7 @@ class EventWriter:
             self._wire.close()
 
     def uses(self, tensors: list[torch.Tensor]) -> None:
-        """A call received these tensors."""
+        """A call was passed these tensors."""
         if self._memory is not None:
             self._memory.uses(tensors)
 

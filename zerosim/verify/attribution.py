@@ -43,7 +43,7 @@ OVERHEADS = {
 }
 """Traffic that no law covers, by its name."""
 _A_NUMBER = 100
-"""Fraction of the model below which a payload counts as a number, such as an accuracy."""
+"""A payload below this fraction of the model counts as a few numbers, such as an accuracy."""
 _OF_PARAMETERS = (Purpose.GATHER_PARAMETERS, Purpose.REDUCE_GRADIENTS)
 _BESIDE_PARAMETERS = {
     Purpose.BROADCAST_BUFFERS: Cause.BUFFERS,
@@ -96,7 +96,7 @@ class RankStep:
     """The calls of one rank in one iteration, each with its reason.
 
     Attributes:
-        plans: the plans of theory; that of a hand-written program comes last.
+        plans: the plans of theory, a hand-written program's last.
         calls: all of them, within and outside of the step.
         missing: planned calls that were not made, by the index of their plan.
         unknown: why the bytes of some call are unknown, one line per reason.
@@ -142,7 +142,7 @@ def _key_of_cuts(call: Movement) -> Key:
 
 @dataclass(slots=True)
 class _Open:
-    """Planned calls that were not matched yet, by identity."""
+    """Planned calls that have not been matched yet, by identity."""
 
     slots: dict[Key, deque[tuple[int, Movement]]] = field(
         default_factory=lambda: defaultdict(deque)
@@ -266,14 +266,14 @@ def _may_be_hand_written(call: Movement) -> bool:
 
 
 def _is_exchange(call: Movement) -> bool:
-    """Whether ranks exchange activations as for experts and sequence parallelism: no law counts
+    """Whether ranks exchange activations, as for experts and sequence parallelism: no law counts
     it.
     """
     return call.op is Op.ALL_TO_ALL and call.purpose is Purpose.ACTIVATIONS
 
 
 def _is_of(own: Strategy, call: Movement) -> bool:
-    """Whether a law may apply to this call: all of the ranks that divide the model make it."""
+    """Whether a law may apply to this call: all ranks that divide the model make it."""
     return _may_be_hand_written(call) and call.op in PASSES and set(call.ranks) == set(own.ranks)
 
 

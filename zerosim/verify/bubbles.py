@@ -43,7 +43,7 @@ def _formula(bubble: Bubble) -> str:
 
 
 def _idle(trace: Trace, ranks: Sequence[int], iteration: int) -> Fraction | None:
-    """The fraction of time between first and last computation in which a rank does not compute."""
+    """The fraction of the time from first to last computation in which a rank does not compute."""
     spans = {
         rank.rank: sorted(
             (event.start_ns, event.end_ns)

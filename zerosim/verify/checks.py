@@ -1,4 +1,4 @@
-"""Checks besides the laws: planned calls, their purposes, the wire and the disk."""
+"""Checks other than the laws: planned calls, their purposes, the wire and the disk."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from zerosim.verify.wording import said
 
 
 def planned_verdict(checked: Sequence[Checked], *, copies: bool = False) -> Verdict:
-    """Each planned call or copy was made, and no other call for the same purposes."""
+    """Each planned call or copy was made, and no others for the same purposes."""
     problems = [
         words
         for one in checked

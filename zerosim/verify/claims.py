@@ -126,7 +126,7 @@ def _claim_verdict(
 ) -> Verdict:
     """Whether a claim is true in every iteration on every rank.
 
-    Rows are checked separately: an excess in one does not compensate a deficit in another.
+    Rows are checked separately: an excess in one does not compensate for a deficit in another.
     """
     law = systems[which[0]]
     strays = [
@@ -169,7 +169,7 @@ def _claim_verdict(
 def _causes_of(
     one: Checked, rank: RankStep, which: tuple[int, int], plan: Plan
 ) -> Iterator[CauseBytes]:
-    """Why a rank's step deviates from the law, for the same claim as that of another rank."""
+    """Why a rank's step deviates from the law, for a claim found on another rank."""
     place, number = which
     if place < len(rank.plans) and rank.plans[place].title == plan.title:
         yield from map(cause_of, one.claims(rank, place)[number].causes)

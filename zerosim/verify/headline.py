@@ -52,13 +52,13 @@ def of_zero(workload: Workload, causes: Iterable[CauseBytes], verdicts: Sequence
 
 
 def _amount(payloads: Fraction) -> str:
-    """Payloads before a Psi, to two digits."""
+    """The factor in front of Psi, to two digits."""
     text = format_decimal(payloads, 2).removesuffix(".00")
     return "" if text == "1" else text
 
 
 def _copied(workload: Workload, verdicts: Sequence[Verdict]) -> str:
-    """The copies between tiers, as far as they follow the law."""
+    """The copies between tiers that follow the law."""
     holding = {verdict.id for verdict in verdicts if verdict.holds}
     parts = [
         copied(link, pure.symbols)

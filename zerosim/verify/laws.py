@@ -108,7 +108,7 @@ def _why(
 
 
 def _overheads(plan: Plan, causes: Sequence[CauseBytes]) -> Iterator[str]:
-    """Traffic that the law omits, if it shows in two digits of the law's unit."""
+    """Traffic that the law omits, if it is visible in two digits of the law's unit."""
     sizes: dict[str, Fraction] = defaultdict(Fraction)
     for cause in causes:
         if cause.outcome is Outcome.AS_PREDICTED and cause.cause not in _UNSAID:

@@ -95,7 +95,7 @@ def _strays(row: LedgerRow, iteration: int) -> Iterator[str]:
 def interface_verdict(interfaces: Sequence[InterfaceBytes]) -> Verdict:
     """The interfaces' counts equal the bytes of the sockets, plus headers per packet.
 
-    If an interface counted more, another process used it as well, and the claim is not decided.
+    If an interface counted more, another process used it too, and the claim is undecided.
     """
     title = said("nodes.interfaces")
     counted = sum(each.counted for each in interfaces)

@@ -38,8 +38,8 @@ def verify_memory(trace: Trace, iteration: int | None = None) -> MemoryReport:
     """Compare a trace's memory with the law of its system.
 
     Args:
-        iteration: whose model states and peaks to show; by default the model states of the last
-            complete one and the peaks of all. The verdicts always cover all complete iterations.
+        iteration: the one to show; by default the model states of the last complete one and the
+            peaks of all. The verdicts always cover all complete iterations.
 
     Returns:
         The report; only peaks and the allocator's counts if no law is known. An incomplete trace is
@@ -61,7 +61,7 @@ def verify_memory(trace: Trace, iteration: int | None = None) -> MemoryReport:
     checks = [] if plan is None else check_states(plan, lines, complete, place)
     workload = None if plan is None else plan.workload
     if workload is None and not checks:
-        plan = None  # none of it could be compared with the trace
+        plan = None  # nothing in it could be compared with the trace
     verdicts, reports = [], []
     if plan is not None and checks:
         verdicts.append(states_verdict(plan, checks))
@@ -187,7 +187,7 @@ def _addresses(trace: Trace) -> tuple[AddressFigures, ...]:
 def _unreduced(plan: MemoryPlan, lines: dict[int, Timeline]) -> tuple[str, int]:
     """The gradients that a program's rank keeps between micro-steps, in Psi and in bytes.
 
-    None if they are no more than at the beginning of an update: then the law covers them.
+    Empty if they are no more than at the beginning of an update: then the law covers them.
     """
     most = 0
     for line in lines.values() if plan.workload is None else ():

@@ -22,7 +22,7 @@ class RoleRow:
         law_bytes: bytes of a rank under the law.
         theory_bytes: the exact value for the first rank here: with padding, frozen units, states
             allocated later.
-        measured_bytes: by rank, in the order of `MemoryReport.ranks`.
+        measured_bytes: measured bytes, in the order of `MemoryReport.ranks`.
         theory_of_ranks: the same by rank; they differ if whole units have owners. Empty without a
             law.
     """
@@ -124,12 +124,12 @@ class AddressFigures:
     """The fill level and fragmentation of a device with a limit, in one iteration.
 
     Attributes:
-        iteration: -1 is the set-up.
+        iteration: the iteration; -1 for the set-up.
         limit_bytes: the limit of the device.
         used_bytes: the peak, including rounding.
         free_bytes, largest_free_bytes: at the worst fragmentation: free memory, and its largest
             piece.
-        full: an allocation failed.
+        full: whether an allocation failed.
     """
 
     rank: int

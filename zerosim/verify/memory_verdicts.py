@@ -27,7 +27,7 @@ _SMALL_BYTES = 1_000_000
 def other_verdict(lines: Mapping[int, Timeline]) -> Verdict:
     """The unexplained bytes at the highest sample with an allocator count.
 
-    Small models have more of it, so a large share refutes nothing.
+    Small models have a larger share, which refutes nothing.
     """
     title = said("other.title", percent=format_decimal(100 * OTHER_GOAL, 0))
     known = []
@@ -91,9 +91,9 @@ def without_role(lines: Mapping[int, Timeline]) -> str:
 def _borders(line: Timeline) -> list[int]:
     """The phase borders at which it is known which memory has no role.
 
-    The role of some memory is found only when it is used: of a master copy in the first update, of
-    DDP's buckets, which the second forward rebuilds, in the backward after it. So only the end of
-    the first iteration counts, if it is the only one, and only the update of the second.
+    The role of some memory is found only when it is used: a master copy's in the first update, that
+    of DDP's buckets, which the second forward rebuilds, in the backward after it. So only the end
+    of the first iteration counts, if it is the only one, and only the update of the second.
     """
     positions = in_training(line)
     known = [

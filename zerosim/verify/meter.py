@@ -32,7 +32,7 @@ from zerosim.verify.wording import said
 
 _OF_ROOTS = (Op.BROADCAST, Op.REDUCE, Op.GATHER, Op.SCATTER)
 _PHASE_OF = {Purpose.SEND_ACTIVATIONS: Phase.FORWARD, Purpose.SEND_GRADIENTS: Phase.BACKWARD}
-"""A pipeline's ranks process several micro-batches at once: a message's purpose gives its phase."""
+"""A pipeline rank processes several micro-batches at once: a message's purpose gives its phase."""
 
 
 def calls_by_iteration(rank: RankTrace) -> dict[int, list[Event]]:

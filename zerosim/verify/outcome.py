@@ -14,7 +14,7 @@ class Outcome(StrEnum):
     """The outcome of a verdict."""
 
     AS_PREDICTED = "as predicted"
-    """As the law, apart from traffic that a law omits: padding, a norm, a flag."""
+    """Follows the law, apart from traffic that laws omit: padding, a norm, a flag."""
     EXPLAINED = "differs, every byte explained"
     """Different from the law, with a named cause for each byte of the difference."""
     UNEXPLAINED = "unexplained"

@@ -34,7 +34,7 @@ _BESIDE = {
     Role.ACTIVATIONS: "peak.activations",
     Role.WORKSPACES: "peak.workspaces",
 }
-"""Roles on the device besides the model states, with reasons; units are named by default."""
+"""Roles on the device other than model states, with reasons; units are named by default."""
 
 
 def rank_peak(
@@ -138,7 +138,7 @@ def _computation(event: Event) -> str:
 
 
 def _during(line: Timeline, position: int) -> str:
-    """The activity before a sample: the computation that it ends, or the way to it."""
+    """The activity before a sample: the computation that ends there, or the time before it."""
     sample, event = line.samples[position], line.event_of(position)
     if event is not None and event.kind is Kind.COMPUTE and sample.moment is Moment.END:
         is_known = sample.iteration >= 0

@@ -22,7 +22,7 @@ class RankBytes:
     Attributes:
         theory: bytes that the rank sends under the bound of the collective, or that it copies,
             exact; None if no law is known.
-        trace: bytes that PyTorch was asked to send: intercepted messages; for a native call, the
+        trace: bytes that PyTorch was told to send: intercepted messages; for a native call, the
             bound of its payload; for a copy, the size that the program declared.
         kernel: the kernel's count, on the wire or of a disk; None if not measured.
         algorithm: the part of `kernel` that the backend's algorithm adds to the bound.
@@ -243,8 +243,8 @@ class RankWire:
         algorithm: bytes that the backend's algorithm adds to the trace.
         framing: bytes that its protocol adds; None if unknown.
         wire: None if not measured.
-        under_way: bytes of calls that were pending at the end of an iteration: those that came late
-            into this one, less those that this one left to the next.
+        under_way: bytes of calls that were pending at the end of an iteration: those carried over
+            into this one, less those that it leaves to the next.
     """
 
     rank: int

@@ -1,4 +1,4 @@
-"""Memory of a rank besides its model states, compared with the limits of its stage.
+"""Memory of a rank other than its model states, compared with the limits of its stage.
 
 A window lasts from the beginning of one computation to that of the next. A sample of another thread
 in between may belong to two windows. No torch.
@@ -51,7 +51,7 @@ class Window:
 
 @dataclass(slots=True)
 class Largest:
-    """The maximum found, and the violations."""
+    """The maximum found so far, and the violations."""
 
     bytes: int = 0
     units: tuple[str, ...] = ()
@@ -239,7 +239,7 @@ def _held_gradients(
 ) -> tuple[dict[str, int], list[str]]:
     """Whole gradients, and gradients that are neither a row nor whole.
 
-    An owner's row is the whole unit: it is not a whole gradient besides.
+    An owner's row is the whole unit: it does not also count as a whole gradient.
     """
     held, strays = {}, []
     for unit, size in state.items():

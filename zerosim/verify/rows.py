@@ -36,7 +36,7 @@ _COPIED = (
 
 @dataclass(frozen=True, slots=True)
 class RowKey:
-    """The reason of a movement: the key of the rows of a ledger.
+    """The reason for a movement: the key of a ledger's rows.
 
     Attributes:
         system: the system that planned it; "" if none did.

@@ -194,7 +194,7 @@ def state_rows(
 
 
 def name_units(units: Iterable[str]) -> str:
-    """Units in words; only the first ones of many."""
+    """Units in words; if there are many, only the first ones."""
     names = [name or said("states.unknown_unit") for name in units]
     first = enumerated(names[:_MOST_NAMES])
     more = len(names) - _MOST_NAMES

@@ -35,7 +35,7 @@ class TracedStep:
     Attributes:
         wires, wires_received: bytes that the ranks sent and received, by trace and by kernel.
         wire_by_call: whether the kernel's counters were read around each call.
-        is_told: whether it is known how training is partitioned.
+        is_told: whether the partitioning of training is known.
         outside: the kernel's count outside of all calls, by rank, if calls are counted separately;
             else the unexplained bytes of the iteration.
         unsettled: by rank, bytes that calls still had to send at the end of the iteration, if
@@ -194,7 +194,7 @@ class TracedSteps:
 def planned_calls(trace: Trace, iteration: int) -> dict[tuple[int, int], Movement]:
     """The planned properties of a call or copy in an iteration, by rank and id of its event.
 
-    Calls without a plan are left out.
+    Calls without a plan are omitted.
     """
     step = next(TracedSteps(trace, strategies_of(trace)).all_of([iteration]))
     return {

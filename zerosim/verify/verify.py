@@ -90,7 +90,7 @@ def report_on(trace: Trace, checked: Sequence[Checked], shown: int) -> Report:
     algorithm = algorithm_of(trace)
     links = _links(trace, checked)
     interfaces = interface_rows(trace)
-    # claims about all iterations are those of the last iteration's strategies
+    # claims about all iterations come from the last iteration's strategies
     claimed = systems if one is checked[-1] else laws_of(checked[-1])
     verdicts = tuple(_verdicts(trace, checked, shown, claimed, links, interfaces))
     holds, answer = _answer(trace, one, systems, overhead, verdicts)
@@ -150,7 +150,7 @@ def _checked(step: TracedStep, algorithm: Algorithm) -> Checked:
 
 
 def _zero(step: RankStep) -> ZeroPlan | None:
-    """The plan of zerosim's engine; None of another system."""
+    """The plan of zerosim's engine; None for another system."""
     return next((plan for plan in step.plans if isinstance(plan, ZeroPlan)), None)
 
 
@@ -170,7 +170,7 @@ def _complete(trace: Trace) -> tuple[int, ...]:
 
 
 def _why_early(trace: Trace) -> str:
-    """The end of a sentence; "" if all ended in order."""
+    """The end of a sentence; "" if all ranks ended properly."""
     return said("systems.because", why=why) if (why := why_early(trace)) else ""
 
 

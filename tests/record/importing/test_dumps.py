@@ -74,7 +74,7 @@ def test_dumps_of_nccl_are_a_run_with_sizes_phases_purposes_and_times(tmp_path):
     found = import_run([given], tmp_path / "out")
     assert found.is_timed
     assert any(
-        "a forward with its backward is taken for an iteration" in one for one in found.notes
+        "a forward with its backward is counted as an iteration" in one for one in found.notes
     )
     mine = calls(tmp_path / "out", 2)
     assert [one.iteration for one in mine] == [0] * 6 + [1] * 6 + [2] * 6
@@ -131,7 +131,7 @@ def test_buckets_that_recur_are_iterations_and_buckets_all_alike_are_not(
     given = written(tmp_path / "dumps", *[entries] * 4)
     found = import_run([given], tmp_path / "out")
     mine = calls(tmp_path / "out")[1:]
-    assert any("calls of backward that recur" in one for one in found.notes) is is_told
+    assert any("recurring calls of backward" in one for one in found.notes) is is_told
     assert [one.iteration for one in mine] == ([0, 0, 1, 1, 2, 2] if is_told else [-1] * len(mine))
     assert {(one.phase, one.purpose) for one in mine} == {
         (Phase.BACKWARD, Purpose.REDUCE_GRADIENTS)

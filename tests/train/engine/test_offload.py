@@ -223,7 +223,7 @@ def test_there_must_be_a_state_of_this_model_to_go_on_from(tmp_path):
     with pytest.raises(ConfigError, match="nothing to resume"):
         initialize(build("mlp", 0), config, resume=True)
     initialize(build("mlp", 0), config).close()
-    with pytest.raises(ConfigError, match="the state of another model"):
+    with pytest.raises(ConfigError, match="the state of a different model"):
         initialize(build("gpt", 0), config, resume=True)
     initialize(build("mlp", 0), config, resume=True).close()
     on_host = engine_config(stage=1, **CPU)

@@ -59,7 +59,7 @@ def test_a_fault_is_read_and_written():
         ("skip", "expected a rank, such as"),
         ("skip,rank=one", "rank is 'one'"),
         ("skip,rank=1,op=allreduce", "op is 'allreduce'"),
-        ("skip,rank=1,when=2", "'when' is none of"),
+        ("skip,rank=1,when=2", "'when' is not one of"),
         ("skip,rank=-1", "expected 0 or more"),
     ],
 )

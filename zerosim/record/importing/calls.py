@@ -36,7 +36,7 @@ _FOR_EACH_OUTPUT = {
     "c10d::allgather_coalesced_": 1,
     "c10d::reduce_scatter_": 0,
 }
-"""Lists of lists are not recorded; for these operators the other argument is, one equal part."""
+"""Lists of lists are not recorded; for these operators the other argument, one equal part, is."""
 _GIVEN_IS_PAYLOAD = (Op.ALL_REDUCE, Op.BROADCAST, Op.REDUCE, Op.REDUCE_SCATTER)
 """Operations for which the size in a backend's span is the payload."""
 _MOST_BYTES = 2**62
@@ -160,7 +160,7 @@ def _native_in(span: ProfileSpan) -> ProfileSpan | None:
 
 
 def _backend(record: ProfileSpan | None, native: ProfileSpan | None) -> str:
-    """The backend of a call: Gloo runs on a thread of its own, without a record in the call."""
+    """The backend of a call: Gloo runs on a separate thread, without a record in the call."""
     if native is not None:
         return native.name.partition(":")[0]
     return "gloo" if record is None else "nccl"
@@ -225,14 +225,14 @@ def _add_record(profile: KinetoProfile, call: ImportedCall, record: ProfileSpan)
         if call.peer is not None and call.peer >= profile.num_ranks:
             call.peer = None
     if call.op in (*_MESSAGES, Op.BROADCAST, Op.REDUCE) and call.peer is None:
-        place = counted(args, "Rank")  # of these it holds the root, or the peer
+        place = counted(args, "Rank")  # for these operations, it is the root or the peer
         call.peer = call.ranks[place] if place is not None and place < len(call.ranks) else None
     call.sequence = counted(args, "Seq")
     call.source = args[SOURCE] if isinstance(args.get(SOURCE), str) else ""
     told = counted(args, MESSAGE_BYTES)
     if told is not None and (call.op not in _OF_PARTS or call.ranks):
         call.size_bytes = told * (len(call.ranks) if call.op in _OF_PARTS else 1)
-        call.elements = call.size_bytes  # of no type that is known: a byte each
+        call.elements = call.size_bytes  # the dtype is unknown: count bytes
 
 
 def _add_splits(

@@ -27,7 +27,7 @@ _GLOO_NAMES = {
     Op.RECEIVE: "gloo:recv",
 }
 _LOOKS_AHEAD = 64
-"""Collectives of one kind that may overtake each other on Gloo's threads."""
+"""Maximum number of collectives of one kind that may overtake each other on Gloo's threads."""
 
 
 def calls_of(profile: KinetoProfile) -> list[ImportedCall]:
@@ -56,7 +56,7 @@ def _carry_by_gloo(profile: KinetoProfile, calls: list[ImportedCall]) -> None:
 
 
 def _fits(call: ImportedCall, span: ProfileSpan) -> bool:
-    """Whether a span of Gloo can belong to this call: later, and with equally many elements."""
+    """Whether a span of Gloo can belong to this call: later, and with as many elements."""
     if span.start_ns < call.span.start_ns:
         return False
     shapes = sizes_at(span.args, 0)
@@ -75,7 +75,7 @@ def _carry_by_kernels(profile: KinetoProfile, calls: list[ImportedCall]) -> None
     """
     by_link: dict[int, ProfileSpan] = {}
     launched: dict[tuple[int | str, int | str], list[tuple[int, ProfileSpan]]] = defaultdict(list)
-    for kernel in reversed(profile.kernels):  # of several the first
+    for kernel in reversed(profile.kernels):  # of several, the first wins
         if (link := counted(kernel.args, "External id")) is not None:
             by_link[link] = kernel
         launch = profile.launches.get(counted(kernel.args, "correlation") or 0)

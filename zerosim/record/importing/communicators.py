@@ -31,7 +31,7 @@ COLLECTIVES = {
     "Send": "send",
     "Recv": "recv",
 }
-"""NCCL's name of an operation, and that in PyTorch's records."""
+"""NCCL's name of an operation, and the one in PyTorch's records."""
 
 
 @dataclass(slots=True, kw_only=True)

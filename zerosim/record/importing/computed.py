@@ -23,10 +23,10 @@ from zerosim.record.importing.values import counted
 from zerosim.schema.events import Kind
 
 _TOGETHER_NS = 50_000
-"""A device that computes nothing for longer is idle; launching the next kernel takes less."""
+"""A device without a kernel for longer than this is idle; launching the next kernel takes less."""
 _LEAST_IDLE = 200
-"""Gaps that count as computing are together at most this part of the idle time, so that a device
-that is seldom idle has an exact idle time as well.
+"""Gaps that count as computing total at most 1/200 of the idle time, so that the idle time of a
+seldom idle device is accurate, too.
 """
 _OF_UNIT = re.compile(
     r"FSDP::(pre_forward|pre_backward|post_forward|post_backward_reduce) \((.*)\)"
@@ -105,13 +105,13 @@ def stalls(
     moving = union((one.carried.start_ns, one.carried.end_ns) for one in moved if one.carried)
     ends = [_end(one) for one in moved]
     for start, end in without(moving, busy):
-        # the first that was not over before: if one ended then, it was that
+        # the first that had not ended before: if one ended then, it is that one
         place = min(bisect_right(ends, end - 1), len(moved) - 1)
         yield (start, end), moved[place]
 
 
 def union(intervals: Iterable[Interval]) -> list[Interval]:
-    """The same time as intervals in order that do not overlap."""
+    """The same time as ordered intervals that do not overlap."""
     found: list[Interval] = []
     for start, end in sorted(intervals, key=itemgetter(0)):
         if found and start <= found[-1][1]:

@@ -2,8 +2,7 @@
 
 A dump is a pickle or JSON. A pickle can execute arbitrary code, so only the opcodes of plain values
 are read here: a file that names a function or a class is rejected before any lookup. JSON has no
-lines
-of code. Gloo writes no groups, no state and no messages. Sources:
+lines of code. Gloo writes no groups, no state and no messages. Sources:
 torch/csrc/distributed/c10d/FlightRecorder.hpp, FlightRecorderDetail.hpp (2.3 to 2.13).
 """
 
@@ -109,7 +108,7 @@ class Dump:
     """One rank's dump.
 
     Attributes:
-        groups: the ranks of each process group, by name, as far as they are recorded.
+        groups: the ranks of each process group, by name, if recorded.
     """
 
     path: Path
@@ -146,7 +145,7 @@ def read_files(paths: Sequence[Path]) -> list[Dump]:
     if not files:
         named = ", ".join(map(str, paths))
         raise TraceError(
-            f"{named}: no Flight Recorder dump in it: expected a file a rank, whose name ends in "
+            f"{named}: no Flight Recorder dump in it: expected one per rank, its name ending in "
             "the rank's number"
         )
     ranks: dict[int, Dump] = {}
@@ -157,7 +156,7 @@ def read_files(paths: Sequence[Path]) -> list[Dump]:
             raise _wrong(file, f"it has more than {_MOST_BYTES:,} B")
         dump = read_dump(file, read_bytes(file))
         if dump.rank in ranks:
-            raise _wrong(file, f"rank {dump.rank} has another dump, {ranks[dump.rank].path.name}")
+            raise _wrong(file, f"rank {dump.rank} already has a dump, {ranks[dump.rank].path.name}")
         ranks[dump.rank] = dump
     return [ranks[rank] for rank in sorted(ranks)]
 
@@ -232,7 +231,7 @@ def _text(value: object) -> str:
 
 
 def _number(value: object) -> int | None:
-    """A number of 64 bits, also as text."""
+    """A 64-bit number, or a string of one."""
     if isinstance(value, str) and value.isdecimal() and len(value) < 20:
         value = int(value)
     return value if isinstance(value, int) and 0 <= value < 2**63 else None

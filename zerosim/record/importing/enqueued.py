@@ -45,15 +45,15 @@ _LEVELS = 16
 _LEAST = 2
 """Number of equal rounds that establish a period."""
 _ROUNDS = (
-    "Flight Recorder has no optimizer steps: a forward with its backward is taken for an "
+    "Flight Recorder has no optimizer steps: a forward with its backward is counted as an "
     "iteration; with accumulated gradients it is a micro-step of one"
 )
 _RECURRENCE = (
-    "Flight Recorder has no optimizer steps: calls of backward that recur are taken for an "
+    "Flight Recorder has no optimizer steps: recurring calls of backward are counted as an "
     "iteration; with accumulated gradients they are a micro-step of one"
 )
 _NO_ROUNDS = (
-    "Flight Recorder has no optimizer steps, and lines of code do not tell forwards from "
+    "Flight Recorder has no optimizer steps, and lines of code do not distinguish forwards from "
     "backwards: the iteration of a call is not recorded"
 )
 _NOTICED = "begin and end of a call are the times at which PyTorch's watchdog polled it"
@@ -69,7 +69,7 @@ def enqueued(dumps: Sequence[Dump]) -> list[KinetoProfile]:
     windows = _windows(dumps)
     ranks = [_EnqueuedCalls.of(dump, windows) for dump in dumps]
     rounds = [_rounds(one.noted, is_from_start=one.is_from_start) for one in ranks]
-    if None in rounds:  # iterations would not be the same on all
+    if None in rounds:  # iterations would differ between ranks
         rounds = [None] * len(rounds)
     return [_profile(one, num_ranks, ends) for one, ends in zip(ranks, rounds, strict=True)]
 
@@ -114,13 +114,13 @@ class _Noted:
 
     @property
     def kind(self) -> tuple[Op, str, tuple[int, ...] | None]:
-        """The properties that it shares with the same call of another iteration."""
+        """The properties that it shares with the same call in other iterations."""
         return self.entry.op, self.entry.group, self.entry.given
 
 
 @dataclass(frozen=True, slots=True)
 class _EnqueuedCalls:
-    """The calls of one rank, in order, as far as all dumps reach; and the number of further
+    """The calls of one rank, in order, up to where all dumps end; and the number of further
     calls.
     """
 
@@ -205,7 +205,7 @@ def _groups(dump: Dump, num_ranks: int) -> dict[str, tuple[int, ...]]:
 
 
 def _spans(noted: _Noted, place: int) -> Iterator[ProfileSpan]:
-    """A call as a record, and the annotations around it, on a thread of their own."""
+    """A call as a record, and the annotations around it, on a separate thread."""
     entry = noted.entry
     if entry.op not in _RECORDED:
         return

@@ -26,7 +26,7 @@ GROUPS = "## process_group:init ##"
 LINK = "Record function id"
 """A profile's name for the number by which it and an execution trace identify a call."""
 _ROOTED = ("broadcast", "reduce", "gather", "scatter", "send", "recv", "wait")
-"""Records in which the rank may be that of another process."""
+"""Records in which the rank may be that of a different process."""
 _APART_NS = 1000
 _TENSOR = re.compile(r"Tensor\(([^()]*)\)")
 _ATTRIBUTES = {

@@ -27,7 +27,7 @@ _MOST_BYTES = 2**30
 _MOST_TIMES = 200
 """A profiler's JSON expands 13 to 40 times when unpacked; a zip bomb, 1000 times."""
 _LITTLE_BYTES = 2**26
-"""So much may unpack from anything."""
+"""Any file may unpack to this size."""
 _MOST_FILES = 4096
 _CHUNK = 1 << 20
 
@@ -49,7 +49,7 @@ def find_files(paths: Sequence[Path]) -> list[Path]:
         else:
             found.append(path)
     for file in found:
-        if not file.is_file():  # opening a pipe would wait for ever
+        if not file.is_file():  # opening a pipe would block forever
             what = (
                 "expected a file, found something else"
                 if file.exists()
@@ -57,7 +57,7 @@ def find_files(paths: Sequence[Path]) -> list[Path]:
             )
             raise TraceError(f"{file}: {what}: give PyTorch profiler traces, one file per rank")
     if len(found) > _MOST_FILES:
-        raise TraceError(f"{len(found):,} files: expected {_MOST_FILES:,} at most, a file a rank")
+        raise TraceError(f"{len(found):,} files: expected {_MOST_FILES:,} at most, one per rank")
     return list(dict.fromkeys(found))
 
 
@@ -82,7 +82,7 @@ def read_contents(path: Path) -> Iterator[tuple[Path, bytes]]:
                 num_files += 1
                 if num_files > _MOST_FILES:
                     raise TraceError(f"{path}: expected {_MOST_FILES:,} files in it at most")
-                if not member.isfile():  # folders; links lead out of it
+                if not member.isfile():  # folders, and links, which may lead out of it
                     continue
                 content = archive.extractfile(member)
                 assert content is not None, "it is a file"

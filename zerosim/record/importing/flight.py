@@ -128,7 +128,7 @@ def _event(entry: DumpedCall, dump: Dump, number: int, counts: dict[str, int]) -
     is_known = dump.backend != "gloo"
     sequence = entry.sequence
     if not is_known or sequence is None:
-        sequence = counts.get(entry.group, 0)  # Gloo's own numbers leave out messages of the group
+        sequence = counts.get(entry.group, 0)  # Gloo's own numbers skip the group's messages
     counts[entry.group] = sequence + 1
     sizes = entry.gotten if entry.op is Op.ALL_GATHER else entry.given
     is_over = entry.state == "completed" if is_known else entry.is_retired

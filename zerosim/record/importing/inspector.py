@@ -1,4 +1,4 @@
-"""NCCL Inspector's lines: a JSON object for each call that a communicator completed.
+"""NCCL Inspector's lines: a JSON object for each completed call of a communicator.
 
 It has sizes, durations and an order; timestamps only in verbose mode. Source:
 NVIDIA/nccl, plugins/profiler/inspector/README.md and inspector_json.cc (format v4.0).
@@ -90,8 +90,8 @@ def read_lines(path: Path, content: bytes) -> list[InspectedLine]:
             line = msgspec.json.decode(text, type=_Line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise TraceError(
-                f"{path}: line {number} is not a line of NCCL Inspector ({error}): expected a JSON "
-                "object a line, with header and coll_perf"
+                f"{path}: line {number} is not a line of NCCL Inspector ({error}): expected one "
+                "JSON object per line, with header and coll_perf"
             ) from None
         found.append((path, line))
     return found

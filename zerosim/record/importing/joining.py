@@ -2,7 +2,7 @@
 
 A profile has the times; an execution trace has the arguments: sizes, types and parts of every call,
 and groups. Newer versions give a call the same number in both; otherwise, calls of a thread match
-if they have the same order and shapes.
+by order and shapes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from zerosim.record.importing.values import counted
 
 _SEQUENCE = "Seq"
 _NO_CALLS = (None, "wait")
-"""Records outside of operators: older ones lack their kind."""
+"""Kinds of records outside of operators; older ones lack their kind."""
 
 
 def joined(
@@ -68,7 +68,7 @@ def _with_arguments(profile: KinetoProfile, execution: Execution) -> KinetoProfi
         _add_arguments(span, other)
     if num_told and not num_joined:
         raise TraceError(
-            f"{execution.path}: none of its calls is in {profile.path}, which is of "
+            f"{execution.path}: none of its calls is in {profile.path}, which is from "
             "the same process: give files of the same steps"
         )
     notes = profile.notes
@@ -133,7 +133,7 @@ def _pairs(
 def _aligned(
     mine: Sequence[ProfileSpan], theirs: Sequence[ProfileSpan]
 ) -> list[tuple[ProfileSpan, ProfileSpan]]:
-    """The pairs of two threads, one of which was observed longer; empty if they differ.
+    """The pairs of calls on two threads, one of which was observed longer; empty if they differ.
 
     If they match at several offsets, as equal steps do, the numbers of the calls are unknown.
     """
@@ -186,7 +186,7 @@ def _alone(execution: Execution, profiles: Sequence[KinetoProfile]) -> KinetoPro
     if profiles:
         raise TraceError(
             f"{execution.path}: no profile of the same process was given: give "
-            "the profiler's trace of the same steps beside it, or execution traces alone"
+            "the profiler's trace of the same steps as well, or execution traces alone"
         )
     num_ranks, notes = execution.num_ranks, tuple(_untimed(execution))
     if num_ranks is None:
@@ -195,7 +195,7 @@ def _alone(execution: Execution, profiles: Sequence[KinetoProfile]) -> KinetoPro
     if num_ranks is None or rank is None or not rank < num_ranks <= MOST_RANKS:
         raise TraceError(
             f"{execution.path}: this execution trace does not name its rank and the number of "
-            "ranks: give the profiler's trace of the same steps beside it"
+            "ranks: give the profiler's trace of the same steps as well"
         )
     execution = _with_groups(execution, num_ranks)
     backends = Counter(execution.backends.values())

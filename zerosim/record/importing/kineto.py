@@ -46,13 +46,13 @@ _OF_LISTS = (
     "traces beside the profiles have both"
 )
 _MOST_OBJECTS = 2**24
-"""Of a file: an event is two of them, and no file is so long that it has more."""
+"""Limit of JSON objects in a file: an event takes two, and no acceptable file has more."""
 _ON_CPU = ("cpu_op", "user_annotation")
 _LAUNCHES = ("cuda_runtime", "cuda_driver", "hip_runtime")
 
 
 class _Event(msgspec.Struct, gc=False):
-    """One event as the file has it."""
+    """One event as in the file."""
 
     ph: str = ""
     name: str = ""
@@ -231,7 +231,7 @@ def _decoded(path: Path, content: bytes) -> _KinetoFile:
     except msgspec.ValidationError as error:
         raise _damaged(path, error) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        # PyTorch wrote control characters and broken text into names, and still may
+        # PyTorch wrote control characters and invalid text into names, and still may
         try:
             plain = json.loads(content.decode("utf-8", "replace"), strict=False)
             return msgspec.json.decode(
@@ -263,7 +263,7 @@ def _identity(path: Path, info: dict[str, Any] | None) -> tuple[int, int, dict[s
 def group_config(
     config: object, num_ranks: int
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
-    """The process groups with ranks and backends, as far as PyTorch's list has them."""
+    """The ranks and the backends of the process groups in PyTorch's list."""
     groups: dict[str, tuple[int, ...]] = {}
     backends: dict[str, str] = {}
     for one in config if isinstance(config, list) else ():

@@ -3,7 +3,7 @@
 NCCL annotates each call with its arguments in the NVTX domain "NCCL"; PyTorch and others annotate
 phases. Tables and columns differ between versions, so each is looked up first. Sources: Nsight
 Systems, "SQLite Export Schema Reference"; NVIDIA/nccl, src/include/nvtx_payload_schemas.h. The code
-follows these sources and was never tested with a file of a real machine.
+follows these sources and was never tested with a file from a real machine.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _lasts(begin: object, end: object) -> bool:
 
 
 def _payload(text: object) -> dict[str, Any]:
-    """NCCL's payload of a call, at the nesting of the version at hand."""
+    """NCCL's payload of a call, at this version's level of nesting."""
     if not isinstance(text, str):
         return {}
     found: dict[str, Any] = {}

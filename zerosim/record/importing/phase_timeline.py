@@ -39,7 +39,7 @@ _FORWARDS = (f"{SHARD}root_pre_forward", f"{SHARD}pre_forward")
 
 @dataclass(frozen=True, slots=True)
 class PhaseStart:
-    """The position of the program from a time on."""
+    """The program's position from this time on."""
 
     begin_ns: int
     iteration: int
@@ -114,9 +114,7 @@ def _is_inner(span: ProfileSpan, name: str) -> bool:
 
 
 def _trains(span: ProfileSpan, flows: tuple[int, ...]) -> bool:
-    """Whether a backward refers to operators in a wrapper; those before a backward prove
-    nothing.
-    """
+    """Whether a backward refers to operators in a wrapper; True for other spans, or if unknown."""
     if span.name != WRAPPED or not flows:
         return True
     return bisect_right(flows, span.end_ns) > bisect_right(flows, span.start_ns)
@@ -150,7 +148,7 @@ def _places(marks: list[tuple[int, _Mark]]) -> Iterator[PhaseStart]:
 
 
 _AMIDST = (_Mark.BACKWARD, _Mark.ADDS, _Mark.UPDATE, _Mark.UPDATED)
-"""An iteration that is seen from its beginning does not begin so."""
+"""Marks that cannot begin an iteration: its beginning was not recorded."""
 
 
 @dataclass(slots=True)
@@ -202,7 +200,7 @@ class _Walk:
         self.here = *self.here[:2], phase
 
     def _step(self) -> None:
-        """The iteration is over: its gradients were used, or thrown away."""
+        """The iteration is over: its gradients were used or discarded."""
         self.has_stepped = True
         self.here = self.here[0], 0, Phase.OUTSIDE
 

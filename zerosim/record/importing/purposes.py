@@ -78,7 +78,7 @@ class Purposes:
     def _of_wrapper(
         self, call: ImportedCall, place: PhaseStart, around: list[ProfileSpan]
     ) -> tuple[Purpose, str] | None:
-        """The calls of DDP: its reducer in backward, the wrapper in forward."""
+        """The calls of DDP: of its reducer in backward, of the wrapper in forward."""
         if not self.wraps or any(map(_is_of_dtensor, around)):
             return None
         if call.op is Op.ALL_REDUCE and any(one.name.startswith(ENGINE) for one in around):
@@ -112,7 +112,7 @@ def _of_call(call: ImportedCall, place: PhaseStart, around: list[ProfileSpan]) -
     if any(map(_is_of_dtensor, around)):
         return Purpose.ACTIVATIONS
     if call.op is Op.ALL_TO_ALL:
-        # experts and sequences are exchanged so, and how many of them before
+        # experts and sequences are exchanged this way, preceded by their counts
         return Purpose.METADATA if call.dtype in _INTEGERS else Purpose.ACTIVATIONS
     return Purpose.UNLABELLED
 

@@ -31,14 +31,14 @@ _ALGORITHMS = {"gloo": Algorithm.GLOO, "nccl": Algorithm.NCCL}
 _COUNTED: dict[str, object] = {"counted_by": "as many elements as gradients are added up for"}
 _MESSAGES = (Op.SEND, Op.RECEIVE)
 _AWAITED = "awaited"
-"""A wait's fields, until its call has a number."""
+"""The key of a wait's call, until the call has a number."""
 
 
 class RankRows:
     """The rows of one rank.
 
     Attributes:
-        calls: of the rank, in their order.
+        calls: the rank's calls, in order.
     """
 
     def __init__(self, profile: KinetoProfile) -> None:
@@ -93,7 +93,7 @@ class RankRows:
             yield "event", Event(id=number, rank=profile.rank, parent=parent, **own)
 
     def _stalls(self, called: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """Intervals in which the device idles for communication."""
+        """Intervals in which the device is idle, waiting for communication."""
         events = {id(call): values for call, values in zip(self.calls, called, strict=True)}
         for (start_ns, end_ns), call in stalls(self.profile, self.calls):
             of = events[id(call)]
@@ -197,7 +197,7 @@ class RankRows:
 
 
 def _message(call: ImportedCall, op: Op) -> int | None:
-    """`SEND` or `RECEIVE` for a message; None for another call."""
+    """`SEND` or `RECEIVE` for a message; None for other calls."""
     if call.op not in _MESSAGES or call.payload_bytes is None:
         return None
     return call.payload_bytes if call.op is op else 0

@@ -43,8 +43,8 @@ def import_run(paths: Sequence[Path], folder: Path) -> Imported:
         folder: folder for the trace; created if missing.
 
     Raises:
-        TraceError: a file is damaged, hostile, of another run, or of a rank that has one already.
-        EnvironmentFault: the folder holds a trace, or cannot be written.
+        TraceError: a file is damaged, hostile, of a different run, or a second one of a rank.
+        EnvironmentFault: the folder contains a trace, or cannot be written.
     """
     _require_free(folder)
     found = sorted(read_sources(paths), key=lambda one: one.rank)
@@ -126,7 +126,7 @@ def _require_free(folder: Path) -> None:
         taken = next((one.name for one in folder.iterdir() if _is_of_trace(one.name)), None)
     except OSError as error:
         raise EnvironmentFault(
-            f"cannot create the folder {folder}: {error.strerror}; give one that can be written"
+            f"cannot create the folder {folder}: {error.strerror}; give a writable one"
         ) from None
     if taken is not None:
         raise EnvironmentFault(f"{folder} already contains a trace ({taken}); give another --out")
@@ -143,5 +143,5 @@ def _write(folder: Path, files: dict[str, bytes]) -> None:
             (folder / name).write_bytes(content)
         except OSError as error:
             raise EnvironmentFault(
-                f"cannot write {folder / name}: {error.strerror}; give a folder that can be written"
+                f"cannot write {folder / name}: {error.strerror}; give a writable folder"
             ) from None

@@ -57,15 +57,15 @@ def _is_inspected(content: bytes) -> bool:
 
 
 def _is_execution(content: bytes) -> bool:
-    """Whether it has nodes and no events: quotes within a text are escaped."""
+    """Whether it has nodes and no events; quotes within strings are escaped."""
     return b'"traceEvents"' not in content and b'"nodes"' in content
 
 
 def _require_fitting(profiles: Iterable[KinetoProfile]) -> None:
-    """Let no two accounts be of one rank, and none of another run.
+    """Require one account per rank, all of one run.
 
     Raises:
-        TraceError: two are.
+        TraceError: two are of one rank or of different runs.
     """
     found: dict[int, KinetoProfile] = {}
     for profile in profiles:

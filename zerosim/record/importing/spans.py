@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _DEEPEST = 1000
-"""In each other; no program calls so deep."""
+"""Maximum nesting; no program's calls are this deep."""
 
 
 @dataclass(slots=True, eq=False)
@@ -58,7 +58,7 @@ def nest(spans: list[ProfileSpan]) -> None:
             while open_ and open_[-1].end_ns <= span.start_ns:
                 open_.pop()
             if len(open_) > _DEEPEST:
-                raise ValueError(f"spans of one thread in each other, {_DEEPEST:,} deep")
+                raise ValueError(f"spans of one thread, nested {_DEEPEST:,} deep")
             if open_ and span.end_ns <= open_[-1].end_ns:
                 span.inside = open_[-1]
                 open_[-1].contents.append(span)

@@ -48,7 +48,7 @@ def counted(values: Mapping[str, Any], *names: str) -> int | None:
 
 
 def listed(text: object) -> list[int] | None:
-    """A list of whole numbers, or its text in a profile; None if it is incomplete."""
+    """A list of integers, or its string in a profile; None if it is incomplete."""
     value = text
     if isinstance(text, str):
         try:

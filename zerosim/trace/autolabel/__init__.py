@@ -14,6 +14,6 @@
 
 Everything here is a label: the operators are intercepted in `zerosim.trace.intercept`, and events
 that cannot be attributed stay unlabelled. The program is not changed: hooks return nothing, and
-wrapped functions pass everything on. The core of `zerosim.trace` only knows the interface
+wrapped functions pass everything on. The core of `zerosim.trace` uses only the interface
 `zerosim.trace.labeler`; `session` connects the two.
 """

@@ -20,7 +20,7 @@ from zerosim.trace.sink import Labels
 
 _COUNTS = (torch.int32, torch.int64)
 _MOST_COUNTS = 4096
-"""One for each expert; more are indices, or values."""
+"""Maximum number of counts, one per expert; more elements are indices or values."""
 _SPREADS = (Op.ALL_GATHER, Op.BROADCAST)
 _ALIGNED_TO = 11
 """Copies are padded so that each rank has a multiple of 1, 2, 4 ... 1024 elements."""
@@ -31,12 +31,12 @@ class ByHand:
     """Identifies calls by the storages of their arguments."""
 
     def __init__(self, units: Units, strategies: Strategies, phases: Phases) -> None:
-        """Know no model yet.
+        """Start without a model.
 
         Args:
-            units: knows the names of parameters.
+            units: provides the names of parameters.
             strategies: records that of a model with gradients that the program reduces itself.
-            phases: knows the current phase.
+            phases: provides the current phase.
         """
         self._units = units
         self._strategies = strategies
@@ -82,7 +82,7 @@ class ByHand:
         return current._replace(position=replace(here, phase=Phase.UPDATE))
 
     def _say(self, call: OperatorCall, name: str) -> None:
-        """The model that has a parameter of this name is divided by the program itself."""
+        """Record that the program itself divides the model with this parameter."""
         for reference in self._roots:
             root = reference()
             label = "" if root is None else self._units.label(root)
@@ -112,7 +112,7 @@ class ByHand:
         self._said.add((reference, call.group_name))
 
     def _model_of_this_size(self, call: OperatorCall) -> nn.Module | None:
-        """The model of a program that sends all parameters, or all gradients, from a copy.
+        """The model of a program that sends a copy of all its parameters, or of all its gradients.
 
         Gradients after backward; after an optimizer's step whole parameters, or a rank's part.
         """

@@ -31,7 +31,7 @@ from zerosim.trace.threads import is_computing
 
 
 class _MetParameter:
-    """A parameter that was met.
+    """A parameter that was found.
 
     Attributes:
         gradient: the most recent one.
@@ -48,7 +48,7 @@ class _MetParameter:
 
 
 class _MetGradient(weakref.ref[torch.Tensor]):
-    """A gradient that was met, of this parameter."""
+    """A gradient that was found for this parameter."""
 
     __slots__ = ("of",)
 
@@ -56,7 +56,7 @@ class _MetGradient(weakref.ref[torch.Tensor]):
 
 
 def _none() -> None:
-    """No gradient was met."""
+    """No gradient was found."""
 
 
 class Discovery:
@@ -68,11 +68,11 @@ class Discovery:
         shards: Callable[[nn.Module], Iterable[Shard]],
         kept: Callable[..., Iterable[Content]],
     ) -> None:
-        """Know nothing yet.
+        """Start with nothing registered.
 
         Args:
-            shards: what is kept of a module's divided parameters.
-            kept: what systems keep to themselves, as `Observer.kept` tells it.
+            shards: the shards of a module's partitioned parameters.
+            kept: buffers and gradients inside systems, as in `Observer.kept`.
         """
         self._holdings = holdings
         self._kept = kept
@@ -234,11 +234,11 @@ class Discovery:
                     self._meet(value, ROLE_OF_STATE[name], unit)
 
     def _meet(self, tensor: torch.Tensor, role: Role, unit: str) -> HeldStorage | None:
-        """Say what a tensor is, unless that was said; a buffer may turn out to be a gradient, or
-        that of a system, which has a name and stays one.
+        """Register a tensor's role, unless it is known; an unnamed buffer may turn out to be a
+        gradient, or a system's named buffer.
 
         Returns:
-            The holding of its storage; None if it has no storage.
+            The entry of its storage; None if it has no storage.
         """
         local = local_of(tensor)
         storage = storage_of(local)

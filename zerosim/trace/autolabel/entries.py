@@ -77,7 +77,7 @@ class Entries:
 
 
 def _run_backward_with(function: Any) -> None:
-    """Two modules hold the function by name."""
+    """Replace the function in the two modules that import it by name."""
     for home in (torch.autograd, torch.autograd.graph):
         home._engine_run_backward = function  # type: ignore[attr-defined]
 

@@ -62,7 +62,7 @@ class AutoLabeler:
     """
 
     def __init__(self, recorder: Recorder, *, memory: bool) -> None:
-        """Look at nothing yet; `install` begins.
+        """Observe nothing yet; `install` begins.
 
         Args:
             memory: also infer the roles of memory.
@@ -180,7 +180,7 @@ class AutoLabeler:
             seconds = (self._recorder.now_ns() - begin_ns) / 1e9
             self._recorder.metric(iteration, EVALUATION, seconds)
 
-    # what a schedule says of it
+    # the schedule of micro-batches
 
     def is_preparing(self) -> bool:
         """Whether modules compute only to determine shapes for communication."""
@@ -277,7 +277,7 @@ class AutoLabeler:
 
     @fail_safe
     def update_ends(self) -> None:
-        """It is over."""
+        """It has ended."""
         self._is_first_step = False
         update, self._update = self._update, None
         labels.end(update)

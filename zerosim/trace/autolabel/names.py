@@ -28,7 +28,7 @@ class Names:
         self._losses: list[weakref.ref[torch.Tensor]] = []
 
     def add(self, parameter: torch.Tensor, name: str) -> None:
-        """A parameter has this name, unless it is known by another."""
+        """Give a parameter this name, unless it already has one."""
         if self.of(parameter):
             return
         named = (weakref.ref(parameter), name)
@@ -61,7 +61,7 @@ class Names:
             if storage is None:
                 continue
             names = self._gradients_in(storage, tensor)
-            if not names and tensor.numel() > 1:  # a lone number is hardly worth the look
+            if not names and tensor.numel() > 1:  # a scalar is not worth a search
                 self._look_again()
                 names = self._gradients_in(storage, tensor)
             found |= dict.fromkeys(names)

@@ -95,7 +95,7 @@ class Observer:
         """The first step of an optimizer after a backward begins, and none within it."""
 
     def settle(self) -> None:
-        """A backward or a micro-step is over."""
+        """A backward or a micro-step has ended."""
 
     # purposes of calls
 
@@ -129,7 +129,7 @@ class Observer:
         return False
 
     def forward_is_prepared(self) -> None:
-        """It has done so."""
+        """The program has gathered parameters for the next forward."""
 
     # contents and computation of modules
 
@@ -201,7 +201,7 @@ def observers(units: Units) -> tuple[Observer, ...]:
 
 
 def parameters_of(named: Iterable[tuple[str, torch.Tensor]]) -> tuple[Parameter, ...]:
-    """Parameters as a strategy lists them; a divided one has its whole shape."""
+    """Parameters as a strategy lists them; a divided one has its full shape."""
     return tuple(
         Parameter(
             name=clean(name),
@@ -278,7 +278,7 @@ class GivenGradients:
         without, never: parameters of these two kinds; the caller chooses how to represent a
             parameter.
         states: parameters that an optimizer has updated, by the names of their states.
-        version: counts the changes of these.
+        version: counts their changes.
     """
 
     def __init__(self) -> None:
@@ -295,13 +295,13 @@ class GivenGradients:
         states: Iterable[tuple[Hashable, tuple[str, ...] | None]],
         num_states: Hashable,
     ) -> None:
-        """A backward is over, or an update begins.
+        """A backward has ended, or an update begins.
 
         If an optimizer consumes each gradient at once, no parameter is known to have had one.
 
         Args:
             states: of each parameter, as `Optimizers.states` names them.
-            num_states: as `Optimizers.num_states`; what was seen last holds while it is the same.
+            num_states: as `Optimizers.num_states`; while it is unchanged, so are the states.
         """
         found = [(parameter, gradient is not None) for parameter, gradient in gradients]
         seen = found, num_states

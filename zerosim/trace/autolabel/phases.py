@@ -98,7 +98,7 @@ class PhaseObserver(Protocol):
         ...
 
     def update_ends(self) -> None:
-        """It is over."""
+        """It has ended."""
         ...
 
 
@@ -192,7 +192,7 @@ class Phases:
 
     @fail_safe
     def module_ends(self, module: nn.Module, output: Any, error: BaseException | None) -> None:
-        """The call is over."""
+        """The call has ended."""
         running = self._running
         if not running or running[-1] is not module or threading.get_ident() != self._thread:
             return

@@ -27,7 +27,7 @@ class Rule:
     """The purpose of communication in a function of a framework.
 
     Attributes:
-        file: part of the path of the file that holds it.
+        file: part of the path of the file that contains it.
         function: its qualified name; "" for every function of the file.
         unit: finds the unit's name in the function's frame; None if it has none.
         phase: the phase to which it belongs wherever it is called; None for the current phase.

@@ -93,13 +93,13 @@ class Strategies:
     def parameters_of(self, unit: str) -> tuple[str, ...]:
         """The parameters that communicate together under this name."""
         if unit not in self._members:
-            self.look()  # some know themselves only once they have begun to communicate
+            self.look()  # some can be described only once they have begun to communicate
         return self._members.get(unit, ())
 
     def _described(self, number: int, keys: set[Key], here: Position) -> None:
         """A system that is no longer described was freed: it spans this rank alone.
 
-        Modules still present in this iteration may have computed in it, and end with it.
+        If it was described in this iteration, it may have computed in it, and ends with it.
         """
         gone = self._alive.get(number, set()) - keys
         self._alive[number] = keys

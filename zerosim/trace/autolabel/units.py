@@ -29,7 +29,7 @@ from zerosim.trace.sink import Position
 
 _KIND = ("dtype", "trainable", "has_gradient", "states")
 _WRAPPED = ("module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
-"""Under these names wrappers keep the module that they wrap."""
+"""Attributes in which wrappers keep the wrapped module."""
 
 
 @dataclass(slots=True)
@@ -152,7 +152,7 @@ class Units:
             of_model = found.setdefault(label, Counter())
             parameters = list(root.parameters())
             if any(hasattr(one, "_local_tensor") for one in parameters):
-                continue  # a system divides it that has not met it yet: nothing is told of it
+                continue  # a system that has not seen it yet divides it: nothing is recorded
             for one in parameters:
                 if id(one) not in seen:
                     seen.add(id(one))
@@ -166,7 +166,7 @@ class Units:
         }
 
     def _kind(self, parameter: torch.Tensor) -> tuple[object, ...]:
-        """What a model's parameters are told apart by."""
+        """What distinguishes a model's parameters."""
         states = self.optimizers.states(parameter)
         return (
             str(parameter.dtype).removeprefix("torch."),
@@ -362,6 +362,6 @@ def qualified(label: str, name: str) -> str:
 
 
 def unique(taken: dict[str, int], name: str) -> str:
-    """`name`, with a number behind it if it was taken before."""
+    """`name`, with a number appended if it is already taken."""
     taken[name] = number = taken.get(name, 0) + 1
     return name if number == 1 else f"{name} {number}"

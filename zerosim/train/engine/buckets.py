@@ -2,7 +2,7 @@
 them.
 
 A bucket takes the same columns of every row, so each element keeps its owner and its order of
-summation in a ring, for every division into buckets.
+summation in a ring, whatever the division into buckets.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class ConstantBuffers:
 
         Args:
             bucket_elements: elements of all rows; each buffer has the whole columns that fit.
-            some: a unit with the common dtype and device.
+            some: any unit, for the common dtype and device.
         """
         columns = max(1, bucket_elements // num_ranks)
         self._num_ranks = num_ranks

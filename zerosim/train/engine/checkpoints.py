@@ -7,8 +7,7 @@ forward, as in Megatron-LM, including its last sum over a tensor-parallel group 
 checkpointing stops as soon as it has what it needs).
 
 `inputs` defines which part of an input is kept, and in which tier. A block is a child of a
-container of the model
-(`is_block`); autograd's saved tensors of embedding and head are kept.
+container of the model (`is_block`); autograd's saved tensors of embedding and head are kept.
 
 Source: Chen et al., "Training Deep Nets with Sublinear Memory Cost" (arXiv 1604.06174), section 3.
 """
@@ -80,7 +79,7 @@ class Checkpoints:
                 module.forward = self._checkpointed(module.forward, flat.name)
 
     def finish_forward(self) -> None:
-        """The whole model has computed, and all inputs are stored."""
+        """The whole model has computed: wait until all inputs are stored."""
         self._keeper.settle()
 
     def close(self) -> None:

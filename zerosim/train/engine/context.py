@@ -23,7 +23,7 @@ class Context:
         units: in order of registration of their modules.
         buckets: in the order in which backward completes them.
         executor: runs the collectives, one after another.
-        copies: between the device and the host.
+        copies: runs the copies between the device and the host.
         disk: this rank's state on a disk; None if there is none.
         buffers: constant buffers of buckets with several pieces; None for fresh memory.
     """
@@ -53,8 +53,8 @@ class Context:
         return self.num_ranks > 1
 
     def owner(self, flat: FlatUnit) -> int:
-        """Index in the group of the rank that owns a unit, if units have owners, assigned in
-        turn.
+        """Index in the group of the rank that owns a unit; owners are assigned
+        round-robin.
         """
         return self.units.index(flat) % self.num_ranks
 

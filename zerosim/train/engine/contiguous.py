@@ -29,7 +29,7 @@ class _ArenaPiece(weakref.ref[torch.UntypedStorage]):
 
 
 class _Slab:
-    """Memory that is allocated at once, and its ranges in use."""
+    """Memory that is allocated in one piece, and its ranges in use."""
 
     def __init__(self, num_bytes: int, device: torch.device, role: Role) -> None:
         memory = torch.empty(num_bytes, dtype=torch.uint8, device=device)
@@ -38,7 +38,7 @@ class _Slab:
         self.space = AddressSpace(num_bytes)
 
     def tensor_at(self, offset: int, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-        """A tensor in this memory, with a storage of its own."""
+        """A tensor in this memory, with its own storage."""
         if isinstance(self._memory, FakeTensor):
             with on_host():  # it needs no memory besides the slab
                 return torch.empty(shape, dtype=dtype, device=self._memory.device)
@@ -75,7 +75,7 @@ class Arena:
         return sum(slab.space.used_bytes for slab in self._slabs)
 
     def reserve(self, num_bytes: int) -> None:
-        """Allocate the bytes of the arena at once."""
+        """Allocate the bytes of the arena in one piece."""
         self._slabs.append(_Slab(rounded(num_bytes), self._device, self._role))
 
     def take(self, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:

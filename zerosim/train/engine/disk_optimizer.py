@@ -44,7 +44,7 @@ class DiskOptimizer(UnitOptimizer):
         *,
         resumes: bool,
     ) -> None:
-        """Write the first states, unless the disk has some.
+        """Write the initial states, unless the disk already has states.
 
         Args:
             row: the parameters' first values, in the compute dtype.
@@ -55,7 +55,7 @@ class DiskOptimizer(UnitOptimizer):
         self._columns = row.numel()
         self._buffer: Buffer | None = None
         self._coming: tuple[Buffer, Handle] | None = None
-        # with fewer, a prefetched buffer would block the writing of parameters
+        # with fewer, a prefetched buffer would block writes of parameters
         self._prefetches = config.disk_buffers > len(OPTIMIZER_STATES)
         super().__init__(unit, [row], config, groups, [cuts], shared=None)
         for role in OPTIMIZER_STATES:
@@ -68,14 +68,14 @@ class DiskOptimizer(UnitOptimizer):
             self.store()
 
     def prefetch(self) -> None:
-        """Start to read, if there is a buffer."""
+        """Start reading, if there is a buffer."""
         if self._prefetches and self._coming is None:
             buffer = self._disk.try_buffer(states_bytes(self._columns))
             if buffer is not None:
                 self._coming = buffer, self._read(buffer)
 
     def fetch(self) -> None:
-        """Make sure that the states are in memory."""
+        """Ensure that the states are in memory."""
         if self._coming is None:
             buffer = self._disk.buffer(states_bytes(self._columns))
             self._coming = buffer, self._read(buffer)

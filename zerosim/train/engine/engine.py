@@ -89,7 +89,7 @@ class Engine:
         self._device = device_of(model)
         tensor = tensor_group(model)
         require_sound(config, tensor, group)
-        # tensor parallelism calls collectives during computation: allow one at a time
+        # tensor parallelism calls collectives during computation: allow only one at a time
         is_beside = config.overlap and group.size > 1 and tensor.size == 1
         self._executor = (
             in_background(self._device, within=on_device) if is_beside else InlineExecutor()
@@ -120,7 +120,7 @@ class Engine:
         self._speaks = weakref.finalize(self, labels.engine_ends, labels.description())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the model forward; floating point inputs are cast to the compute dtype.
+        """Run the model forward; floating-point inputs are cast to the compute dtype.
 
         Without gradients (`torch.no_grad`) this is an evaluation and belongs to no iteration.
         """
@@ -205,7 +205,7 @@ class Engine:
         return self._collectives.group
 
     def set_learning_rate(self, learning_rate: float) -> None:
-        """Use another learning rate from the next step on."""
+        """Use this learning rate from the next step on."""
         self._updater.set_learning_rate(learning_rate)
 
     def average_loss(self, loss: float) -> float:
@@ -305,7 +305,7 @@ def initialize(
         The engine; call it like the model, then `backward(loss)` and `step()`.
 
     Raises:
-        ConfigError: the model has no trainable floating point parameter; or it is sharded and an
+        ConfigError: the model has no trainable floating-point parameter; or it is sharded and an
             option does not support that; or it is on the meta device and a module lacks
             `reset_parameters`; or there is no state to resume.
         DiskError: the state on the disk is damaged, or cannot be written.

@@ -1,4 +1,4 @@
-"""The memory behind a unit: one flat vector for its parameters, one for its gradients.
+"""The memory of a unit: one flat vector for its parameters, one for its gradients.
 
 Both are matrices of N rows. The stages decide which rows a rank keeps; the operations of a unit are
 here.
@@ -34,15 +34,15 @@ class UnitState(StrEnum):
 
 
 class FlatUnit:
-    """A unit with its memory, once it has any.
+    """A unit and its memory, once allocated.
 
     Attributes:
         unit: its parameters and their positions.
         flat: all parameters, shape (N * columns,), in the compute dtype.
         rows: the same, shape (N, columns).
         state: see `UnitState`; always UNSHARDED if parameters are not partitioned.
-        gradient: all gradients, shape (N, columns); None while there are none.
-        arena: the memory for gradients; None for any memory.
+        gradient: all gradients, shape (N, columns); None if there are none.
+        arena: the arena for gradients; None for ordinary allocations.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class FlatUnit:
         return len(self._written) == len(self.unit.slots)
 
     def complete_gradient(self) -> torch.Tensor:
-        """The flat gradient, zero where this pass had none; ends the pass.
+        """The flat gradient, zero where this pass produced none; ends the pass.
 
         Returns:
             The matrix of shape (N, columns), also kept in `gradient`.

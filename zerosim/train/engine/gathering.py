@@ -1,7 +1,7 @@
 """The gathering of a unit's parameters in stage 3, before its computation.
 
 `RowGathering` is the stage as in the paper. ZeRO++ (`zeropp`) sends less, or between fewer ranks.
-Module `owners` has the baseline of ZeRO-Infinity's comparison: one rank owns a unit.
+Module `owners` has the baseline that ZeRO-Infinity compares with: one rank owns a unit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from zerosim.train.engine.stores import ParameterStore
 
 
 class Gathering:
-    """Fills a unit's flat vector, whose memory is not initialized."""
+    """Fills a unit's flat vector, which is uninitialized."""
 
     def start(self, flat: FlatUnit) -> Handle:
         """Fill `flat.rows`; the phase is that of `labels.position()`."""
@@ -24,7 +24,7 @@ class Gathering:
         """The unit's forward has ended; all rows are present and about to be freed."""
 
     def update_is_over(self) -> None:
-        """Gathered parameters have become out of date."""
+        """Gathered parameters are now out of date."""
 
     def release(self) -> None:
         """The engine is closed."""

@@ -44,7 +44,7 @@ def _to_owner(context: Context) -> Reduce:
 class Gradients:
     """Reduces the buckets of the backward pass at the boundary.
 
-    Until then each rank adds up its local gradients.
+    Until then, each rank accumulates its local gradients.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Gradients:
     def _reduce(self, flat: FlatUnit) -> None:
         if self._communicates:
             self._reducer.ready(flat)
-        else:  # one rank alone sends nothing, and the sum is its own gradient
+        else:  # a single rank sends nothing, and the sum is its own gradient
             assert flat.gradient is not None
             self._reduced(flat, flat.all_columns, flat.gradient)
 

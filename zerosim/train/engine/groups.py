@@ -60,7 +60,7 @@ class ParameterGroups:
         return float(self.settings[0][LR])
 
     def set_learning_rate(self, learning_rate: float) -> None:
-        """Use another learning rate, the same for all groups."""
+        """Use this learning rate for all groups."""
         for settings in self.settings:
             settings[LR] = learning_rate
 

@@ -22,7 +22,7 @@ from zerosim.train.engine.reduced_rows import ReducedRows
 from zerosim.train.offload.copies import host_tensor
 
 MOST_LEAVING = 1
-"""Pieces in flight to the host at once: their sources cannot be freed."""
+"""Maximum number of pieces in flight to the host: their sources cannot be freed."""
 
 
 class HostRows(ReducedRows):

@@ -61,7 +61,7 @@ class InputKeeper:
         """Create empty storage.
 
         Args:
-            arena: memory for checkpoints on the device; None for any memory.
+            arena: arena for checkpoints on the device; None for ordinary allocations.
             at_once: number of inputs kept there at a time.
         """
         self.device = device
@@ -159,7 +159,7 @@ class _Part:
         """Keep this rank's part; with one rank, it is the input itself.
 
         Args:
-            before: of the block that computed before this one.
+            before: the part of the block that computed before this one.
         """
         self._unit = unit
         self._shape = tensor.shape
@@ -193,7 +193,7 @@ class _Part:
             self._leaving = self._own = None
 
     def fetch(self) -> None:
-        """Start to copy the part back to the device."""
+        """Start copying the part back to the device."""
         self.leave()
         if self._host is None or self._arriving is not None:
             return

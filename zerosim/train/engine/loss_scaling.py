@@ -19,7 +19,7 @@ from zerosim.train.collectives import Collectives
 
 
 class LossScaler:
-    """The loss scale; constantly 1 unless the compute dtype is fp16.
+    """The loss scale; always 1 unless the compute dtype is fp16.
 
     Attributes:
         scales: whether gradients may overflow, and are checked before they are used.
@@ -38,7 +38,7 @@ class LossScaler:
         return [self.scale, self._good_steps, self._tolerated]
 
     def restore(self, saved: Sequence[float]) -> None:
-        """Take over the state of another scaler."""
+        """Restore the state returned by `saved`."""
         self.scale, self._good_steps, self._tolerated = saved[0], int(saved[1]), int(saved[2])
 
     def update(self, *, overflowed: bool) -> None:
@@ -71,7 +71,7 @@ def gather_scalars(
 ) -> list[float]:
     """A number from each rank, in the order of ranks, the same list on all of them.
 
-    All ranks then add in the same order; in a summing collective, the algorithm would decide the
+    All ranks then add in the same order; in an all-reduce, the algorithm would determine the
     order.
     """
     group = collectives.group

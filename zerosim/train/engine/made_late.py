@@ -29,7 +29,7 @@ def device_of(model: nn.Module) -> torch.device:
 
 
 def require_makeable(model: nn.Module) -> None:
-    """Check that parameters without memory can be initialized by their module.
+    """Check that parameters without memory can be initialized by their modules.
 
     Raises:
         ConfigError: a module has no `reset_parameters`, or shares a parameter with another.

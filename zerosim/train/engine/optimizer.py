@@ -1,4 +1,4 @@
-"""Adam on a rank's rows, in fp32, whatever dtype the model computes in.
+"""Adam on a rank's rows, in fp32, whatever the compute dtype is.
 
 The arithmetic is PyTorch's own fused AdamW, or Adam. Stage 0 updates N rows of a unit one by one,
 where stages 1 to 3 update one: the same kernel on the same sizes, hence the same bits. With
@@ -26,8 +26,8 @@ from zerosim.train.offload.copies import request_of
 class UnitOptimizer:
     """The optimizer states of one unit's rows: fp32 master, momentum, variance.
 
-    K = 12 bytes per parameter of a row. In fp32 the parameters are their own master, if they are in
-    the tier of the optimizer.
+    K = 12 bytes per parameter of a row. In fp32, parameters in the optimizer's tier are their own
+    master.
     """
 
     def __init__(
@@ -46,8 +46,8 @@ class UnitOptimizer:
             rows: the parameters' first values, in the compute dtype.
             groups: parameter groups; by default one group, as configured.
             cuts: for each row, its columns by group; by default all in the first.
-            shared: the rows themselves, if they are in the tier of the optimizer, where in fp32
-                they are their own master; else None.
+            shared: the rows themselves, if they are in the optimizer's tier, where in fp32 they
+                are their own master; else None.
         """
         self._unit = unit
         self._groups = groups or ParameterGroups.single(config)

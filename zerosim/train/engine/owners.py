@@ -119,7 +119,7 @@ class OwnerStore(ParameterStore):
                 return TensorHandle(context.collectives.send(own, owner), rows)
             others = [rank for rank in range(context.num_ranks) if rank != owner]
             messages = [context.collectives.receive(rows[rank], rank) for rank in others]
-        # they are received in order of the requests: when the last one ends, all have ended
+        # they are received in the order of the requests: when the last one ends, all have ended
         return self._tier.put(flat, rows.view(-1), after=messages[-1:])
 
     def release(self) -> None:

@@ -137,7 +137,7 @@ class ShardedParameters(Parameters):
         self._reshard(flat)
 
     def before_forward(self, flat: FlatUnit) -> None:
-        """Unshard; in a recomputation during backward it is unsharded already."""
+        """Unshard; in a recomputation during backward, it already is."""
         if not self._order_known and flat not in self._order:
             self._order.append(flat)
         self._unshard(flat, self._order)
@@ -150,7 +150,7 @@ class ShardedParameters(Parameters):
             self._reshard(flat)
 
     def finish_forward(self) -> None:
-        """Free prefetched units that were not used: the model took another path."""
+        """Free prefetched units that were not used: the model took a different path."""
         self._order_known = True
         self._reshard_all()
 

@@ -38,7 +38,7 @@ class InPlaceRows(ReducedRows):
     """Reduced rows in place: in the unit's complete gradient."""
 
     def __init__(self, context: Context) -> None:
-        """Do nothing, as no further storage is needed."""
+        """Allocate nothing: no further storage is needed."""
         self._context = context
 
     def take(self, flat: FlatUnit, segment: Segment, matrix: torch.Tensor, *, adds: bool) -> None:

@@ -34,7 +34,7 @@ class _InFlight:
 class GradientReducer:
     """Reduces buckets as their units' gradients become complete, always in the same order.
 
-    At most `in_flight` buckets are in flight, so that a stage frees memory soon.
+    At most `in_flight` buckets are in flight, so that a stage frees memory early.
     """
 
     def __init__(

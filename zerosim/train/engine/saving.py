@@ -37,12 +37,12 @@ def open_disk(
     """The configured disk, and its committed state.
 
     Args:
-        group, tensor: the ranks that are data parallel with this one, and those that compute each
-            layer with it: a state is complete if all ranks of both kinds have it.
+        group, tensor: the data-parallel ranks of this one, and those that compute each layer with
+            it: a state is complete if all ranks of both kinds have it.
         resumes: whether to continue from the last state that all ranks have.
 
     Raises:
-        ConfigError: there is no state to resume, or it belongs to another model.
+        ConfigError: there is no state to resume, or it belongs to a different model.
         DiskError: the state is damaged.
         EnvironmentFault: the folder is not usable.
     """
@@ -84,7 +84,7 @@ def _state_to_resume(folder: Path, units: Sequence[FlatUnit], num_ranks: int) ->
         )
     if state.values.get("units") != describe(units):
         raise ConfigError(
-            f"{folder} holds the state of another model: expected the same "
+            f"{folder} has the state of a different model: expected the same "
             f"{len(units)} names and sizes of units; give the options of the run that wrote it"
         )
     return state

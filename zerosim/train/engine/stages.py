@@ -8,7 +8,7 @@
 
 A rank updates the rows with a reduced gradient on it: all of them in stage 0, its own row in
 the others, where the optimizer states are partitioned. Stage 3 with owners reduces each unit to
-its owner at once, which keeps and updates all rows of it: the same 3 Psi.
+its owner at once, which keeps and updates all its rows: the same 3 Psi.
 Source: Rajbhandari et al., "ZeRO" (arXiv 1910.02054), sections 5 and 7.
 """
 
@@ -40,7 +40,7 @@ class Stage:
 
     Attributes:
         parameters: the treatment of a unit's parameters before and after its computation.
-        gradients: the treatment of its gradient.
+        gradients: the treatment of a unit's gradient.
     """
 
     def __init__(self, context: Context) -> None:

@@ -160,7 +160,7 @@ class OffloadedStore(ParameterStore):
         return self._tier.get(flat, flat.rows[self._context.rank])
 
     def prefetch(self, units: Sequence[FlatUnit]) -> None:
-        """Start to read the shards, if the tier supports it."""
+        """Start reading the shards, if the tier supports it."""
         self._tier.prefetch(units)
 
     def deliver(self, flat: FlatUnit) -> Handle:

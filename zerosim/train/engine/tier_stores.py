@@ -132,7 +132,7 @@ class DiskStore(TierStore):
                 self._coming[flat.name] = self._begin(flat, buffer)
 
     def place(self, flat: FlatUnit, elements: int) -> torch.Tensor:
-        """A buffer of the pool."""
+        """A buffer from the pool."""
         if flat.name not in self._places:
             self._sizes[flat.name] = elements * flat.flat.element_size()
             self._places[flat.name] = self._disk.buffer(self._sizes[flat.name])

@@ -1,7 +1,7 @@
-"""Units of communication: the parameters of a unit, and their places in it.
+"""Units of communication: the parameters of a unit, and their positions in it.
 
 A unit is a block of the model, flattened into one vector, padded so that N divides it, and viewed
-as a matrix of N rows: row r is the shard of rank r. Parameters that need no gradient make up a
+as a matrix of N rows: row r is the shard of rank r. Parameters that need no gradient form a
 separate unit beside their block's, because they are never reduced.
 """
 
@@ -24,10 +24,10 @@ _FROZEN_SUFFIX = ".frozen"
 
 @dataclass(frozen=True, slots=True)
 class ParameterSlot:
-    """The place of one parameter in its unit's flat vector.
+    """The position of one parameter in its unit's flat vector.
 
     Attributes:
-        shape, elements: those of the parameter, which PyTorch does not show while it is
+        shape, elements: those of the parameter, which PyTorch does not report while it is
             sharded; under tensor parallelism, those of this rank's shard.
     """
 

@@ -94,7 +94,7 @@ class Updater:
         self.scaler.restore(saved["scaler"])
 
     def saved(self) -> dict[str, Any]:
-        """The values for `resume` besides the states, as JSON values."""
+        """The values for `resume` other than the states, as JSON values."""
         return {"updates": self.updates, "scaler": self.scaler.saved()}
 
     def step(self) -> bool:
@@ -122,11 +122,11 @@ class Updater:
         return self._groups.learning_rate
 
     def set_learning_rate(self, learning_rate: float) -> None:
-        """Use another learning rate from the next step on."""
+        """Use this learning rate from the next step on."""
         self._groups.set_learning_rate(learning_rate)
 
     def finish(self) -> None:
-        """Make the results of a delayed update the parameters."""
+        """Apply the results of a delayed update to the parameters."""
         if self._delayed is not None:
             self._deliver(self._delayed.collect())
             self._stage.parameters.gathered()
@@ -192,7 +192,7 @@ class Updater:
     def _summed_gradient_norm(self) -> float:
         """Norm of the summed gradient: the same additions in the same order in every stage.
 
-        Owners first add up the rows of their own units, so the last bits of fp64 may differ.
+        Owners first sum the rows of their own units, so the last bits of fp64 may differ.
         """
         rows = [self._stage.gradients.rows(flat) for flat in self._trained]
         if self._context.config.stage == 0:

@@ -8,8 +8,7 @@
 
 Each can be enabled alone. All ranks compute with equal parameters, even with qwZ, where a rank uses
 the quantized values of its own row as well. Gathers outside of iterations, for example in an
-evaluation, are
-exact.
+evaluation, are exact.
 Source: G. Wang et al., "ZeRO++: Extremely Efficient Collective Communication for Giant Model
 Training" (arXiv 2306.10209), section 3.
 """
@@ -40,10 +39,10 @@ GRADIENT_ERROR = "gradient quantization error"
 
 
 class _InTurn:
-    """The handle of consecutive collectives, and of the work that follows them.
+    """The handle of consecutive collectives and of the work that follows them.
 
-    Earlier work ends before its collective, so it is omitted here: a stall until then is recorded
-    as a wait for the collective.
+    Work before a collective ends first, so it is omitted here: a stall until then is recorded as
+        a wait for the collective.
     """
 
     def __init__(self, handles: Sequence[Handle]) -> None:
@@ -75,7 +74,7 @@ class QuantizedGathering(RowGathering):
         self._error = Error(device)
 
     def all_gather(self, flat: FlatUnit) -> Handle:
-        """Quantize the rank's own row, gather bytes, dequantize all rows including the own one."""
+        """Quantize the rank's own row, gather bytes, and dequantize all rows, including its own."""
         position, rows = labels.position(), flat.rows
         if position.phase is Phase.OUTSIDE:  # gathers outside of iterations are exact
             return super().all_gather(flat)
