@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import zlib
-
 import pytest
 import torch
 import torch.distributed as dist
@@ -12,6 +9,7 @@ import torch.distributed as dist
 import zerosim
 from tests.cli.command import Answer, command
 from tests.ranks import run_ranks
+from tests.signed import read_rows, signed
 from zerosim.base.config import EngineConfig, ModelName, RunConfig
 from zerosim.record import Trace, iterations, load, wire_by_peer
 from zerosim.schema.events import Op, Phase, Purpose
@@ -208,17 +206,11 @@ def test_bytes_that_only_the_kernel_saw_refute_the_trace(tmp_path):
     assert iterations(load(tmp_path)) == (0, 1)
     assert command("verify", tmp_path).code == 0
     path = tmp_path / rank_file_name(1)
-    crc = 0
-    lines = []
-    for line in path.read_bytes().splitlines():
-        body = line.rpartition(b',"crc"')[0]
-        row = json.loads(line)
+    rows = read_rows(path)
+    for row in rows:
         if row["row"] == "close" and row.get("wire") and row["wire"][0]["sent_bytes"] > 10_000:
-            moved = row["wire"][0]["sent_bytes"]
-            body = body.replace(b'"sent_bytes":%d' % moved, b'"sent_bytes":%d' % (moved + 9_999))
-        crc = zlib.crc32(body, crc)
-        lines.append(b'%s,"crc":"%08x"}\n' % (body, crc))
-    path.write_bytes(b"".join(lines))
+            row["wire"][0]["sent_bytes"] += 9_999
+    path.write_text(signed(rows))
     report = verify(load(tmp_path, strict=True))
     assert report.unexplained_trace == 0
     assert report.unexplained_wire > 0

@@ -49,7 +49,7 @@ class OwnTrace:
             self._session.gives_way = self._give_way
             _OwnSession.session = self._session
             self._file = next(self._folder.glob("rank-*.jsonl"))
-            with self._file.open() as rows:
+            with self._file.open("rb") as rows:
                 header = json.loads(rows.readline())
             self.rank, self.num_ranks = header["rank"], header["num_ranks"]
         self._meeting = AssertMeeting(name, self.rank, self.num_ranks, options.timeout_s)

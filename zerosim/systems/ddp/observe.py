@@ -342,7 +342,7 @@ def _see_gradients(known: _KnownModule, optimizers: Optimizers) -> None:
     known.given.see(
         ((name, one.grad) for name, one in trained),
         ((name, optimizers.states(one)) for name, one in trained),
-        optimizers.num_states(),
+        optimizers.counts(),
     )
 
 

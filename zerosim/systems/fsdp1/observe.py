@@ -70,7 +70,7 @@ class _FlatModel:
                 for place, flat in flats
                 for number, one in [(-1, flat), *enumerate(flat._params or ())]
             ),
-            optimizers.num_states(),
+            optimizers.counts(),
         )
 
 

@@ -289,7 +289,7 @@ class _GroupedModel:
         self.given.see(
             ((place, one.grad) for place, one in trained),
             ((place, optimizers.states(one)) for place, one in trained),
-            optimizers.num_states(),
+            optimizers.counts(),
         )
 
 

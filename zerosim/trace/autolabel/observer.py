@@ -293,7 +293,7 @@ class GivenGradients:
         self,
         gradients: Iterable[tuple[Hashable, torch.Tensor | None]],
         states: Iterable[tuple[Hashable, tuple[str, ...] | None]],
-        num_states: Hashable,
+        counts: Hashable,
     ) -> None:
         """A backward has ended, or an update begins.
 
@@ -301,10 +301,10 @@ class GivenGradients:
 
         Args:
             states: of each parameter, as `Optimizers.states` names them.
-            num_states: as `Optimizers.num_states`; while it is unchanged, so are the states.
+            counts: as `Optimizers.counts`; while it is unchanged, so are the states.
         """
         found = [(parameter, gradient is not None) for parameter, gradient in gradients]
-        seen = found, num_states
+        seen = found, counts
         if seen == self._seen:
             return
         self._seen = seen

@@ -51,12 +51,12 @@ class Optimizers:
                 self._of[id(one)] = _Stepped(weakref.ref(one), reference)
         return True
 
-    def num_states(self) -> tuple[tuple[int, int], ...]:
-        """For each optimizer, how many parameters have states, and how many states they have."""
+    def counts(self) -> tuple[tuple[int, int, int], ...]:
+        """For each optimizer, its parameters, those of them with states, and these states."""
         found = []
-        for optimizer in self._num_parameters:
+        for optimizer, num_parameters in self._num_parameters.items():
             states = [of for of in optimizer.state.values() if isinstance(of, dict)]
-            found.append((len(states), sum(map(len, states))))
+            found.append((num_parameters, len(states), sum(map(len, states))))
         return tuple(found)
 
     def states(self, parameter: torch.Tensor) -> tuple[str, ...] | None:
