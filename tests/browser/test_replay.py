@@ -509,7 +509,7 @@ def test_at_first_there_is_the_picture_and_one_line_of_why(watch):
         one.expect(f"{there} >> nth=0").to_be_visible()
     for gone in ("#why-title", "#timeline-card", "#traffic-title", "#memory-title", "#breaks"):
         one.expect(gone).to_be_hidden()
-    one.expect("#because").to_contain_text("It is gathered early, while another unit is still")
+    one.expect("#because").to_contain_text("It is gathered early, while another unit still")
     one.expect("#model .lit").to_have_text("0")
     one.press("m")
     for there in ("#why-title", "#timeline-card", "#traffic-title", "#memory-title", "#breaks"):

@@ -282,7 +282,7 @@ def test_a_wrong_code_is_said(watch, empty):
     one = watch(address=empty)
     one.page.goto(f"{empty}/lessons/zero3")
     one.page.locator(".room-menu summary").click()
-    for typed, said in ((MARKUP, "six letters"), ("ZZZZZZ", "no such room"), ("", "six letters")):
+    for typed, said in ((MARKUP, "six letters"), ("ZZZZZZ", "No such room"), ("", "six letters")):
         one.page.get_by_label("Room code").fill(typed)
         one.page.get_by_role("button", name="Join").click()
         one.expect(".room-said").to_contain_text(said)

@@ -34,7 +34,7 @@ def test_five_programs_are_to_be_mended(tmp_path, monkeypatch):
     assert len(broken) == 5
     assert len({puzzle.broken.check for puzzle in broken}) >= 4
     monkeypatch.chdir(tmp_path)
-    assert "check it, then correct it" in command("puzzle", broken[0].name).out
+    assert "check it, then fix it" in command("puzzle", broken[0].name).out
 
 
 def test_formulas_are_those_of_theory():

@@ -176,7 +176,7 @@ def test_a_folder_that_cannot_be_created(tmp_path):
         pass
     message = str(caught.value)
     assert message == (
-        f"cannot create the folder {tmp_path}/file/t: Not a directory; give one that can be written"
+        f"cannot create the folder {tmp_path}/file/t: Not a directory; give a writable one"
     )
     assert_at_rest()
 

@@ -161,6 +161,8 @@ class MemoryLedger:
         if self._looked_further:  # rare, and not counted as an inspection's cost
             return row
         cost_ns = clock() - begin_ns
+        if row is None and cost_ns <= _CHEAP_NS:  # nothing had changed: the next may cost more
+            return None
         if self._is_dear or cost_ns <= _CHEAP_NS:
             self._cost_ns = cost_ns
         self._is_dear = cost_ns > _CHEAP_NS

@@ -178,7 +178,7 @@ def test_what_leaves_no_record_is_said(tmp_path):
     assert "at least 6,000" in printed.out
     assert "The sizes of 3 more calls of a rank are not recorded." in " ".join(printed.out.split())
     graph = " ".join(command("graph", tmp_path / "trace").out.split())
-    assert "the ends of 3 calls were not recorded; each call counts as ended" in graph
+    assert "the ends of 3 calls were not recorded; each counts as ended" in graph
     assert "- every message was received unaltered: no messages were recorded" in graph
 
 
