@@ -69,7 +69,7 @@ check-lint:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-pictures: setup  ## draw the film and the pictures of README.md and docs/
+pictures: setup  ## draw the video and the pictures of README.md and docs/
 	$(BIN)/python -m tests.pictures docs
 
 slides: setup  ## write every lesson's slides to slides/: on paper, and as a page with notes
