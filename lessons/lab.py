@@ -82,7 +82,8 @@ class Lab:
         parser.add_argument(
             "--recorded", action="store_true", help="look at the committed traces, record none"
         )
-        parser.add_argument("--language", help=f"{', '.join(Language)}; else what {VARIABLE} says")
+        languages = ", ".join(Language)
+        parser.add_argument("--language", help=f"{languages}; by default, the value of {VARIABLE}")
         parser.add_argument("--vary", choices=vary.values, help=f"{vary.what} ({vary.option})")
         given = parser.parse_args(arguments)
         if given.vary is not None and (given.recorded or not can_record()):

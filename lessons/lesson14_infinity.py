@@ -71,7 +71,7 @@ lab.reveal("links")
 # %% [markdown]
 # ## One layer that is too large
 #
-# A unit must be whole when it computes. If a single matrix does not fit into the device, no
+# A unit must be whole when it computes. If a single matrix does not fit on the device, no
 # partitioning among ranks helps. So the matrix is cut into tiles, which are separate units and
 # compute one after another: the result is the sum of their products, or their products side by
 # side.

@@ -76,7 +76,7 @@ lab.reveal("first")
 # ## Is the sum right?
 #
 # At this moment each rank has the gradients of its own data. After the reduce-scatter, each has
-# its own row of the gradient summed over the data of all ranks. You need not trust the library:
+# its own shard of the gradient summed over the data of all ranks. You need not trust the library:
 # the debugger itself adds up the current gradients of all ranks, lets the ranks continue, and
 # compares.
 #

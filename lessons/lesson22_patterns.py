@@ -73,9 +73,9 @@ lab.reveal("size")
 # %% [markdown]
 # ## All-to-all
 #
-# In an all-to-all a rank has a different piece for each of the others. A layer of experts uses it
-# to send each token to the rank that has its expert, and back. It also turns a matrix that is
-# sharded by rows into one that is sharded by columns. Nothing is added up, and no two ranks
+# In an all-to-all a rank has a different piece for each of the others. A mixture-of-experts (MoE)
+# layer uses it to send each token to the rank that has its expert, and back. It also turns a matrix
+# that is sharded by rows into one that is sharded by columns. Nothing is added up, and no two ranks
 # receive the same data.
 #
 # The payload is as large as that of the broadcast, and one of its pieces stays on the rank. How
@@ -89,8 +89,8 @@ lab.reveal("pieces")
 # ## Rounded along the way
 #
 # ZeRO++ reduces gradients by an all-to-all: each rank sends each piece straight to its owner,
-# which adds. A ring would send as many bytes. But ZeRO++ quantizes what it sends, and in a ring a
-# piece is a new sum at each hop, so it would be quantized again.
+# which adds them up. A ring would send as many bytes. But ZeRO++ quantizes what it sends, and in a
+# ring a piece is a new sum at each hop, so it would be quantized again.
 #
 # How often is a piece rounded before its sum is complete, if a ring quantizes each message?
 

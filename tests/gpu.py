@@ -20,7 +20,7 @@ import torch
 from zerosim.verify.outcome import Outcome
 
 DOCUMENT = Path("docs/gpu.md")
-HEADING = "## Measured"
+HEADING = "## Results of `make test-gpu`"
 RUNS = [
     *((stage, 2, "ring") for stage in range(4)),
     (3, 2, "native"),

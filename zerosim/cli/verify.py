@@ -16,7 +16,7 @@ def verify(
     folder: TraceFolder,
     *,
     iteration: Annotated[
-        int | None, integer("Iteration whose ledgers to show; the last complete one by default.")
+        int | None, integer("Iteration to show; the last complete one by default.")
     ] = None,
     received: Annotated[
         bool, typer.Option("--received", help="Show bytes received instead of sent.")

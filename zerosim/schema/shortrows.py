@@ -16,10 +16,10 @@ of text (`zerosim.schema.rows`), little-endian:
     SEAL      0           checksum, 0, 0, 0                                  0
 
 Fields with "+ 1" are 0 for none. Times are in ns. The last field of a TRANSFER's second record is 0
-if its end was never observed. The last field of MEMORY has, from its low bits on, the phase (8
-bits), the moment (8 bits) and the number of MORE records that follow it (16 bits). A place is a
-role, a unit and a tier, named by an earlier row `place` of text. A row whose values do not fit, or
-that has further fields, is a line of text with the same name, as in schemas 1 and 2.
+if its end was never observed. The last field of MEMORY contains, starting from the low bits, the
+phase (8 bits), the moment (8 bits) and the number of MORE records that follow it (16 bits). A place
+is a role, a unit and a tier, defined by an earlier text row named `place`. A row whose values do
+not fit, or that has further fields, is a line of text with the same name, as in schemas 1 and 2.
 
 Records are part of the chain of checksums: that of a line covers the short rows before it, and a
 SEAL contains the checksum so far after about 64 short rows without a line. So a killed rank leaves
@@ -40,7 +40,7 @@ BEGIN, CLOSE, HAPPENED, TRANSFER, MEMORY, MORE, SEAL = range(1, 8)
 KINDS = bytes(range(BEGIN, SEAL))
 """The kinds of records between two checksums."""
 SEALED_AFTER = 64
-"""Short rows after which a SEAL follows, or a few more."""
+"""A SEAL follows after this many short rows, or a few more."""
 MARK = 0x80
 
 PHASES = tuple(Phase)

@@ -230,7 +230,7 @@ def _source(config: EngineConfig) -> str:
     if config.has_owners and not config.owners_update:
         return (
             f"derived: broadcasts by owners as in {_ZERO}, sections 5.3 and 7.2.2; gradients "
-            "reduce-scattered and updated rows sent to their owners, which no paper does"
+            "reduce-scattered and updated shards sent to their owners, which no paper does"
         )
     source = SOURCES[config.stage]
     if config.owners_update:

@@ -8,7 +8,7 @@
 - qwZ gathers int8 in forward, and in backward unless hpZ is used, with which each group of S ranks
   gathers its own copy there. qgZ reduces a bucket by an all-to-all within the nodes and one across
   them, both int4.
-- An owner broadcasts its units in place of the gathers. It receives the updated rows, or each
+- An owner broadcasts its units in place of the gathers. It receives the updated shards, or each
   bucket is reduced to it and nothing is sent after its update (ZeRO-3 as in the paper).
 - In `Phase.UPDATE` the ranks agree on an overflow (one fp32 each), the gradient norm (one fp64
   each; not after an overflow) and the loss (one fp32 each); the first two only where gradients
@@ -27,7 +27,7 @@ Sources: S. Rajbhandari et al., "ZeRO" (arXiv 1910.02054), sections 5.3, 6.1, 7 
 accumulation follows from what a stage keeps between micro-steps; J. Ren et al., "ZeRO-Offload"
 (arXiv 2101.06840), section 3; S. Rajbhandari et al., "ZeRO-Infinity" (arXiv 2104.07857), sections 5
 and 6; G. Wang et al., "ZeRO++" (arXiv 2306.10209), section 3; M. Shoeybi et al., "Megatron-LM"
-(arXiv 1909.08053), section 3. Reduce-scattering gradients and sending updated rows to owners that
+(arXiv 1909.08053), section 3. Reduce-scattering gradients and sending updated shards to owners that
 broadcast is our own combination, for owners of parameters only.
 """
 

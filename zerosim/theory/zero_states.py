@@ -5,10 +5,10 @@ K is the number of bytes of optimizer states per parameter: in mixed precision a
 
 ZeRO-Offload keeps the parameters in the compute dtype on the device, and gradients and the
 optimizer's fp32 states on the host, where they are updated: with mixed-precision Adam, 2 Psi bytes
-on the device and 14 Psi on the host, divided among the ranks as in the stage. ZeRO-Infinity keeps
-the optimizer states, and in stage 3 the parameters, on the host or on a disk. Its paper counts 20
-bytes per parameter, because its optimizer also keeps gradients in fp32; here gradients stay in the
-compute dtype, which makes 16.
+on the device and 14 Psi on the host, partitioned among the ranks as the stage prescribes.
+ZeRO-Infinity keeps the optimizer states, and in stage 3 the parameters, on the host or on a disk.
+Its paper counts 20 bytes per parameter, because its optimizer also keeps gradients in fp32; here
+gradients stay in the compute dtype, which makes 16.
 
 Sources: J. Ren et al., "ZeRO-Offload" (arXiv 2101.06840), sections 3.2 and 4; S. Rajbhandari et
 al., "ZeRO-Infinity" (arXiv 2104.07857), sections 3 (20 bytes), 5.1 and 6.1; "ZeRO" (arXiv
@@ -34,7 +34,7 @@ from zerosim.theory.workload import Workload
 
 
 class Optimizer(StrEnum):
-    """The optimizers with a law of states."""
+    """The optimizers for which the size of the states is known."""
 
     ADAM = "adam"
     MOMENTUM = "sgd with momentum"
@@ -54,7 +54,7 @@ class RoleBytes:
 
     Attributes:
         bytes: for one parameter, without partitioning.
-        is_divided: whether each rank keeps one row of N.
+        is_divided: whether each rank keeps one of N shards.
     """
 
     tier: Tier
@@ -86,7 +86,7 @@ def bytes_a_parameter(
 
 
 def _has_master(config: EngineConfig) -> bool:
-    """Whether there is a master copy: fp32 rows stored where they are updated need none."""
+    """Whether there is a master copy: fp32 shards updated in place need none."""
     states = config.offload_optimizer.tier
     is_elsewhere = states is Tier.DISK or states is not config.offload_param.tier
     is_apart = config.has_owners and not config.owners_update
@@ -108,9 +108,10 @@ def zero_states(
 ) -> ModelStates:
     """The memory of a rank.
 
-    Every unit is padded to a multiple of N; a partitioned one keeps one row of N. A frozen unit has
-    parameters only. With owners, unit i is kept whole by rank i % N, so ranks differ: its
-    parameters, or all its states, which average 16 Psi/N over ranks.
+    Every unit is padded to a multiple of N; of a partitioned one, a rank keeps one of N shards. A
+    frozen unit has parameters only. With owners, rank i % N keeps the whole of unit i, that is its
+    parameters or all its states, and the other ranks nothing of these; so the ranks keep different
+    amounts. If owners keep all states, the mean over ranks is 16 Psi/N.
 
     Args:
         rank: index among all ranks.
@@ -137,7 +138,7 @@ def zero_states(
 def _parts(
     workload: Workload, position: int, optimizer: Optimizer, first_update: int
 ) -> Iterator[Kept]:
-    """Args: position: of the rank within the N."""
+    """Args: position: the rank's index among the N ranks."""
     config, num_ranks = workload.config, workload.num_ranks
     generations = 0
     for each in bytes_a_parameter(config, optimizer):

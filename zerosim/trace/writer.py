@@ -35,7 +35,9 @@ from zerosim.trace.templates import Templates
 from zerosim.trace.wire import Connections, Totals, difference
 
 _SCANS = 4
-"""Phases that search for connections after a call of a new kind: those of a step."""
+"""Number of phases in which connections are searched for after a new kind of call: as many as a
+step has, with `Phase.OUTSIDE`.
+"""
 _SCAN_NS = 100_000_000
 """After this long, connections are searched for in any case."""
 
@@ -219,7 +221,7 @@ class EventWriter:
         """Record the end of an event; no effect if it has already ended.
 
         Args:
-            error: the reason of its failure; "" if it succeeded.
+            error: the reason for its failure; "" if it succeeded.
             is_seen: False if it ended at an unknown time.
             counted_bytes: the kernel's count for a copy from or to a disk.
             peers: the sender of a receive from any rank.
@@ -351,8 +353,8 @@ class EventWriter:
     def scan_if_due(self, *, wholly: bool) -> None:
         """The same, unless there is no reason to expect new connections.
 
-        A backend connects when a group is created, or at the group's first such call. Other
-        connections to ranks are found a little later.
+        A backend connects when a group is created, or at the group's first call of a new kind.
+        Other connections to ranks are found a little later.
         """
         if self._scans_due or self.now_ns() - self._scanned_ns >= _SCAN_NS:
             self._scans_due = max(0, self._scans_due - 1)

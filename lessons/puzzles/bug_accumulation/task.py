@@ -17,7 +17,7 @@ from zerosim.puzzles.toy import Toy
 
 
 class MicroTrainer:
-    """Data parallel on one of N ranks; a step has several micro-batches."""
+    """Data-parallel training on one of N ranks; a step has several micro-batches."""
 
     def __init__(self, toy: Toy, rank: int, ranks: int) -> None:
         self.toy, self.rank, self.ranks = toy, rank, ranks

@@ -17,7 +17,7 @@ from zerosim.puzzles.toy import Toy
 
 
 class UrgentTrainer:
-    """Data parallel on one of N ranks."""
+    """Data-parallel training on one of N ranks."""
 
     def __init__(self, toy: Toy, rank: int, ranks: int) -> None:
         self.toy, self.rank, self.ranks = toy, rank, ranks

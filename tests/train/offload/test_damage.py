@@ -150,8 +150,9 @@ def test_another_generation(tmp_path):
         with pytest.raises(DiskError) as problem:
             read(made, "head")
     assert re.search(
-        r"head\.slot-1 is another file's or state's, as its trailer at byte 5,000 says: generation "
-        r"1, 5,000 bytes, name ([0-9a-f]{8}); expected generation 2, 5,000 bytes, name \1;",
+        r"head\.slot-1 belongs to another file or state, according to its trailer at byte 5,000: "
+        r"generation 1, 5,000 bytes, name ([0-9a-f]{8}); expected generation 2, 5,000 bytes, "
+        r"name \1;",
         one_line(problem),
     )
     assert last_step(tmp_path) == 0  # which is whole
@@ -162,7 +163,7 @@ def test_another_name_s_file(tmp_path):
     with store(tmp_path) as made:
         commit_step(made, 0)
         (made.folder / "head.slot-0").write_bytes((made.folder / "embedding.slot-0").read_bytes())
-        with pytest.raises(DiskError, match=r"head\.slot-0 is another file's or state's"):
+        with pytest.raises(DiskError, match=r"head\.slot-0 belongs to another file or state"):
             read(made, "head")
 
 
@@ -252,9 +253,9 @@ def test_a_full_disk(tmp_path):
             with pytest.raises(DiskError) as problem:
                 write_all(made, 2, names=[*NAMES, "more", "and more", "and yet more"])
             assert re.search(
-                r"no room for .*more\.slot-[01]: it needs 8,192 bytes, the disk has [0-9,]+ free "
-                r"or allows no file so large; make room or give another folder, then resume from "
-                r"the last good state$",
+                r"no room for .*more\.slot-[01], which needs 8,192 bytes: the disk has too little "
+                r"free space \([0-9,]+ bytes\) or does not allow a file that large; make room or "
+                r"give another folder, then resume from the last good state$",
                 one_line(problem),
             )
             with pytest.raises(DiskError, match="no room for"):
@@ -287,7 +288,7 @@ def test_a_limit_of_file_size(tmp_path):
         commit_step(made, 0)
         resource.setrlimit(resource.RLIMIT_FSIZE, (8_192, before[1]))
         try:
-            with pytest.raises(DiskError, match=r"no room for .*long\.slot-0: it needs 12,288"):
+            with pytest.raises(DiskError, match=r"no room for .*long\.slot-0, which needs 12,288"):
                 made.write("long", some_bytes(9_000, 1)).wait()
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -335,6 +336,6 @@ def test_a_disk_that_writes_less_than_it_was_given(tmp_path, monkeypatch):
         monkeypatch.setattr(os, "pwritev", some)
         commit_step(made, 0)
         monkeypatch.setattr(os, "pwritev", lambda *_: 0)
-        with pytest.raises(DiskError, match=r"no room for .*head\.slot-1: it needs 8,192 bytes"):
+        with pytest.raises(DiskError, match=r"no room for .*head\.slot-1, which needs 8,192 bytes"):
             write_all(made, 1, names=["head"])
     assert resumed_holds(tmp_path, 0)

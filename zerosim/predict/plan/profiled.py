@@ -112,8 +112,9 @@ def recorded_step(trace: Trace) -> RecordedStep:
                 calls.add(one, rank.groups[one.group].ranks, place, took)
     if not any(one["passes"] for one in busy.values()):
         raise ConfigError(
-            f"{trace.manifest.program or trace.folder}: no complete step records when a device "
-            "computed: profile some with ProfilerActivity.CUDA, or record a run with zerosim trace"
+            f"{trace.manifest.program or trace.folder}: none of the complete steps has device "
+            "times: profile a few steps with ProfilerActivity.CUDA, or record a run with zerosim "
+            "trace"
         )
     steps = [ns for place in range(len(trace.ranks)) for ns in _steps(graph, place, chosen)]
     moved = calls.by_step()

@@ -79,7 +79,7 @@ class LayoutSearch:
             f"{self.question.model} fits in no layout on {gpus_of(self.question.gpus)} of "
             f"{machine.name} with {format_bytes(self.question.memory_bytes)}: the smallest peak is "
             f"{format_bytes(best.peak_bytes)}, predicted ({name_of(best.layout)}); try more "
-            "GPUs or fewer tokens a sequence"
+            "GPUs or fewer tokens per sequence"
         )
 
     @property
@@ -231,8 +231,9 @@ def _nothing(question: PlanQuestion, fixed: Fixed) -> str:
     """Why there is not even one layout."""
     if fixed.chunks and fixed.chunks > 1:
         return (
-            f"chunks is {fixed.chunks}: expected a pipeline whose stages have as many layers, and "
-            "micro-batches in a multiple of its stages; try --pipeline-parallel 4 or more tokens"
+            f"chunks is {fixed.chunks}: expected a pipeline with at least that many layers per "
+            "stage, and a number of micro-batches that is a multiple of the number of stages; try "
+            "--pipeline-parallel 4 or more tokens"
         )
     if fixed.experts:
         return (
@@ -242,9 +243,10 @@ def _nothing(question: PlanQuestion, fixed: Fixed) -> str:
     data = question.gpus // ((fixed.tensor or 1) * (fixed.pipeline or 1))
     batch = fixed.batch or 1
     return (
-        f"{question.sequences} sequences of {question.sequence} tokens cannot be shared by "
-        f"{question.gpus} GPUs as asked (data parallel {data}, micro-batch {batch}): expected a "
-        f"multiple of {data * batch} sequences, {data * batch * question.sequence:,} tokens"
+        f"{question.sequences} sequences of {question.sequence} tokens cannot be divided among "
+        f"{question.gpus} GPUs as requested (data parallel {data}, micro-batch {batch}): "
+        f"expected a multiple of {data * batch} sequences, {data * batch * question.sequence:,} "
+        "tokens"
     )
 
 

@@ -216,7 +216,7 @@ def _inspect(folder: Path, commit: Commit) -> None:
 def _require_ranks(folder: Path, commit: Commit, num_ranks: int) -> None:
     if commit.num_ranks != num_ranks:
         raise DiskError(
-            f"{folder} was committed by one of {commit.num_ranks} ranks, given {num_ranks}: "
+            f"{folder} is from a run on {commit.num_ranks} ranks, but this run has {num_ranks}: "
             f"resume with {commit.num_ranks}"
         )
 

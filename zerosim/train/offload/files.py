@@ -170,13 +170,14 @@ class DiskFile:
             ) from error
 
     def _no_room(self, size: int) -> DiskError:
-        free = "an unknown number"
+        free = ""
         with suppress(OSError):
             found = os.statvfs(self.path.parent)
-            free = f"{found.f_bavail * found.f_frsize:,}"
+            free = f" ({found.f_bavail * found.f_frsize:,} bytes)"
         return DiskError(
-            f"no room for {self.path}: it needs {size:,} bytes, the disk has {free} free or "
-            f"allows no file so large; make room or give another folder, then {_AGAIN}"
+            f"no room for {self.path}, which needs {size:,} bytes: the disk has too little free "
+            f"space{free} or does not allow a file that large; make room or give another folder, "
+            f"then {_AGAIN}"
         )
 
 

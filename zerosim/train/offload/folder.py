@@ -23,8 +23,7 @@ def take(folder: Path) -> int:
         lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise EnvironmentFault(
-            f"cannot keep files in {folder}: {error.strerror}; give a folder on a disk that can "
-            "be written"
+            f"cannot keep files in {folder}: {error.strerror}; give a writable folder"
         ) from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

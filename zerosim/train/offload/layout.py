@@ -84,10 +84,10 @@ def decode(name: str, version: Version, trailer: bytes) -> list[int]:
         )
     if trailer[: _HEAD.size - 4] != _head(name, version, 0)[:-4]:
         raise ValueError(
-            f"is another file's or state's, as its trailer at byte {version.num_bytes:,} says: "
-            f"generation {generation}, {num_bytes:,} bytes, name {found_name:08x}; expected "
-            f"generation {version.generation}, {version.num_bytes:,} bytes, name "
-            f"{zlib.crc32(name.encode()):08x}"
+            "belongs to another file or state, according to its trailer at byte "
+            f"{version.num_bytes:,}: generation {generation}, {num_bytes:,} bytes, name "
+            f"{found_name:08x}; expected generation {version.generation}, "
+            f"{version.num_bytes:,} bytes, name {zlib.crc32(name.encode()):08x}"
         )
     return list(struct.unpack(f"<{len(sums) // CHECKSUM_BYTES}q", sums))
 

@@ -12,7 +12,7 @@ from zerosim.analysis.frames import Frames, Step
 from zerosim.base.config import STAGES
 from zerosim.base.language import Words, begun, enumerated, fill, joined, listed, term
 from zerosim.base.tiers import Tier
-from zerosim.schema.events import STEP_PHASES, Algorithm, Event, Kind, Op, Phase
+from zerosim.schema.events import STEP_PHASES, Algorithm, Event, Kind, Op, Phase, Purpose
 from zerosim.view.replay.plain import Texts
 from zerosim.view.replay.step_sentences import Setting, describe, describe_waits, titled
 from zerosim.view.replay.step_sentences import texts as words_of_steps
@@ -141,7 +141,8 @@ class BeatWords:
         if beat.sign is Sign.COPY and len(_ways(own)) > 1:
             return fill(said["copies"], fields | {"places": _places(own)})
         if beat.sign is Sign.AGREE:
-            return fill(said["agree"], fields | {"things": _agreed(own)})
+            which, things = _agreed(own)
+            return fill(said[which], fields | {"things": things})
         title = titled(main, self._setting, units, is_prefetch=beat.is_prefetch)
         if Sign.FREE in beat.signs:
             is_whole = beat.phase is Phase.BACKWARD or self._setting.options.has_owners
@@ -353,8 +354,13 @@ def _places(steps: Sequence[Step]) -> str:
     return listed([term(tier) for tier in Tier if tier in ends])
 
 
-def _agreed(steps: Sequence[Step]) -> str:
+def _agreed(steps: Sequence[Step]) -> tuple[str, str]:
+    """The name of the title, and what the ranks agree on."""
     said = texts()["things"]
     calls = _events(steps, Kind.TRANSFER, Kind.COLLECTIVE)
     purposes = dict.fromkeys(event.purpose for event in calls if event.purpose)
-    return listed([said.get(purpose) or term(purpose) for purpose in purposes])
+    things = [purpose for purpose in purposes if purpose is not Purpose.SYNCHRONIZE]
+    which = "agree"
+    if len(things) < len(purposes):
+        which = "agree_at_barrier" if things else "barrier"
+    return which, listed([said.get(thing) or term(thing) for thing in things])

@@ -57,7 +57,7 @@ ZERO = (
     _flag("contiguous_gradients", _IGNORED,
         "In zerosim, the gradients of a unit are always one vector.", default=True),
     _flag("round_robin_gradients", _IGNORED,
-        "Each rank offloads its own row of the gradients.", default=False),
+        "Each rank offloads its own shard of the gradients.", default=False),
     _flag("parameter_alignment", _IGNORED, "zerosim pads each unit once, at its end.",
         default=False),
     _whole("sub_group_size", _IGNORED, "zerosim updates one unit at a time.", 1_000_000_000),
