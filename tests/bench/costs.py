@@ -68,7 +68,7 @@ PARTS: dict[str, tuple[tuple[Any, tuple[str, ...]], ...]] = {
     "row": (
         (rowfile, ("row_text", "seal")),
         (MemoryLedger, ("_row",)),
-        (writer, ("_begin_row", "_happened_row", "_close_row")),
+        (writer, ("begin_row", "happened_row", "close_row", "_close_row")),
     ),
     "write": ((RowFile, ("write", "append")),),
     "look": ((MemoryLedger, ("_look", "uses")), (SavedTensors, ("_count", "changes"))),
