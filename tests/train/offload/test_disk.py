@@ -178,7 +178,7 @@ def test_another_number_of_ranks(tmp_path):
     with store(tmp_path, 0, 2) as first, store(tmp_path, 1, 2) as second:
         commit_step(first, 0)
         commit_step(second, 0)
-    with pytest.raises(DiskError, match=r"is from a run on 2 ranks, but this run has 1: resume with 2"):
+    with pytest.raises(DiskError, match=r"on 2 ranks, but this run has 1: resume with 2"):
         DiskFiles.last_good(tmp_path, 1)
 
 
