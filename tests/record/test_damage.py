@@ -34,7 +34,18 @@ from zerosim.schema.events import (
     WireSample,
 )
 from zerosim.schema.memory import Holding, MemorySample, Moment, Role
-from zerosim.schema.shortrows import BEGIN, MARK, RECORD, SEAL, SIZE
+from zerosim.schema.shortrows import (
+    BEGIN,
+    MARK,
+    RECORD,
+    SEAL,
+    SIZE,
+    begin_row,
+    close_row,
+    happened_row,
+    memory_row,
+    transfer_row,
+)
 
 NAMES = ("manifest.json", "rank-0.jsonl", "rank-1.jsonl", "rank-2.jsonl")
 SHORT_RANK, SEALED_AFTER = 2, 3
@@ -388,6 +399,31 @@ def test_hostile_records_at_the_end_are_a_trace_or_refused(records):
     content = b"".join([*rows, *(RECORD.pack(*one) for one in records)])
     found = outcome(FILES | {name: content}, strict=False)
     assert isinstance(found, (Trace, TraceError))
+
+
+ABSURD_ROWS = {
+    "the peer": transfer_row((90, 3), Op.SEND, 7, (1, 4), (5, 6), (0, 0)),
+    "the shard": transfer_row((90, 3), Op.SEND, 1, (1, 4), (5, 6), (0, 2**31)),
+    "the bytes": transfer_row((90, 3), Op.SEND, 1, (1, 2**60), (5, 6), (0, 0)),
+    "the collective": transfer_row((90, 91), Op.SEND, 1, (1, 4), (5, 6), (0, 0)),
+    "the end of a message": transfer_row((90, 3), Op.SEND, 1, (1, 4), (5, 4), (0, 0)),
+    "a late end of a message": transfer_row((90, 3), Op.SEND, 1, (1, 4), (5, 2**63), (0, 0)),
+    "a late time of issue": begin_row(0, 90, 0, 0, None, 2**63),
+    "the end of an event": begin_row(0, 90, 0, 0, None, 100) + close_row(90, 5, 50),
+    "a late end of an event": begin_row(0, 90, 0, 0, None, 100) + close_row(90, 5, 2**63),
+    "the end of a wait": happened_row(0, 90, 3, (0, 0), 100, 50),
+    "the time of a sample": memory_row(4, 3, Moment.END, (0, 0, Phase.FORWARD), 2**63, []),
+    "the size of a sample": memory_row(4, 3, Moment.END, (0, 0, Phase.FORWARD), 9, [(0, 2**60)]),
+}
+
+
+@pytest.mark.parametrize("what", ABSURD_ROWS)
+def test_a_short_row_has_the_bounds_of_a_line(what):
+    name = f"rank-{SHORT_RANK}.jsonl"
+    *rows, _ = lines_of(name)
+    found = outcome(FILES | {name: b"".join([*rows, ABSURD_ROWS[what]])}, strict=False)
+    assert isinstance(found, TraceError)
+    assert "expected" in str(found)
 
 
 HEADER = lines_of("rank-0.jsonl")[0].rpartition(b',"crc"')[0]

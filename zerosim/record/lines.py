@@ -135,7 +135,7 @@ class Lines:
 
     @contextmanager
     def errors_told(self) -> Iterator[None]:
-        """A context in which errors name the file and the line.
+        """A context in which errors name the file and the row.
 
         Raises:
             TraceError: the file cannot be read, or was altered.

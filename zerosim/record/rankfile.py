@@ -47,7 +47,6 @@ from zerosim.schema.events import (
 )
 from zerosim.schema.memory import AddressMap, Allocations, Holding, MemoryPlace, MemorySample
 from zerosim.schema.rows import ROW_TYPES
-from zerosim.schema.shortrows import BEGIN, CLOSE, HAPPENED, MOMENTS, PHASES, TRANSFER
 from zerosim.schema.strategies import Strategy
 
 
@@ -214,78 +213,53 @@ class _Rows:
         """Add a block of short rows; their widths bound all numbers but times and sizes."""
         if self.header is None:
             raise ValueError("short rows before the header")
-        for (kind, micro_step, a, b, c, d, time_ns, _), more in rows_of(block):
-            if time_ns > _LATEST:
-                raise ValueError(f"a time is {time_ns}, expected 0 to {_LATEST}")
-            if kind == BEGIN:
-                event = OccurrenceRow(
-                    template=a,
-                    id=b,
-                    iteration=c - 1,
-                    micro_step=micro_step,
-                    sequence=d - 1 if d else None,
-                    issue_ns=time_ns,
-                )
-                self.add_open(self.completed(event))
-            elif kind == CLOSE:
-                self.add_end_of(a, b, time_ns)
-            elif kind == TRANSFER:
-                ((_, _, elements, low, high, has_ended, end_ns, _),) = more
-                transfer = TransferRow(
-                    id=a,
-                    parent=b,
-                    op=Op.RECEIVE if c % 2 else Op.SEND,
-                    peer=c // 2,
-                    elements=elements,
-                    payload_bytes=high << 32 | low,
-                    start_ns=time_ns,
-                    end_ns=end_ns if has_ended else None,
-                    hop=micro_step - 1 if micro_step else None,
-                    shard=d - 1 if d else None,
-                )
-                is_long = high >= _HIGH_OF_MOST
-                if is_long or b >= a or c // 2 >= self.world or not time_ns <= end_ns <= _LATEST:
-                    check_record(transfer, self.world, Transfer)
-                self.add_transfer(transfer)
-            elif kind == HAPPENED:
-                ((_, _, since_ns, _, _, _, end_ns, _),) = more
-                event = OccurrenceRow(
-                    template=a,
-                    id=b,
-                    parent=d - 1 if d else None,
-                    iteration=c - 1,
-                    micro_step=micro_step,
-                    issue_ns=time_ns,
-                    start_ns=time_ns + since_ns,
-                    end_ns=end_ns,
-                )
-                check_record(event, self.world, Occurrence)
-                self.add_event(self.completed(event))
+        for name, row in rows_of(block):
+            if name == "transfer":
+                if not self.is_within(row):
+                    check_record(row, self.world, Transfer)
+                self.add_transfer(row)
+            elif name == "close":
+                self.add_times(*row)
+            elif name == "begin":
+                if row.issue_ns > MOST_OF_A_COUNTER:
+                    check_record(row, self.world, Occurrence)
+                self.add_open(self.completed(row))
+            elif name == "happened":
+                check_record(row, self.world, Occurrence)
+                self.add_event(self.completed(row))
             else:
-                self.add_memory_sample(
-                    MemorySample(
-                        number=b,
-                        event=a - 1 if a else None,
-                        moment=MOMENTS[d >> 8 & 255],
-                        iteration=c - 1,
-                        micro_step=micro_step,
-                        phase=PHASES[d & 255],
-                        time_ns=time_ns,
-                        changes=tuple([self.holding(one[2], one[6]) for one in more]),
-                    )
-                )
+                changes = tuple([self.holding(*change) for change in row["changes"]])
+                sample = MemorySample(**{**row, "changes": changes})
+                if sample.time_ns > MOST_OF_A_COUNTER:
+                    check_record(sample, self.world)
+                self.add_memory_sample(sample)
             self.num_rows += 1
 
-    def add_end_of(self, number: int, since_issue_ns: int, end_ns: int) -> None:
+    def is_within(self, row: Any) -> bool:
+        """Whether a message needs no further check: most do not."""
+        end_ns = row.start_ns if row.end_ns is None else row.end_ns
+        return bool(
+            row.parent < row.id
+            and row.peer < self.world
+            and row.payload_bytes <= MOST
+            and (row.shard or 0) <= MOST_RANKS
+            and row.start_ns <= end_ns <= MOST_OF_A_COUNTER
+        )
+
+    def add_times(self, number: int, since_issue_ns: int, end_ns: int) -> None:
         """A short close: the times of an event that is open."""
+        event = self.taken_open(number)
+        if event is not None:
+            event.start_ns, event.end_ns = event.issue_ns + since_issue_ns, end_ns
+            if not event.start_ns <= end_ns <= MOST_OF_A_COUNTER:
+                check_record(event, self.world, Occurrence)
+
+    def taken_open(self, number: int) -> Any:
+        """The open event that a row closes; None if it began in a discarded file."""
         event = self.open.pop(number, None)
-        if event is None:
-            if self.begins_midway:
-                return
+        if event is None and not self.begins_midway:
             raise ValueError(f"the close of event {number}, which is not open")
-        event.start_ns, event.end_ns = event.issue_ns + since_issue_ns, end_ns
-        if event.start_ns > end_ns:
-            check_times(event.issue_ns, event.start_ns, end_ns)
+        return event
 
     def holding(self, place: int, num_bytes: int) -> Holding:
         """A change of memory at a numbered place."""
@@ -421,11 +395,9 @@ class _Rows:
         self.open[event.id] = event
 
     def add_close(self, close: Any) -> None:
-        event = self.open.pop(close.id, None)
-        if event is None and self.begins_midway:
-            return
+        event = self.taken_open(close.id)
         if event is None:
-            raise ValueError(f"the close of event {close.id}, which is not open")
+            return
         for name, value, default in zip(_ADDED, _added(close), _NEUTRAL, strict=True):
             if value != default:
                 setattr(event, name, value)
@@ -537,8 +509,6 @@ class _Rows:
 
 
 _ENDS = (Op.SEND, Op.RECEIVE)
-_LATEST, _HIGH_OF_MOST = MOST_OF_A_COUNTER, MOST >> 32
-"""Below these a short row needs no further check."""
 _ADDED: dict[str, object] = {
     "sent_bytes": None,
     "received_bytes": None,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from itertools import islice
 from typing import Any
 
 from zerosim.base.tiers import Tier
+from zerosim.record.eventrows import OccurrenceRow, TransferRow
 from zerosim.schema.events import Op
+from zerosim.schema.rows import ROW_TYPES
 from zerosim.schema.shortrows import (
     BEGIN,
     CLOSE,
@@ -30,7 +33,8 @@ SHORT = "short"
 """The name of a block of short rows, in place of a line's row name."""
 _IN_TWO = frozenset({HAPPENED, TRANSFER})
 """Kinds of rows with a second record."""
-_NOTHING: Record = (0, 0, 0, 0, 0, 0, 0, 0)
+_LEFT_OUT = {"micro_step": 0}
+"""Values that a line leaves out, besides None."""
 _BYTES_AT_ONCE = 2 * SEALED_AFTER * SIZE
 """Larger than most blocks; a row of memory may have thousands of changes."""
 
@@ -76,36 +80,91 @@ def _num_more(record: Record) -> int:
     return record[5] >> 16 if kind == MEMORY else int(kind in _IN_TWO)
 
 
-def rows_of(block: bytes) -> Iterator[tuple[Record, tuple[Record, ...]]]:
-    """The rows of a block: the first record of each, and the others.
+def rows_of(block: bytes) -> Iterator[tuple[str, Any]]:
+    """The rows of a block, each with its name.
+
+    An event or a message is a row of `eventrows`, a close its id, the time from issue to start and
+    the time of its end; a change of memory has the fields of a `MemorySample`, with the numbers of
+    places in its changes.
 
     Raises:
         ValueError: the records do not form rows.
     """
     records = RECORD.iter_unpack(block)
     for record in records:
-        kind = record[0]
-        if kind in _IN_TWO:
-            second = next(records, _NOTHING)
-            if second[0] != MORE:
-                raise ValueError("a short row without its second record")
-            yield record, (second,)
+        kind, small, a, b, c, d, value, _ = record
+        if kind == TRANSFER:
+            ((_, _, elements, low, high, has_ended, end_ns, _),) = _following(record, records)
+            yield (
+                "transfer",
+                TransferRow(
+                    id=a,
+                    parent=b,
+                    op=Op.RECEIVE if c % 2 else Op.SEND,
+                    peer=c // 2,
+                    elements=elements,
+                    payload_bytes=high << 32 | low,
+                    start_ns=value,
+                    end_ns=end_ns if has_ended else None,
+                    hop=small - 1 if small else None,
+                    shard=d - 1 if d else None,
+                ),
+            )
+        elif kind == CLOSE:
+            yield "close", (a, b, value)
+        elif kind == BEGIN:
+            row = OccurrenceRow(
+                template=a,
+                id=b,
+                iteration=c - 1,
+                micro_step=small,
+                sequence=d - 1 if d else None,
+                issue_ns=value,
+            )
+            yield "begin", row
+        elif kind == HAPPENED:
+            ((_, _, since_ns, _, _, _, end_ns, _),) = _following(record, records)
+            row = OccurrenceRow(
+                template=a,
+                id=b,
+                parent=d - 1 if d else None,
+                iteration=c - 1,
+                micro_step=small,
+                issue_ns=value,
+                start_ns=value + since_ns,
+                end_ns=end_ns,
+            )
+            yield "happened", row
         elif kind == MEMORY:
-            yield record, _changes(record, records)
-        elif kind != MORE:
-            yield record, ()
+            yield "memory", _sample(record, _following(record, records))
         else:
-            raise ValueError("the second record of a short row without the first")
+            raise ValueError("a further record of a short row without the first")
 
 
-def _changes(record: Record, records: Iterator[Record]) -> tuple[Record, ...]:
-    _, _, _, number, _, what, _, _ = record
-    if what & 255 >= len(PHASES) or what >> 8 & 255 >= len(MOMENTS):
-        raise ValueError(f"memory sample {number} is at an unknown moment or phase")
-    found = tuple(islice(records, what >> 16))
-    if len(found) < what >> 16 or any(one[0] != MORE for one in found):
-        raise ValueError(f"memory sample {number} without all of its {what >> 16} changes")
+def _following(record: Record, records: Iterator[Record]) -> tuple[Record, ...]:
+    """The further records of a row."""
+    count = _num_more(record)
+    found = tuple(islice(records, count))
+    if len(found) < count or any(one[0] != MORE for one in found):
+        raise ValueError(f"a short row without all of its {count} further records")
     return found
+
+
+def _sample(record: Record, changes: tuple[Record, ...]) -> dict[str, Any]:
+    _, micro_step, event, number, iteration, what, time_ns, _ = record
+    phase, moment = what & 255, what >> 8 & 255
+    if phase >= len(PHASES) or moment >= len(MOMENTS):
+        raise ValueError(f"memory sample {number} is at an unknown moment or phase")
+    return {
+        "number": number,
+        "event": event - 1 if event else None,
+        "moment": MOMENTS[moment],
+        "iteration": iteration - 1,
+        "micro_step": micro_step,
+        "phase": PHASES[phase],
+        "time_ns": time_ns,
+        "changes": [(one[2], one[6]) for one in changes],
+    }
 
 
 def plain_rows(
@@ -117,46 +176,19 @@ def plain_rows(
         places: the fields of the rows `place` so far, by number.
         issued: the time of issue of each open event; updated here.
     """
-    for (kind, micro_step, a, b, c, d, value, _), more in rows_of(block):
-        at = {"iteration": c - 1, **({"micro_step": micro_step} if micro_step else {})}
-        if kind == BEGIN:
-            issued[b] = value
-            after = {"sequence": d - 1} if d else {}
-            yield {"row": "begin", "template": a, "id": b, **at, **after, "issue_ns": value}
-        elif kind == CLOSE:
-            yield {"row": "close", "id": a, "start_ns": issued.pop(a, 0) + b, "end_ns": value}
-        elif kind == HAPPENED:
-            ((_, _, since_ns, _, _, _, end_ns, _),) = more
-            within = {"parent": d - 1} if d else {}
-            times = {"issue_ns": value, "start_ns": value + since_ns, "end_ns": end_ns}
-            yield {"row": "happened", "template": a, "id": b, **within, **at, **times}
-        elif kind == TRANSFER:
-            ((_, _, elements, low, high, has_ended, end_ns, _),) = more
-            yield {
-                "row": "transfer",
-                "id": a,
-                "parent": b,
-                "op": Op.RECEIVE if c % 2 else Op.SEND,
-                "peer": c // 2,
-                "elements": elements,
-                "payload_bytes": high << 32 | low,
-                "start_ns": value,
-                **({"end_ns": end_ns} if has_ended else {}),
-                **({"hop": micro_step - 1} if micro_step else {}),
-                **({"shard": d - 1} if d else {}),
-            }
+    for name, row in rows_of(block):
+        if name == "close":
+            number, since_issue_ns, end_ns = row
+            start_ns = issued.pop(number, 0) + since_issue_ns
+            yield {"row": name, "id": number, "start_ns": start_ns, "end_ns": end_ns}
+        elif name == "memory":
+            changes = [
+                {"tier": Tier.DEVICE, **places.get(place, {}), "bytes": num_bytes}
+                for place, num_bytes in row["changes"]
+            ]
+            yield {"row": name, **row, "changes": changes}
         else:
-            yield {
-                "row": "memory",
-                "number": b,
-                "event": a - 1 if a else None,
-                "moment": MOMENTS[d >> 8 & 255],
-                "iteration": c - 1,
-                "micro_step": micro_step,
-                "phase": PHASES[d & 255],
-                "time_ns": value,
-                "changes": [
-                    {"tier": Tier.DEVICE, **places.get(place, {}), "bytes": num_bytes}
-                    for _, _, place, *_, num_bytes, _ in more
-                ],
-            }
+            if name == "begin":
+                issued[row.id] = row.issue_ns
+            values = {field.name: getattr(row, field.name) for field in fields(ROW_TYPES[name])}
+            yield {"row": name, **{key: v for key, v in values.items() if v != _LEFT_OUT.get(key)}}
